@@ -1,5 +1,6 @@
-"""How the conformance suites open the distributed engines: `--engine cluster_engines:REDIS`.
+"""How the conformance suites open the distributed engines: `--engine cluster_engines:REDIS`, `CASSANDRA`.
 
+KITH_TEST_CASSANDRA: nodes of Cassandra, see `cassandra_stores`.
 KITH_TEST_REDIS: nodes of a Redis Cluster that tests may fill and empty, as HOST:PORT,HOST:PORT.
 """
 
@@ -11,6 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from cassandra_stores import open_edges, open_logs, open_stores
 from engines import Clock, Engine
 
 from kith.engines.redis.connecting import connect
@@ -28,3 +30,4 @@ def open_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[Timel
 
 
 REDIS = Engine("redis", timelines=open_timelines)
+CASSANDRA = Engine("cassandra", edges=open_edges, stores=open_stores, logs=open_logs)

@@ -30,6 +30,8 @@ ENTRY_POINTS = {
     "kith.__main__": "python -m kith",
     "kith.commands.cli": "the command `kith`",
     "kith.client": "what apps import",
+    "kith.engines.cassandra.owner": "decides what is written to Cassandra; the wiring of a cluster is to come",
+    "kith.engines.cassandra.record_store": "records and edges on Cassandra; as above",
 }
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 

@@ -1,0 +1,190 @@
+"""Rows by their keys: read many at once, and write what an owner decided.
+
+What an owner needs of Cassandra is `Rows`, which tests also have in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+from kith.engines.cassandra.connecting import Session
+from kith.engines.cassandra.schema import ENDING, JOURNALS, OWNED, Table
+from kith.graph.shapes import Listing
+
+Values = tuple[Any, ...]
+TABLES = {table.name: table for table in OWNED}
+_KEYS_A_STATEMENT = 64
+
+
+class Key(NamedTuple):
+    """A row of a table."""
+
+    table: str
+    key: Values
+
+
+class Change(NamedTuple):
+    """A row as it will be; None: it is deleted. `kept_s`: Cassandra forgets it after so long; 0: never."""
+
+    table: str
+    key: Values
+    values: Values | None
+    timestamp: int
+    kept_s: int = 0
+
+
+class Journal(NamedTuple):
+    """What is written down of a partition of the log of commands: its owner's number, and the last batch."""
+
+    epoch: int
+    batch: bytes
+
+
+def listed(listing: Listing) -> tuple[int, int, int, int]:
+    """A list as the beginning of a key."""
+    graph, node, direction, state = listing
+    return graph, node, int(direction), int(state)
+
+
+class Rows(Protocol):
+    """What an owner reads and writes. Errors: `StoreUnavailable`."""
+
+    async def get(self, keys: Sequence[Key]) -> list[Values | None]:
+        """The values of each row, without its key; None where there is none."""
+        ...
+
+    async def cells(self, listing: Listing) -> list[tuple[int, int, int]]:
+        """The counts of a list as (partition, length, expiring), see README.md."""
+        ...
+
+    async def ended(self, listing: Listing, now_ms: int) -> list[int]:
+        """The other ends of the entries of a list that are over by now, and still there."""
+        ...
+
+    async def entries(self, listing: Listing) -> list[tuple[int, int]]:
+        """A whole list as (other end, expires_ms)."""
+        ...
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Write rows, in any order. Doing it again changes nothing, nor does doing it late."""
+        ...
+
+    async def journal(self, partition: int) -> Journal | None:
+        """What is written down of a partition, as the last of these left it; None if it never had an owner."""
+        ...
+
+    async def take_over(self, partition: int, before: int, epoch: int) -> bool:
+        """Make `epoch` the number of the owner, where it is still `before` (0: where there is none)."""
+        ...
+
+    async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
+        """Replace the batch, where `epoch` is still the number of the owner."""
+        ...
+
+
+class CassandraRows:
+    """`Rows` in Cassandra."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def get(self, keys: Sequence[Key]) -> list[Values | None]:
+        places: dict[tuple[str, Values], list[Values]] = defaultdict(list)
+        for table, key in dict.fromkeys(keys):
+            chooses = len(TABLES[table].place)
+            places[table, key[:chooses]].append(key[chooses:])
+        asked = [
+            self._at(TABLES[table], place, orders[at : at + _KEYS_A_STATEMENT])
+            for (table, place), orders in places.items()
+            for at in range(0, len(orders), _KEYS_A_STATEMENT)
+        ]
+        found: dict[Key, Values] = {}
+        for some in await asyncio.gather(*asked):
+            found.update(some)
+        return [found.get(key) for key in keys]
+
+    async def _at(self, table: Table, place: Values, orders: Sequence[Values]) -> Iterable[tuple[Key, Values]]:
+        """The rows of one partition of Cassandra."""
+        if not table.order:
+            rows = await self.session.rows(_select(table, 1), *place)
+            return [(Key(table.name, place), row) for row in rows]
+        count = 1 << (len(orders) - 1).bit_length()  # few different statements to prepare
+        padded = [*orders, *[orders[-1]] * (count - len(orders))]
+        rows = await self.session.rows(_select(table, count), *place, *(value for order in padded for value in order))
+        width = len(table.order)
+        return [(Key(table.name, place + row[:width]), row[width:]) for row in rows]
+
+    async def cells(self, listing: Listing) -> list[tuple[int, int, int]]:
+        rows = await self.session.rows(_CELLS, *listed(listing))
+        return [(partition, length, expiring) for partition, length, expiring in rows]
+
+    async def ended(self, listing: Listing, now_ms: int) -> list[int]:
+        return [row[0] for row in await self.session.rows(_ENDED, *listed(listing), now_ms)]
+
+    async def entries(self, listing: Listing) -> list[tuple[int, int]]:
+        rows = await self.session.rows(_ENTRIES, *listed(listing))
+        return [(other, expires_ms) for other, expires_ms in rows]
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        await self.session.together([_written(change) for change in changes])
+
+    async def journal(self, partition: int) -> Journal | None:
+        rows = await self.session.serial(_JOURNAL, partition)
+        return Journal(rows[0][0], rows[0][1] or b"") if rows else None
+
+    async def take_over(self, partition: int, before: int, epoch: int) -> bool:
+        if before:
+            return await self.session.conditional(_TAKE_OVER, epoch, partition, before)
+        return await self.session.conditional(_BEGIN, partition, epoch)
+
+    async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
+        return await self.session.conditional(_WRITE_DOWN, batch, partition, epoch)
+
+
+_LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
+_CELLS = f"SELECT partition, length, expiring FROM counts WHERE {_LISTED}"
+_ENDED = f"SELECT other FROM {ENDING.name} WHERE {_LISTED} AND expires_ms <= ?"
+_ENTRIES = f"SELECT other, expires_ms FROM list_entries WHERE {_LISTED}"
+_JOURNAL = f"SELECT epoch, written FROM {JOURNALS.name} WHERE partition = ?"
+_BEGIN = f"INSERT INTO {JOURNALS.name} (partition, epoch) VALUES (?, ?) IF NOT EXISTS"
+_TAKE_OVER = f"UPDATE {JOURNALS.name} SET epoch = ? WHERE partition = ? IF epoch = ?"
+_WRITE_DOWN = f"UPDATE {JOURNALS.name} SET written = ? WHERE partition = ? IF epoch = ?"
+
+
+@cache
+def _select(table: Table, count: int) -> str:
+    """The statement for `count` rows of one partition of Cassandra: what orders them, and their values."""
+    place = " AND ".join(f"{column.split()[0]} = ?" for column in table.place)
+    order = [column.split()[0] for column in table.order]
+    shown = ", ".join([*order, *(column.split()[0] for column in table.values)]) or table.key[0]
+    if not order:
+        return f"SELECT {shown} FROM {table.name} WHERE {place}"
+    marks = f"({', '.join('?' * len(order))})"
+    chosen = f"({', '.join(order)}) IN ({', '.join([marks] * count)})"
+    return f"SELECT {shown} FROM {table.name} WHERE {place} AND {chosen}"
+
+
+@cache
+def _insert(name: str, kept: bool) -> str:
+    table = TABLES[name]
+    columns = [*table.key, *(column.split()[0] for column in table.values)]
+    marks = ", ".join("?" * len(columns))
+    until = " AND TTL ?" if kept else ""
+    return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks}) USING TIMESTAMP ?{until}"
+
+
+@cache
+def _delete(name: str) -> str:
+    return f"DELETE FROM {name} USING TIMESTAMP ? WHERE {' AND '.join(f'{column} = ?' for column in TABLES[name].key)}"
+
+
+def _written(change: Change) -> tuple[str, Values]:
+    """The statement of a change, and its values."""
+    if change.values is None:
+        return _delete(change.table), (change.timestamp, *change.key)
+    kept = (change.kept_s,) if change.kept_s else ()
+    return _insert(change.table, bool(kept)), (*change.key, *change.values, change.timestamp, *kept)
