@@ -1,4 +1,4 @@
-"""Tests on real distributed engines. Those of an engine are collected where its variable names it, not in `make test`."""
+"""Tests on real distributed engines. Those of one are collected where its variable names it; none in `make test`."""
 
 from __future__ import annotations
 

@@ -187,6 +187,7 @@ PORTS = {
     "kith.home.fanout.state",
     "kith.home.timelines",
     "kith.leases.store",
+    "kith.log.commands",
     "kith.log.store",
     "kith.media.blobs",
     "kith.notifications.activity",

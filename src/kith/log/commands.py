@@ -53,7 +53,8 @@ class Reply(NamedTuple):
 class Owner(Protocol):
     """Decides the commands of partitions; steps 1 and 2 of a batch. One task at a time calls it for one partition.
 
-    Errors: StoreUnavailable, after which the caller begins again with `take`.
+    Errors: StoreUnavailable, after which the caller begins again with `take` if the partition is still its own. Fenced
+    (see `log.store`), where another has taken over.
     """
 
     async def take(self, partition: int, place: int) -> Sequence[Decided]:

@@ -67,6 +67,7 @@ class Batch:
         self._read, self._lengths, self._entries = read, lengths, entries
         self._changes: dict[Key, Change] = {}
         self._timestamp = 0
+        self._born_over: list[EdgeKey] = []
         self.now_ms = 0
         self.events: list[Event] = []
 
@@ -110,6 +111,11 @@ class Batch:
             self.write_edge(stored, ended)
         return ended
 
+    def end_over(self) -> None:
+        """Remove what was over already when it was written, so that lengths do not count it."""
+        while self._born_over:
+            self.current(self._born_over.pop())
+
     def length(self, listing: Listing) -> int:
         """How many entries a list has; what was over when the batch was read is left out."""
         return self._lengths.get(listing, 0) + self._cell(listing)[0]
@@ -131,6 +137,8 @@ class Batch:
             edge.graph, before, edge.state, edge.source, edge.destination, edge.position, edge.updated_at, data=data
         )
         self.events.append(event)
+        if 0 < edge.expires_ms <= self.now_ms:
+            self._born_over.append((edge.graph, edge.source, edge.destination))
 
     def forget_edge(self, stored: Edge) -> None:
         """Delete an edge, as if it had never been."""

@@ -173,6 +173,7 @@ def _at_end(edge: Edge, direction: Direction) -> Listing:
 def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     """Merge one write; see `graph.edge.EdgeWrite`."""
     asked = write.edge
+    batch.end_over()
     stored = batch.current((asked.graph, asked.source, asked.destination))
     ends = max(batch.node(asked.source).state, batch.node(asked.destination).state)
     edge = resolve(stored, write, ends)

@@ -111,7 +111,7 @@ class EdgeScans:
             ]
         async for rows in self._session.pages(_LISTS, size=_AT_ONCE):
             lists = [Listing(graph, row[1], Direction(row[2]), State(row[3])) for row in rows if row[0] == graph]
-            cells = await asyncio.gather(*(self._rows.cells(listing) for listing in lists))
+            cells = await self._rows.cells(lists)
             yield [(listing, 0) for listing, some in zip(lists, cells, strict=True) if not some]
 
     async def _recount(self, listings: Iterable[Listing]) -> None:

@@ -8,7 +8,6 @@ writes them late writes what the journal held, with its timestamps: it loses to 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -95,39 +94,39 @@ class CassandraOwner:
 
     async def _read(self, partition: int, asked: Sequence[Asked], now_ms: int) -> tuple[Batch, Sequence[EdgeKey]]:
         """A batch with all that the commands look at, and our edges that are over and have to be removed first."""
-        lists = dict.fromkeys(listing for one in asked for listing in one.lengths())
-        counted = dict.fromkeys(listing for one in asked for listing in one.recounted())
-        read, cells, entries = await asyncio.gather(
-            self._known(partition, (key for one in asked for key in one.reads(partition))),
-            asyncio.gather(*(self._cells(partition, listing) for listing in lists)),
-            asyncio.gather(*(self._entries(partition, listing) for listing in counted)),
-        )
-        lengths = {listing: sum(count for _, count, _ in some) for listing, some in zip(lists, cells, strict=True)}
-        own = [read[Key("counts", (*listed(listing), partition))] for listing in lists]
+        lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
+        counted = list(dict.fromkeys(listing for one in asked for listing in one.recounted()))
+        read = await self._known(partition, (key for one in asked for key in one.reads(partition)))
+        into = [listing for listing in lists if listing.direction is Direction.IN]  # OUT lists are of one owner
+        cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
+        others = {listing: [cell for cell in some if cell[0] != partition] for listing, some in cells.items()}
+        lengths = {listing: sum(length for _, length, _ in some) for listing, some in others.items()}
         expiring = [
             listing
-            for listing, some, ours in zip(lists, cells, own, strict=True)
-            if any(ending for *_, ending in some) or (ours is not None and ours[1])
+            for listing in lists
+            if any(ending for *_, ending in others.get(listing, ()))
+            or (read[Key("counts", (*listed(listing), partition))] or (0, 0))[1]
         ]
         ended = await self._ended(partition, expiring, lengths, now_ms)
-        more = [key for edge in ended for key in (edge_row(*edge), *cell_rows(*edge, partition))]
+        more = (key for edge in ended for key in (edge_row(*edge), *cell_rows(*edge, partition)))
         read |= await self._known(partition, (key for key in more if key not in read))
         self._held[partition].update((key, read[key]) for key in read if self._is_ours(partition, key))
-        return Batch(partition, self._partitions, read, lengths, dict(zip(counted, entries, strict=True))), ended
+        entries = await self._entries(partition, counted)
+        return Batch(partition, self._partitions, read, lengths, entries), ended
 
     async def _ended(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
     ) -> Sequence[EdgeKey]:
         """Our edges in these lists that are over; those of others, or too many, are taken from the lengths."""
         ended: dict[EdgeKey, None] = {}
-        over = await asyncio.gather(*(self._rows.ended(listing, now_ms) for listing in expiring))
+        over = await self._rows.ended(expiring, now_ms) if expiring else []
         for listing, others in zip(expiring, over, strict=True):
             for other in others:
                 edge = _edge(listing, other)
                 if len(ended) < _ENDED_MAX and self._partitions.of_node(edge[1]) == partition:
                     ended[edge] = None
                 else:
-                    lengths[listing] -= 1
+                    lengths[listing] = lengths.get(listing, 0) - 1
         return list(ended)
 
     async def _known(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
@@ -138,17 +137,13 @@ class CassandraOwner:
         found = dict(zip(missing, await self._rows.get(missing), strict=True)) if missing else {}
         return {key: found[key] if key in found else held[key] for key in wanted}
 
-    async def _cells(self, partition: int, listing: Listing) -> list[tuple[int, int, int]]:
-        """The counts of other partitions' entries of a list; no other has any of a list of edges by their source."""
-        if listing.direction is Direction.OUT:
-            return []
-        return [cell for cell in await self._rows.cells(listing) if cell[0] != partition]
-
-    async def _entries(self, partition: int, listing: Listing) -> tuple[int, int]:
-        """How many entries of a list are ours, and how many of these expire."""
-        found = await self._rows.entries(listing)
-        ours = [ms for other, ms in found if self._partitions.of_node(_edge(listing, other)[1]) == partition]
-        return len(ours), sum(1 for expires_ms in ours if expires_ms)
+    async def _entries(self, partition: int, listings: Sequence[Listing]) -> dict[Listing, tuple[int, int]]:
+        """How many entries of each list are ours, and how many of these expire."""
+        counted = {}
+        for listing, found in zip(listings, await self._rows.entries(listings) if listings else [], strict=True):
+            ours = [ms for other, ms in found if self._partitions.of_node(_edge(listing, other)[1]) == partition]
+            counted[listing] = len(ours), sum(1 for expires_ms in ours if expires_ms)
+        return counted
 
     def _is_ours(self, partition: int, key: Key) -> bool:
         """Whether nobody else writes a row, of those that are worth keeping."""

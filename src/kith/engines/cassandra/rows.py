@@ -57,16 +57,16 @@ class Rows(Protocol):
         """The values of each row, without its key; None where there is none."""
         ...
 
-    async def cells(self, listing: Listing) -> list[tuple[int, int, int]]:
-        """The counts of a list as (partition, length, expiring), see README.md."""
+    async def cells(self, listings: Sequence[Listing]) -> list[list[tuple[int, int, int]]]:
+        """The counts of each list as (partition, length, expiring), see README.md."""
         ...
 
-    async def ended(self, listing: Listing, now_ms: int) -> list[int]:
-        """The other ends of the entries of a list that are over by now, and still there."""
+    async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
+        """The other ends of the entries of each list that are over by now, and still there."""
         ...
 
-    async def entries(self, listing: Listing) -> list[tuple[int, int]]:
-        """A whole list as (other end, expires_ms)."""
+    async def entries(self, listings: Sequence[Listing]) -> list[list[tuple[int, int]]]:
+        """Each list whole, as (other end, expires_ms)."""
         ...
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -118,16 +118,17 @@ class CassandraRows:
         width = len(table.order)
         return [(Key(table.name, place + row[:width]), row[width:]) for row in rows]
 
-    async def cells(self, listing: Listing) -> list[tuple[int, int, int]]:
-        rows = await self.session.rows(_CELLS, *listed(listing))
-        return [(partition, length, expiring) for partition, length, expiring in rows]
+    async def cells(self, listings: Sequence[Listing]) -> list[list[tuple[int, int, int]]]:
+        found = await asyncio.gather(*(self.session.rows(_CELLS, *listed(listing)) for listing in listings))
+        return [[(partition, length, expiring) for partition, length, expiring in rows] for rows in found]
 
-    async def ended(self, listing: Listing, now_ms: int) -> list[int]:
-        return [row[0] for row in await self.session.rows(_ENDED, *listed(listing), now_ms)]
+    async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
+        found = await asyncio.gather(*(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
+        return [[other for (other,) in rows] for rows in found]
 
-    async def entries(self, listing: Listing) -> list[tuple[int, int]]:
-        rows = await self.session.rows(_ENTRIES, *listed(listing))
-        return [(other, expires_ms) for other, expires_ms in rows]
+    async def entries(self, listings: Sequence[Listing]) -> list[list[tuple[int, int]]]:
+        found = await asyncio.gather(*(self.session.rows(_ENTRIES, *listed(listing)) for listing in listings))
+        return [[(other, expires_ms) for other, expires_ms in rows] for rows in found]
 
     async def write(self, changes: Sequence[Change]) -> None:
         await self.session.together([_written(change) for change in changes])
