@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import acsylla
@@ -21,6 +21,8 @@ ANSWERED_S = 5.0
 """How long Cassandra may take to answer a statement."""
 IN_FLIGHT_MAX = 256
 """Statements of a process that are under way at once; others wait."""
+TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
+"""Writes of one request: client and coordinator pay once for them, and none is large enough for a warning."""
 _QUORUM, _SERIAL = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.LOCAL_SERIAL
 _NAME_CHARS_MAX = 48
 
@@ -30,7 +32,7 @@ class Session:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._prepared: dict[str, asyncio.Future[Any]] = {}
+        self._prepared: dict[str, Any] = {}
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
 
     async def rows(self, statement: str, *values: Any) -> list[Row]:
@@ -64,10 +66,23 @@ class Session:
         return bool(result.first().column_value("[applied]"))
 
     async def together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
-        """Write many, in any order, as many at once as may be under way."""
-        for at in range(0, len(statements), IN_FLIGHT_MAX):
-            some = statements[at : at + IN_FLIGHT_MAX]
-            await asyncio.gather(*(self.write(statement, *values) for statement, values in some))
+        """Write many, in any order: some in one request, and as many requests at once as may be under way."""
+        for statement in {statement for statement, _ in statements}:
+            await self._prepare(statement)
+        await asyncio.gather(*(self._request(some) for some in _requests(statements)))
+
+    async def _request(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        if len(statements) == 1:
+            await self.write(statements[0][0], *statements[0][1])
+            return
+        batch = acsylla.create_batch_unlogged()
+        batch.set_consistency(_QUORUM)
+        batch.set_is_idempotent(True)
+        for statement, values in statements:
+            batch.add_statement(self._prepared[statement].bind(list(values)))
+        async with self._in_flight:
+            with _translated("write to Cassandra"):
+                await self._session.execute_batch(batch)
 
     async def define(self, statement: str) -> None:
         """Execute a statement that changes the schema."""
@@ -88,25 +103,24 @@ class Session:
         consistency: Any = _QUORUM,
         idempotent: bool = True,
     ) -> Any:
-        prepared = self._prepared.get(statement)
-        if prepared is None:
-            prepared = self._prepared[statement] = asyncio.ensure_future(self._prepare(statement))
+        prepared = self._prepared.get(statement) or await self._prepare(statement)
+        bound = prepared.bind(list(values), page_size=page_size, page_state=page_state, consistency=consistency)
+        if idempotent:
+            bound.set_is_idempotent(True)
+        else:
+            bound.set_serial_consistency(_SERIAL)
         async with self._in_flight:
-            with _translated("ask Cassandra"):
-                try:
-                    known = await asyncio.shield(prepared)
-                except Exception:
-                    self._prepared.pop(statement, None)
-                    raise
-                bound = known.bind(list(values), page_size=page_size, page_state=page_state, consistency=consistency)
-                if idempotent:
-                    bound.set_is_idempotent(True)
-                else:
-                    bound.set_serial_consistency(_SERIAL)
+            try:
                 return await self._session.execute(bound)
+            except Exception as error:
+                raise _unavailable("ask Cassandra", error) from error
 
     async def _prepare(self, statement: str) -> Any:
-        return await self._session.create_prepared(statement)
+        """A statement as Cassandra knows it; it is told once, or by each who is first at once."""
+        if statement not in self._prepared:
+            with _translated("prepare a statement"):
+                self._prepared[statement] = await self._session.create_prepared(statement)
+        return self._prepared[statement]
 
 
 async def connect(nodes: str, keyspace: str, *, replicas: int, username: str = "", password: str = "") -> Session:
@@ -156,12 +170,31 @@ def _hosts(nodes: str) -> tuple[list[str], int]:
     return hosts, ports.pop()
 
 
+def _requests(statements: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[list[tuple[str, Sequence[Any]]]]:
+    """Statements, some together: few, and of few bytes, as Cassandra wants them."""
+    some: list[tuple[str, Sequence[Any]]] = []
+    size = 0
+    for statement, values in statements:
+        bytes_ = sum(len(value) if isinstance(value, bytes | str) else 8 for value in values)
+        if some and (len(some) == TOGETHER_MAX or size + bytes_ > _TOGETHER_BYTES_MAX):
+            yield some
+            some, size = [], 0
+        some.append((statement, values))
+        size += bytes_
+    if some:
+        yield some
+
+
 @contextlib.contextmanager
-def _translated(action: str) -> Any:
+def _translated(action: str) -> Iterator[None]:
     """Turn errors of the driver into ours."""
     try:
         yield
     except (StoreUnavailable, BadRequest):
         raise
     except Exception as error:
-        raise StoreUnavailable(f"could not {action}: {type(error).__name__} {error}") from error
+        raise _unavailable(action, error) from error
+
+
+def _unavailable(action: str, error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(f"could not {action}: {type(error).__name__} {error}")

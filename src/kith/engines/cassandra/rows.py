@@ -9,7 +9,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kith.engines.cassandra.connecting import Session
 from kith.engines.cassandra.schema import ENDING, JOURNALS, OWNED, Table
@@ -17,7 +17,8 @@ from kith.graph.shapes import Listing
 
 Values = tuple[Any, ...]
 TABLES = {table.name: table for table in OWNED}
-_KEYS_A_STATEMENT = 64
+_KEYS_A_STATEMENT, _PLACES_A_STATEMENT = 64, 16
+T = TypeVar("T")
 
 
 class Key(NamedTuple):
@@ -93,29 +94,32 @@ class CassandraRows:
         self.session = session
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
-        places: dict[tuple[str, Values], list[Values]] = defaultdict(list)
+        orders: dict[tuple[str, Values], list[Values]] = defaultdict(list)  # by table and partition of Cassandra
         for table, key in dict.fromkeys(keys):
             chooses = len(TABLES[table].place)
-            places[table, key[:chooses]].append(key[chooses:])
-        asked = [
-            self._at(TABLES[table], place, orders[at : at + _KEYS_A_STATEMENT])
-            for (table, place), orders in places.items()
-            for at in range(0, len(orders), _KEYS_A_STATEMENT)
-        ]
+            orders[table, key[:chooses]].append(key[chooses:])
+        alike: dict[tuple[str, Values, tuple[Values, ...]], list[Any]] = defaultdict(list)
+        for (table, place), some in orders.items():
+            for at in range(0, len(some), _KEYS_A_STATEMENT):
+                alike[table, place[:-1], tuple(some[at : at + _KEYS_A_STATEMENT])].append(place[-1])
         found: dict[Key, Values] = {}
-        for some in await asyncio.gather(*asked):
-            found.update(some)
+        asked = [
+            self._at(TABLES[table], place, lasts[at : at + _PLACES_A_STATEMENT], some)
+            for (table, place, some), lasts in alike.items()
+            for at in range(0, len(lasts), _PLACES_A_STATEMENT)
+        ]
+        for rows in await asyncio.gather(*asked):
+            found.update(rows)
         return [found.get(key) for key in keys]
 
-    async def _at(self, table: Table, place: Values, orders: Sequence[Values]) -> Iterable[tuple[Key, Values]]:
-        """The rows of one partition of Cassandra."""
-        if not table.order:
-            rows = await self.session.rows(_select(table, 1), *place)
-            return [(Key(table.name, place), row) for row in rows]
-        count = 1 << (len(orders) - 1).bit_length()  # few different statements to prepare
-        padded = [*orders, *[orders[-1]] * (count - len(orders))]
-        rows = await self.session.rows(_select(table, count), *place, *(value for order in padded for value in order))
-        width = len(table.order)
+    async def _at(
+        self, table: Table, place: Values, lasts: Sequence[Any], orders: Sequence[Values]
+    ) -> Iterable[tuple[Key, Values]]:
+        """The rows of partitions of Cassandra, which differ in the last column that chooses them; the same of each."""
+        lasts, orders = _padded(lasts), _padded(orders if table.order else [])
+        values = (*place, *lasts, *(value for order in orders for value in order))
+        rows = await self.session.rows(_select(table, len(lasts), len(orders)), *values)
+        width = 1 + len(table.order)
         return [(Key(table.name, place + row[:width]), row[width:]) for row in rows]
 
     async def cells(self, listings: Sequence[Listing]) -> list[list[tuple[int, int, int]]]:
@@ -156,17 +160,23 @@ _TAKE_OVER = f"UPDATE {JOURNALS.name} SET epoch = ? WHERE partition = ? IF epoch
 _WRITE_DOWN = f"UPDATE {JOURNALS.name} SET written = ? WHERE partition = ? IF epoch = ?"
 
 
+def _padded(values: Sequence[T]) -> Sequence[T]:
+    """As many values as a power of two, with the last one repeated: so there are few statements to prepare."""
+    return [*values, *[values[-1]] * ((1 << (len(values) - 1).bit_length()) - len(values))] if values else values
+
+
 @cache
-def _select(table: Table, count: int) -> str:
-    """The statement for `count` rows of one partition of Cassandra: what orders them, and their values."""
-    place = " AND ".join(f"{column.split()[0]} = ?" for column in table.place)
+def _select(table: Table, places: int, orders: int) -> str:
+    """The statement for rows of some partitions of Cassandra: the end of their keys, and their values."""
+    *chosen, last = (column.split()[0] for column in table.place)
     order = [column.split()[0] for column in table.order]
-    shown = ", ".join([*order, *(column.split()[0] for column in table.values)]) or table.key[0]
-    if not order:
-        return f"SELECT {shown} FROM {table.name} WHERE {place}"
-    marks = f"({', '.join('?' * len(order))})"
-    chosen = f"({', '.join(order)}) IN ({', '.join([marks] * count)})"
-    return f"SELECT {shown} FROM {table.name} WHERE {place} AND {chosen}"
+    shown = ", ".join([last, *order, *(column.split()[0] for column in table.values)])
+    where = [f"{column} = ?" for column in chosen]
+    where.append(f"{last} = ?" if places == 1 else f"{last} IN ({', '.join('?' * places)})")
+    if order:
+        marks = f"({', '.join('?' * len(order))})"
+        where.append(f"({', '.join(order)}) IN ({', '.join([marks] * orders)})")
+    return f"SELECT {shown} FROM {table.name} WHERE {' AND '.join(where)}"
 
 
 @cache
