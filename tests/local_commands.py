@@ -14,14 +14,16 @@ from kith.log.commands import Command, Owner, Reply
 
 
 class LocalCommands:
-    """See `log.commands.Commands`. `first`: the offset of its first command."""
+    """See `log.commands.Commands`."""
 
-    def __init__(
-        self, owner: Owner, partitions: int, events: Partitions, now_ms: Callable[[], int] = wall_ms, first: int = 0
-    ) -> None:
+    def __init__(self, owner: Owner, partitions: int, events: Partitions, now_ms: Callable[[], int] = wall_ms) -> None:
         self.partitions, self._owner, self._events, self._now_ms = partitions, owner, events, now_ms
-        self._offsets, self._first = itertools.count(first), first
         self._turns: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.begin(0)
+
+    def begin(self, first: int) -> None:
+        """Take partitions over; the next command has the offset `first`."""
+        self._offsets, self._first = itertools.count(first), first
         self._taken: set[int] = set()
 
     async def ask(self, partition: int, data: bytes) -> Reply:

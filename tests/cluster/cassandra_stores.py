@@ -129,44 +129,45 @@ def joined(one: LogPosition, other: LogPosition) -> LogPosition:
     return ReferenceLog.joined(None, one, other)  # type: ignore[arg-type]
 
 
-class Opened(NamedTuple):
-    """Stores over one log of commands, with the events that they told."""
+class Opened:
+    """Stores over a log of commands in this process, with the events that they told."""
 
-    edges: CassandraEdges
-    records: CassandraRecords
-    owner: CassandraOwner
-    events: Events
+    def __init__(self, rows: CassandraRows, now_ms: Clock = wall_ms) -> None:
+        self.partitions, self.events = Partitions(PARTITIONS), Events()
+        self.events.now_ms = now_ms
+        self.commands = LocalCommands(CassandraOwner(rows, self.partitions), PARTITIONS, self.events, now_ms)
+        self.commands.begin(offset_of_now())
+        asker = Asker(self.commands, joined)
+        self.edges = CassandraEdges(rows, asker, now_ms)
+        self.records = CassandraRecords(rows, asker, self.edges)
 
+    def next_offset(self) -> int:
+        """The offset of the first of some commands of others."""
+        return offset_of_now()
 
-def open_here(rows: CassandraRows, events: Events, now_ms: Clock) -> Opened:
-    """Stores over a log of commands in this process."""
-    partitions = Partitions(PARTITIONS)
-    owner = CassandraOwner(rows, partitions)
-    asker = Asker(LocalCommands(owner, PARTITIONS, events, now_ms, offset_of_now()), joined)
-    edges = CassandraEdges(rows, asker, now_ms)
-    return Opened(edges, CassandraRecords(rows, asker, edges), owner, events)
+    def begin_again(self) -> None:
+        """Take partitions over from others, whose commands are done."""
+        self.commands.begin(offset_of_now())
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, now_ms: Clock = wall_ms) -> Iterator[tuple[Opened, Thread]]:
+def opened_in(folder: Path, now_ms: Clock = wall_ms) -> Iterator[tuple[Opened, Thread]]:
     thread, rows, folders = shared()
     if folders[-1:] != [folder]:
         thread.call(rows.delete_all())
         folders.append(folder)
-    events = Events()
-    events.now_ms = now_ms
-    yield open_here(rows, events, now_ms), thread
+    yield Opened(rows, now_ms), thread
 
 
 @contextlib.contextmanager
 def open_edges(folder: Path) -> Iterator[Any]:
-    with _opened(folder) as (opened, thread):
+    with opened_in(folder) as (opened, thread):
         yield OnThread(opened.edges, thread)
 
 
 @contextlib.contextmanager
 def open_stores(folder: Path) -> Iterator[Stores]:
-    with _opened(folder) as (opened, thread):
+    with opened_in(folder) as (opened, thread):
         edges: Any = OnThread(opened.edges, thread)
         records: Any = OnThread(opened.records, thread)
         yield Stores(edges, records, ReferenceSuggestions())
@@ -185,7 +186,7 @@ def open_logs(
     folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
 ) -> Iterator[Logged]:
     """Edges, and a log in memory of what their owners told."""
-    with _opened(folder, now_ms) as (opened, thread):
+    with opened_in(folder, now_ms) as (opened, thread):
         edges: Any = _Ending(opened.edges, thread)
         log = ReferenceLog(opened, events_max, 800 if leased_little else 10**9)  # type: ignore[arg-type]
         yield Logged(edges, log)
