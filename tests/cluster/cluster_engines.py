@@ -6,28 +6,49 @@ KITH_TEST_REDIS: nodes of a Redis Cluster that tests may fill and empty, as HOST
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cassandra_stores import open_edges, open_logs, open_stores
 from engines import Clock, Engine
 
+from kith.access.sliding_window import QuotaStore
+from kith.engines.redis.activity_store import RedisActivity
 from kith.engines.redis.connecting import connect
+from kith.engines.redis.quota_store import RedisQuotas
 from kith.engines.redis.timeline_store import RedisTimelines
 from kith.home.timelines import TimelineStore
+from kith.notifications.activity import Activity
 
 NODES = os.environ.get("KITH_TEST_REDIS", "127.0.0.1:17001")
 
 
-@contextlib.contextmanager
+def prefix_of(folder: Path) -> str:
+    """What is stored for this folder begins so."""
+    return "tests-" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+
+
+# --- Redis -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
 def open_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
     """Timelines under names of this folder, in one bucket: so the longest unread of all gives way, as suites ask."""
-    prefix = "tests-" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-    yield RedisTimelines(connect(NODES), slots=slots, now_ms=now_ms, buckets=1, prefix=prefix)
+    yield RedisTimelines(connect(NODES), slots=slots, now_ms=now_ms, buckets=1, prefix=prefix_of(folder))
 
 
-REDIS = Engine("redis", timelines=open_timelines)
+@contextmanager
+def _quotas(folder: Path) -> Iterator[QuotaStore]:
+    yield RedisQuotas(connect(NODES), prefix=prefix_of(folder), patience_s=60)
+
+
+@contextmanager
+def _activity(folder: Path) -> Iterator[Activity]:
+    yield RedisActivity(connect(NODES), prefix=prefix_of(folder))
+
+
+REDIS = Engine("redis", timelines=open_timelines, quotas=_quotas, activity=_activity)
 CASSANDRA = Engine("cassandra", edges=open_edges, stores=open_stores, logs=open_logs)
