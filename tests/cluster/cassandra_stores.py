@@ -17,11 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from engines import Clock, Logged, Stores
+from engines import Clock, Logged, Opens, Stores
 from local_commands import LocalCommands
+from reference_edges import ReferenceEdges
 from reference_logs import Partitions as Events
 from reference_logs import ReferenceLog
-from reference_suggestions import ReferenceSuggestions
 
 from kith.core.clock import wall_ms
 from kith.core.events import LogPosition
@@ -33,11 +33,22 @@ from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.record_store import CassandraRecords
 from kith.engines.cassandra.rows import CassandraRows, Change, Key
 from kith.engines.cassandra.schema import TABLES, create
+from kith.engines.cassandra.small_stores import (
+    SMALL_TABLES,
+    CassandraCredentials,
+    CassandraFanoutState,
+    CassandraInboxes,
+    CassandraLeases,
+    CassandraSuggestions,
+)
+from kith.leases.store import LeaseStore
 
 T = TypeVar("T")
 NODES = os.environ.get("KITH_TEST_CASSANDRA", "127.0.0.1:19042")
 KEYSPACE = f"kith_tests_{os.environ.get('PYTEST_XDIST_WORKER', 'one')}"
 PARTITIONS = 4
+_used: dict[str, Path] = {}
+"""The folder of the store that had a table last."""
 
 
 class Thread:
@@ -114,7 +125,7 @@ def shared() -> Shared:
         await first.define(f"DROP KEYSPACE {KEYSPACE}")
         await first.close()
         session = await connect(NODES, KEYSPACE, replicas=1)
-        await create(session, KEYSPACE, TABLES)
+        await create(session, KEYSPACE, (*TABLES, *SMALL_TABLES))
         return RecordingRows(session)
 
     return Shared(thread, thread.call(opened()), [])
@@ -159,6 +170,34 @@ def opened_in(folder: Path, now_ms: Clock = wall_ms) -> Iterator[tuple[Opened, T
     yield Opened(rows, now_ms), thread
 
 
+def open_small(kind: type, *tables: str, **settings: Any) -> Opens[Any]:
+    """How a store is opened that needs no owner, and has these tables to itself."""
+
+    @contextlib.contextmanager
+    def opened(folder: Path) -> Iterator[Any]:
+        thread, rows, _ = shared()
+        for table in tables:
+            if _used.get(table) != folder:
+                thread.call(rows.session.define(f"TRUNCATE {table}"))
+                _used[table] = folder
+        yield OnThread(kind(rows.session, **settings), thread)
+
+    return opened
+
+
+@contextlib.contextmanager
+def open_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
+    with open_small(CassandraLeases, "leases", now_ms=now_ms)(folder) as store:
+        yield store
+
+
+open_fanout_state = open_small(
+    CassandraFanoutState, "fanout_state", log=ReferenceLog(ReferenceEdges(), 100), group="fanout"
+)
+open_credentials = open_small(CassandraCredentials, "server_keys", "secrets")
+open_inboxes = open_small(CassandraInboxes, "inbox_periods")  # without which no row is found
+
+
 @contextlib.contextmanager
 def open_edges(folder: Path) -> Iterator[Any]:
     with opened_in(folder) as (opened, thread):
@@ -170,7 +209,8 @@ def open_stores(folder: Path) -> Iterator[Stores]:
     with opened_in(folder) as (opened, thread):
         edges: Any = OnThread(opened.edges, thread)
         records: Any = OnThread(opened.records, thread)
-        yield Stores(edges, records, ReferenceSuggestions())
+        with open_small(CassandraSuggestions, "suggestions")(folder) as suggestions:
+            yield Stores(edges, records, suggestions)
 
 
 class _Ending(OnThread):

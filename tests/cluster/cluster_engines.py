@@ -12,7 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cassandra_stores import open_edges, open_logs, open_stores
+from cassandra_stores import (
+    open_credentials,
+    open_edges,
+    open_fanout_state,
+    open_inboxes,
+    open_leases,
+    open_logs,
+    open_stores,
+)
 from engines import Clock, Engine
 
 from kith.access.sliding_window import QuotaStore
@@ -51,4 +59,13 @@ def _activity(folder: Path) -> Iterator[Activity]:
 
 
 REDIS = Engine("redis", timelines=open_timelines, quotas=_quotas, activity=_activity)
-CASSANDRA = Engine("cassandra", edges=open_edges, stores=open_stores, logs=open_logs)
+CASSANDRA = Engine(
+    "cassandra",
+    edges=open_edges,
+    stores=open_stores,
+    logs=open_logs,
+    fanout_state=open_fanout_state,
+    leases=open_leases,
+    credentials=open_credentials,
+    inboxes=open_inboxes,
+)

@@ -32,6 +32,7 @@ ENTRY_POINTS = {
     "kith.client": "what apps import",
     "kith.engines.cassandra.owner": "decides what is written to Cassandra; the wiring of a cluster is to come",
     "kith.engines.cassandra.record_store": "records and edges on Cassandra; as above",
+    "kith.engines.cassandra.small_stores": "what needs no owner on Cassandra; as above",
     "kith.engines.redis.quota_store": "quotas of several machines; as above",
     "kith.engines.redis.activity_store": "who is here, of several machines; as above",
 }

@@ -1,7 +1,8 @@
 """The connection of a process to Cassandra: statements are prepared once, and errors of the driver become ours.
 
-A statement is its CQL text, with a `?` for each value. Its consistency is LOCAL_QUORUM, that of one with a condition
-LOCAL_SERIAL. All others are idempotent, so the driver may repeat them: writes say their timestamp.
+A statement is its CQL text, with a `?` for each value. Its consistency is LOCAL_QUORUM; conditions are decided by a
+quorum of all datacentres (SERIAL). Statements without conditions are idempotent, so the driver may repeat them:
+writes say their timestamp, or it does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ IN_FLIGHT_MAX = 256
 """Statements of a process that are under way at once; others wait."""
 TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
 """Writes of one request: client and coordinator pay once for them, and none is large enough for a warning."""
-_QUORUM, _SERIAL = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.LOCAL_SERIAL
+_QUORUM, _SERIAL = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.SERIAL
 _NAME_CHARS_MAX = 48
 
 
@@ -70,6 +71,12 @@ class Session:
         for statement in {statement for statement, _ in statements}:
             await self._prepare(statement)
         await asyncio.gather(*(self._request(some) for some in _requests(statements)))
+
+    async def whole(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        """Write all of these, of one partition, or none."""
+        for statement in {statement for statement, _ in statements}:
+            await self._prepare(statement)
+        await self._request(statements)
 
     async def _request(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
         if len(statements) == 1:

@@ -30,7 +30,7 @@ class Table(NamedTuple):
     @property
     def created(self) -> str:
         """The statement that makes it."""
-        columns = ", ".join(" ".join(column.split()[:2]) for column in self.place + self.order + self.values)
+        columns = ", ".join([*(" ".join(column.split()[:2]) for column in self.place + self.order), *self.values])
         keys = ", ".join([f"({', '.join(_names(self.place))})", *_names(self.order)])
         order = ", ".join(f"{one.split()[0]} {one.split()[2] if len(one.split()) > 2 else 'ASC'}" for one in self.order)
         options = [f"CLUSTERING ORDER BY ({order})"] if order else []
