@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,21 @@ def test_instances_that_ask_at_once_are_let_in_as_often_as_one(run: Run, tmp_pat
         assert sum(not taken.wait_s for taken in await asyncio.gather(*asked)) == 100
         for cluster in clusters:
             await cluster.aclose()
+
+    run(scene())
+
+
+def test_an_instance_whose_clock_is_wrong_opens_no_second_quota(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        cluster = connect(NODES)
+        right = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60)
+        behind = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60, wall_s=lambda: time.time() - 600)
+        passed = 0
+        for _ in range(6):
+            passed += not (await right.take(0, 7, QUOTA, NOW_S)).wait_s
+            passed += not (await behind.take(0, 7, QUOTA, NOW_S - 600)).wait_s
+        assert passed == 5
+        await cluster.aclose()
 
     run(scene())
 

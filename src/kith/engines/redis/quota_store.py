@@ -3,7 +3,8 @@
 kith:quota:KIND:USER   part f64 | last f64 | 16 counts u32 (see `access.sliding_window`), little-endian; gone two
                        windows after the last one asked
 
-KIND and USER are decimal. The script does to the letter what `sliding_window.take` and `give_back` do.
+KIND and USER are decimal. The script does to the letter what `sliding_window.take` and `give_back` do, but for the time
+of an instance whose clock is wrong: that is put right by the node's.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _log = structlog.get_logger("kith.redis")
 
 
 class RedisQuotas:
-    """See `access.sliding_window.QuotaStore`. `clock_s`: a clock that never goes back. `patience_s`: how long
-    a count is waited for.
+    """See `access.sliding_window.QuotaStore`. `clock_s`: a clock that never goes back; `wall_s`: that of the machine.
+    `patience_s`: how long a count is waited for.
     """
 
     immediate = False
@@ -38,13 +39,14 @@ class RedisQuotas:
         *,
         prefix: str = "kith",
         clock_s: Callable[[], float] = time.monotonic,
+        wall_s: Callable[[], float] = time.time,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._script, self._prefix, self._clock_s = Script(cluster, "quotas.lua"), prefix, clock_s
-        self._paused_until_s, self._patience_s = clock_s(), patience_s
+        self._wall_s, self._paused_until_s, self._patience_s = wall_s, clock_s(), patience_s
 
     async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
-        counted = await self._do(kind, user, "take", quota_.limit, quota_.window_s, repr(now_s))
+        counted = await self._do(kind, user, "take", quota_.limit, quota_.window_s, repr(now_s), self._wall_s())
         if counted is None:
             return Taken(int(now_s / (quota_.window_s / PARTS)))
         part, wait_s = counted
@@ -53,7 +55,7 @@ class RedisQuotas:
     async def give_back(self, kind: int, user: int, part: int) -> None:
         await self._do(kind, user, "give_back", part)
 
-    async def _do(self, kind: int, user: int, *arguments: int | str) -> tuple[int, bytes] | None:
+    async def _do(self, kind: int, user: int, *arguments: int | float | str) -> tuple[int, bytes] | None:
         """What the script answers; None where Redis does not."""
         if self._clock_s() < self._paused_until_s:
             return None
