@@ -54,9 +54,11 @@ lock: setup  ## pin again after a change of dependencies in pyproject.toml
 	cd tests/web && ../../$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.txt requirements.in
 
-cluster-up:  ## the distributed engines on this machine: a Redis Cluster, Cassandra and an S3 server so far
+NODES ?= 1
+
+cluster-up:  ## the distributed engines on this machine, NODES=1 or 3 of each: a Redis Cluster, Cassandra and an S3 server so far
 	cluster/redis.sh up
-	cluster/cassandra.sh up
+	cluster/cassandra.sh up $(NODES)
 	cluster/s3.sh up
 
 cluster-down:

@@ -105,7 +105,8 @@ start() {  # NODE
   "${unlocked[@]}" java $(opened) -Xms"$heap" -Xmx"$heap" -Xss256k -XX:MaxDirectMemorySize=256m -XX:+UseG1GC \
     -XX:+ExitOnOutOfMemoryError -XX:+PerfDisableSharedMem -Djava.net.preferIPv4Stack=true -Djava.awt.headless=true \
     -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
-    -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.ring_delay_ms=500 -Dcassandra.superuser_setup_delay_ms=0 \
+    -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.superuser_setup_delay_ms=0 \
+    -Dcassandra.ring_delay_ms=$((nodes > 1 ? 5000 : 500)) \
     -Dcassandra.consistent.rangemovement=false -Dcassandra-foreground=yes \
     -Dcassandra.config="file:$PWD/$here/conf/cassandra.yaml" -Dcassandra.storagedir="$here" \
     -Dlogback.configurationFile="$here/conf/logback.xml" -Dcassandra.jmx.local.port=$((port + 2000 + $1)) \
