@@ -73,6 +73,7 @@ test-cluster: setup cluster-up  ## what runs on distributed engines, on real one
 	$(CLUSTER) tests/cluster $(PARALLEL) && \
 	$(CLUSTER) tests/conformance --engine cluster_engines:REDIS && \
 	$(CLUSTER) tests/conformance --engine cluster_engines:CASSANDRA && \
+	$(CLUSTER) tests/conformance/test_edge_lists.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
 	$(CLUSTER) tests/conformance --engine cluster_engines:BUCKET; \
 	status=$$?; $(MAKE) --no-print-directory cluster-down; exit $$status
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
-from kith.engines.cassandra.rows import Change, Journal, Key, Values, listed
+from kith.engines.cassandra.rows import Change, Journal, Key, Part, Values, listed
 from kith.graph.shapes import Listing
 
 
@@ -57,12 +57,12 @@ class MemoryRows:
             for listing in listings
         ]
 
-    async def entries(self, listings: Sequence[Listing]) -> list[list[tuple[int, int]]]:
+    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
         await _Step()
         entries = self.table("list_entries")
         return [
-            [(key[5], values[0]) for key, values in entries.items() if key[:4] == listed(listing)]
-            for listing in listings
+            [(key[6], values[0]) for key, values in entries.items() if key[:5] == (*listed(listing), part)]
+            for listing, part in parts
         ]
 
     async def write(self, changes: Sequence[Change]) -> None:

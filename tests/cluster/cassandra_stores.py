@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
 
 from engines import Clock, Logged, Opens, Stores
 from local_commands import LocalCommands
@@ -25,8 +26,10 @@ from reference_logs import ReferenceLog
 
 from kith.core.clock import wall_ms
 from kith.core.events import LogPosition
+from kith.engines.cassandra import batch
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.connecting import Session, connect
+from kith.engines.cassandra.dividing import Divider
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.partitions import Partitions
@@ -47,6 +50,8 @@ T = TypeVar("T")
 NODES = os.environ.get("KITH_TEST_CASSANDRA", "127.0.0.1:19042")
 KEYSPACE = f"kith_tests_{os.environ.get('PYTEST_XDIST_WORKER', 'one')}"
 PARTITIONS = 4
+PART_MAX = 7
+"""Entries of a part where lists are divided, so that most are."""
 _used: dict[str, Path] = {}
 """The folder of the store that had a table last."""
 
@@ -151,6 +156,7 @@ class Opened:
         asker = Asker(self.commands, joined)
         self.edges = CassandraEdges(rows, asker, now_ms)
         self.records = CassandraRecords(rows, asker, self.edges)
+        self.divider = Divider(rows, asker, part_max=PART_MAX, settle_s=0)
 
     def next_offset(self) -> int:
         """The offset of the first of some commands of others."""
@@ -202,6 +208,27 @@ open_inboxes = open_small(CassandraInboxes, "inbox_periods")  # without which no
 def open_edges(folder: Path) -> Iterator[Any]:
     with opened_in(folder) as (opened, thread):
         yield OnThread(opened.edges, thread)
+
+
+class _Dividing(OnThread):
+    """Edges whose long lists are divided after each change."""
+
+    def __init__(self, store: Any, thread: Thread, divider: Divider) -> None:
+        super().__init__(store, thread)
+        self._divider = divider
+
+    async def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        answered = await super()._run(coroutine)
+        if coroutine.__name__ == "apply":
+            await super()._run(self._divider.divide_long())
+        return answered
+
+
+@contextlib.contextmanager
+def open_divided(folder: Path) -> Iterator[Any]:
+    """Edges whose lists have short parts."""
+    with patch.object(batch, "PART_MAX", 1), opened_in(folder) as (opened, thread):
+        yield _Dividing(opened.edges, thread, opened.divider)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from cassandra_stores import (
     open_credentials,
+    open_divided,
     open_edges,
     open_fanout_state,
     open_inboxes,
@@ -89,3 +90,5 @@ CASSANDRA = Engine(
     credentials=open_credentials,
     inboxes=open_inboxes,
 )
+DIVIDED = Engine("cassandra-divided", edges=open_divided)
+"""Cassandra with parts of lists so short that most lists have several."""

@@ -13,7 +13,7 @@ from edges import G, edge_of, state_of, writes_of
 
 from kith.engines.cassandra.rows import Change
 from kith.graph.audit import audit
-from kith.graph.edge import Direction, State
+from kith.graph.edge import POSITION_MIN, Direction, State
 
 OUT, IN, NORMAL = int(Direction.OUT), int(Direction.IN), int(State.NORMAL)
 
@@ -35,9 +35,9 @@ def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
         edges, of_node = opened.edges, opened.partitions.of_node
         before = await state_of(edges, [ALICE, BOB, CAROL, DANA])
         wrong = [
-            Change("list_entries", (G, DANA, IN, NORMAL, 5, ALICE), None, 0),
-            Change("list_entries", (G, DANA, IN, NORMAL, 9, BOB), (0,), 0),
-            Change("list_entries", (G, 77, OUT, NORMAL, 9, BOB), (0,), 0),
+            Change("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE), None, 0),
+            Change("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
+            Change("list_entries", (G, 77, OUT, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
             Change("counts", (G, BOB, OUT, NORMAL, of_node(BOB)), (7, 0), 0),
             Change("counts", (G, DANA, IN, NORMAL, of_node(CAROL)), None, 0),
         ]

@@ -30,6 +30,7 @@ ENTRY_POINTS = {
     "kith.__main__": "python -m kith",
     "kith.commands.cli": "the command `kith`",
     "kith.client": "what apps import",
+    "kith.engines.cassandra.dividing": "divides long lists on Cassandra; as the next",
     "kith.engines.cassandra.owner": "decides what is written to Cassandra; the wiring of a cluster is to come",
     "kith.engines.cassandra.record_store": "records and edges on Cassandra; as above",
     "kith.engines.cassandra.small_stores": "what needs no owner on Cassandra; as above",

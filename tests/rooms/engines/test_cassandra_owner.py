@@ -25,11 +25,19 @@ from reference_records import ReferenceRecords
 from kith.core.clock import Hlc, hlc_of
 from kith.core.errors import StoreUnavailable
 from kith.core.events import NOWHERE, RECORD_CHANGED, Event
-from kith.engines.cassandra.batch import edge_row, listings_of, read_edge
+from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import AnyCommand
-from kith.engines.cassandra.edge_commands import CountEntries, EndEdges, ForgetEdges, ListEdges, WriteEdges
+from kith.engines.cassandra.edge_commands import (
+    CountEntries,
+    DivideList,
+    EndEdges,
+    ForgetEdges,
+    ListEdges,
+    WriteEdges,
+)
 from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.parts import WHOLE, read_parts
 from kith.engines.cassandra.row_commands import (
     ChangeNode,
     Conditional,
@@ -48,7 +56,7 @@ from kith.records.store import AtVersion, Claim, Record, RecordKind
 
 NODES = range(1, 6)
 COMMANDS = 30
-HISTORIES = 100
+HISTORIES = 80
 
 
 # --- what is asked --------------------------------------------------------------------------------------
@@ -95,7 +103,7 @@ def some_claim(chance: random.Random) -> Claim:
 
 def some_command(chance: random.Random, source: int) -> AnyCommand:
     pairs = [(source, chance.choice(NODES)) for _ in range(2)]
-    match chance.randint(0, 14):
+    match chance.randint(0, 15):
         case 0:
             return ForgetEdges(1, pairs[:1])
         case 1:
@@ -120,6 +128,9 @@ def some_command(chance: random.Random, source: int) -> AnyCommand:
             return chance.choice([TakeClaim, ReleaseClaim])(some_claim(chance))
         case 9:
             return ForgetRecords(RecordKind.NOTICE, [chance.randint(1, 3)])
+        case 10:
+            listing = Listing(1, source, chance.choice(list(Direction)), chance.choice([State.NORMAL, State.REMOVED]))
+            return DivideList(listing, chance.randint(-1, 2))
         case _:
             writes = [some_write(chance, source) for _ in range(chance.randint(1, 3))]
             return WriteEdges(writes, first_decides=chance.random() < 0.2)
@@ -236,19 +247,22 @@ def stored_edges(rows: MemoryRows) -> dict[tuple[int, int, int], Edge]:
 
 
 def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
-    """Lists, counts and what expires follow from the rows of edges."""
-    entries, ending, expiring, counts = {}, set(), set(), Counter[Any]()
+    """Lists, counts and what expires follow from the rows of edges. Entries may stand in any part that is read."""
+    divided = {key: read_parts(values) for key, values in rows.table("divisions").items()}
+    entries, ending, expiring, counts = dict(rows.table("list_entries")), set(), set(), Counter[Any]()
     for edge in stored_edges(rows).values():
         owner = partitions.of_node(edge.source)
         for listing, other in listings_of(edge):
-            entries[(*listed(listing), edge.position, other)] = (edge.expires_ms,)
+            places = divided.get(listed(listing), WHOLE).places(edge.position)
+            found = [entries.pop(entry_row(listing, part, edge.position, other).key, None) for part in places]
+            assert {one for one in found if one is not None} == {(edge.expires_ms,)}
             counts[(*listed(listing), owner), 0] += 1
             if edge.expires_ms:
                 ending.add((*listed(listing), edge.expires_ms, other))
                 counts[(*listed(listing), owner), 1] += 1
         if edge.expires_ms:
             expiring.add((owner, edge.expires_ms, edge.graph, edge.source, edge.destination))
-    assert rows.table("list_entries") == entries
+    assert not entries
     assert set(rows.table("ending")) == ending
     assert set(rows.table("expiring")) == expiring
     stored = Counter({(key, at): n for key, values in rows.table("counts").items() for at, n in enumerate(values)})

@@ -13,16 +13,24 @@ from kith.core.clock import Hlc
 from kith.core.events import Event
 from kith.core.ids import NodeId
 from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.parts import Parts, parts_row, parts_values, read_parts
 from kith.engines.cassandra.rows import Change, Key, Values, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.shapes import EdgeKey, Listing, Node
 
+PART_MAX = 100_000
+"""Entries of a part of a list, about; with more it is divided. See `dividing`."""
 _EXPIRY = struct.Struct(">Q")
 
 
 def edge_row(graph: int, source: int, destination: int) -> Key:
     """The row of an edge."""
     return Key("edges", (graph, source, destination))
+
+
+def entry_row(listing: Listing, part: int, position: int, other: int) -> Key:
+    """The row of an entry in a part of a list."""
+    return Key("list_entries", (*listed(listing), part, position, other))
 
 
 def read_edge(graph: int, source: int, destination: int, values: Values) -> Edge:
@@ -45,10 +53,11 @@ def listings_of(edge: Edge) -> tuple[tuple[Listing, int], tuple[Listing, int]]:
 
 
 def cell_rows(graph: int, source: int, destination: int, partition: int) -> Iterable[Key]:
-    """A partition's counts of the lists, in any state, that may show an edge."""
+    """A partition's counts of the lists, in any state, that may show an edge, and how these are divided."""
     for node, direction in ((source, Direction.OUT), (destination, Direction.IN)):
         for state in State:
             yield Key("counts", (graph, node, int(direction), int(state), partition))
+            yield parts_row(Listing(graph, node, direction, state))
 
 
 class Batch:
@@ -68,6 +77,7 @@ class Batch:
         self._changes: dict[Key, Change] = {}
         self._timestamp = 0
         self._born_over: list[EdgeKey] = []
+        self._noted_every = max(1, PART_MAX // 2 // partitions.count)
         self.now_ms = 0
         self.events: list[Event] = []
 
@@ -148,7 +158,8 @@ class Batch:
     def list_edge(self, edge: Edge) -> None:
         """Show an edge in both lists."""
         for listing, other in listings_of(edge):
-            self.put(Key("list_entries", (*listed(listing), edge.position, other)), (edge.expires_ms,))
+            own, *_ = self._entry(listing, edge.position, other)
+            self.put(own, (edge.expires_ms,))
             if edge.expires_ms:
                 self.put(Key("ending", (*listed(listing), edge.expires_ms, other)), ())
         if edge.expires_ms:
@@ -156,12 +167,25 @@ class Batch:
 
     def _unlist(self, stored: Edge) -> None:
         for listing, other in listings_of(stored):
-            self.delete(Key("list_entries", (*listed(listing), stored.position, other)))
+            for key in self._entry(listing, stored.position, other):
+                self.delete(key)
             if stored.expires_ms:
                 self.delete(Key("ending", (*listed(listing), stored.expires_ms, other)))
             self._count(listing, -1, stored)
         if stored.expires_ms:
             self.delete(self._expiry(stored))
+
+    def parts(self, listing: Listing) -> Parts:
+        """How a list is divided."""
+        return read_parts(self.get(parts_row(listing)))
+
+    def divide(self, listing: Listing, parts: Parts) -> None:
+        """Divide a list in another way."""
+        self.put(parts_row(listing), parts_values(parts))
+
+    def _entry(self, listing: Listing, position: int, other: int) -> list[Key]:
+        """The row of an entry, and where else it may stand."""
+        return [entry_row(listing, part, position, other) for part in self.parts(listing).places(position)]
 
     def _expiry(self, edge: Edge) -> Key:
         return Key("expiring", (self.partition, edge.expires_ms, edge.graph, edge.source, edge.destination))
@@ -169,6 +193,8 @@ class Batch:
     def _count(self, listing: Listing, more: int, edge: Edge) -> None:
         entries, expiring = self._cell(listing)
         self._put_cell(listing, entries + more, expiring + (more if edge.expires_ms else 0))
+        if more > 0 and (entries + more) % self._noted_every == 0:
+            self.put(Key("long_lists", (self.partition, *listed(listing))), ())
 
     def recount(self, listing: Listing) -> None:
         """Correct the count of our entries of a list, of which the batch has read `entries`."""

@@ -14,8 +14,10 @@ from kith.core.errors import StoreUnavailable
 from kith.core.events import LogPosition
 from kith.engines.cassandra.edge_commands import (
     CountEntries,
+    DivideList,
     EndEdges,
     ForgetEdges,
+    ForgetLong,
     ListEdges,
     UnlistStrays,
     WriteEdges,
@@ -32,7 +34,7 @@ from kith.engines.cassandra.row_commands import (
 from kith.log.commands import Commands, Reply
 
 AnyCommand = (
-    WriteEdges | ForgetEdges | EndEdges | ListEdges | UnlistStrays | CountEntries
+    WriteEdges | ForgetEdges | EndEdges | ListEdges | UnlistStrays | CountEntries | DivideList | ForgetLong
     | ChangeNode | PutNote | WriteRecords | ForgetRecords | TakeClaim | ReleaseClaim
 )  # fmt: skip
 T = TypeVar("T")

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kith.engines.cassandra.asked import Asked
-from kith.engines.cassandra.batch import Batch, cell_rows, edge_row
+from kith.engines.cassandra.batch import Batch, cell_rows, edge_row, entry_row
+from kith.engines.cassandra.parts import Parts, parts_row
 from kith.engines.cassandra.rows import Key, listed
 from kith.graph.edge import (
     BARRING,
@@ -27,6 +28,7 @@ class Entry(NamedTuple):
     """An entry of a list."""
 
     listing: Listing
+    part: int
     position: int
     other: int
 
@@ -34,7 +36,7 @@ class Entry(NamedTuple):
     def edge(self) -> EdgeKey:
         """The edge that it shows."""
         graph, node, direction, _ = self.listing
-        return (graph, node, self.other) if direction is Direction.OUT else (graph, self.other, node)
+        return (graph, node, self.other) if direction == Direction.OUT else (graph, self.other, node)
 
 
 class WriteEdges(Asked, frozen=True, tag="write"):
@@ -115,7 +117,8 @@ class ListEdges(Asked, frozen=True, tag="list"):
     edges: list[EdgeKey]
 
     def reads(self, partition: int) -> Iterable[Key]:
-        return [edge_row(*edge) for edge in self.edges]
+        for edge in self.edges:
+            yield from _of_edge(*edge, partition)
 
     def run(self, batch: Batch) -> None:
         for edge in self.edges:
@@ -125,18 +128,29 @@ class ListEdges(Asked, frozen=True, tag="list"):
 
 
 class UnlistStrays(Asked, frozen=True, tag="unlist"):
-    """Delete those of some entries that show no edge as it is; answers how many did not."""
+    """Delete those of some entries that show no edge as it is; answers how many were deleted.
+
+    `moved`: and those that stand in another part of their list by now.
+    """
 
     entries: list[Entry]
+    moved: bool = False
 
     def reads(self, partition: int) -> Iterable[Key]:
-        return [edge_row(*entry.edge) for entry in self.entries]
+        for entry in self.entries:
+            yield edge_row(*entry.edge)
+            yield parts_row(entry.listing)
 
     def run(self, batch: Batch) -> int:
-        strays = [one for one in self.entries if not shows(one, batch.edge(one.edge))]
-        for entry in strays:
-            batch.delete(Key("list_entries", (*listed(entry.listing), entry.position, entry.other)))
-        return len(strays)
+        deleted = 0
+        for entry in self.entries:
+            parts = batch.parts(entry.listing)
+            if not shows(entry, batch.edge(entry.edge), parts) or (
+                self.moved and entry.part != parts.of(entry.position)
+            ):
+                batch.delete(entry_row(*entry))
+                deleted += 1
+        return deleted
 
 
 class CountEntries(Asked, frozen=True, tag="count"):
@@ -145,7 +159,9 @@ class CountEntries(Asked, frozen=True, tag="count"):
     listings: list[Listing]
 
     def reads(self, partition: int) -> Iterable[Key]:
-        return [Key("counts", (*listed(listing), partition)) for listing in self.listings]
+        for listing in self.listings:
+            yield Key("counts", (*listed(listing), partition))
+            yield parts_row(listing)
 
     def recounted(self) -> Iterable[Listing]:
         return self.listings
@@ -155,9 +171,47 @@ class CountEntries(Asked, frozen=True, tag="count"):
             batch.recount(listing)
 
 
-def shows(entry: Entry, edge: Edge | None) -> bool:
-    """Whether an entry shows its edge as the row says."""
-    return edge is not None and (edge.state, edge.position) == (entry.listing.state, entry.position)
+class DivideList(Asked, frozen=True, tag="divide"):
+    """Note that entries of a list move to a part that begins at a position, or that all have (`moved`).
+
+    Answers how it is divided. The partition is that of the list's node.
+    """
+
+    listing: Listing
+    begin: int
+    moved: bool = False
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return [parts_row(self.listing)]
+
+    def run(self, batch: Batch) -> Parts:
+        parts = before = batch.parts(self.listing)
+        if self.moved and parts.moving == self.begin:
+            parts = parts._replace(moving=None)
+        elif not self.moved and parts.moving is None and self.begin not in parts.begins:
+            parts = Parts(tuple(sorted((*parts.begins, self.begin))), self.begin)
+        if parts != before:
+            batch.divide(self.listing, parts)
+        return parts
+
+
+class ForgetLong(Asked, frozen=True, tag="forget_long"):
+    """Delete the note that a list may be long."""
+
+    listing: Listing
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return []
+
+    def run(self, batch: Batch) -> None:
+        batch.delete(Key("long_lists", (batch.partition, *listed(self.listing))))
+
+
+def shows(entry: Entry, edge: Edge | None, parts: Parts) -> bool:
+    """Whether an entry shows its edge as the row says, where it may stand."""
+    if edge is None or entry.part not in parts.places(entry.position):
+        return False
+    return (edge.state, edge.position) == (entry.listing.state, entry.position)
 
 
 def _of_edge(graph: int, source: int, destination: int, partition: int) -> Iterable[Key]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.paging import Mark, Page, Window
 from kith.engines.cassandra.batch import edge_row, read_edge, read_node
+from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, Parts, Span, parts_row, read_parts
 from kith.engines.cassandra.rows import CassandraRows, Key, listed
-from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, State, as_of
+from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Chunk, EdgeKey, IdLists, Ids, Listing, Node, Pair, Side
 
@@ -25,26 +26,20 @@ _PAGE_ROWS = 5_000
 _MARK = struct.Struct(">qq")
 _LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
 _BETWEEN = (
-    f"SELECT position, other, expires_ms FROM list_entries WHERE {_LISTED}"
+    f"SELECT position, other, expires_ms FROM list_entries WHERE {_LISTED} AND part = ?"
     " AND (position, other) > (?, ?) AND (position, other) <= (?, ?)"
 )
 _OLDEST_FIRST = " ORDER BY position ASC, other ASC"
 _COUNT = f"SELECT length, expiring FROM counts WHERE {_LISTED}"
 _OVER = f"SELECT COUNT(*) FROM ending WHERE {_LISTED} AND expires_ms <= ?"
-_LOWEST, _HIGHEST = Mark(POSITION_MIN, -1), Mark(POSITION_MAX, 2**63 - 1)
-
-
-class Span(NamedTuple):
-    """A part of a list: what is greater than `above`, and not greater than `top`."""
-
-    above: Mark
-    top: Mark
+_PARTS_AT_ONCE = 2
+T = TypeVar("T")
 
 
 def span_of(window: Window) -> Span:
     """The part of a list that a window has positions of."""
-    above = _LOWEST if window.since is None else Mark(window.since, -1)
-    top = _HIGHEST if window.until is None else Mark(window.until, -1)
+    above = LOWEST if window.since is None else Mark(window.since, -1)
+    top = HIGHEST if window.until is None else Mark(window.until, -1)
     return Span(above, top)
 
 
@@ -92,36 +87,67 @@ class EdgeReads:
         return np.array([edge is not None and edge.state is state for edge in await self._edges(keys)], np.bool_)
 
     async def page(self, listing: Listing, window: Window) -> Page:
+        return await self._in_parts(listing, lambda parts: self._page(listing, window, parts))
+
+    async def _in_parts(self, listing: Listing, read: Callable[[Parts], Awaitable[T]]) -> T:
+        """Read a list that may be divided: most are not, so it is read as if it were not while that is asked."""
+        (row,), found = await asyncio.gather(self._rows.get([parts_row(listing)]), read(WHOLE))
+        return found if row is None else await read(read_parts(row))
+
+    async def _page(self, listing: Listing, window: Window, parts: Parts) -> Page:
         above, top = span_of(window)
         count = window.limit + 1
         if window.before is not None:
             newer, older = await asyncio.gather(
-                self._marks(listing, Span(max(above, window.before), top), count, oldest_first=True),
-                self._marks(listing, Span(above, min(top, window.before)), 1),
+                self._marks(listing, Span(max(above, window.before), top), count, parts, oldest_first=True),
+                self._marks(listing, Span(above, min(top, window.before)), 1, parts),
             )
             return Page(newer[: window.limit][::-1], bool(older), len(newer) > window.limit)
         if window.after is None:
-            items = await self._marks(listing, Span(above, top), count)
+            items = await self._marks(listing, Span(above, top), count, parts)
             return Page(items[: window.limit], len(items) > window.limit, False)
         below = Mark(window.after.position, window.after.id - 1)
         items, newer = await asyncio.gather(
-            self._marks(listing, Span(above, min(top, below)), count),
-            self._marks(listing, Span(max(above, below), top), 1, oldest_first=True),
+            self._marks(listing, Span(above, min(top, below)), count, parts),
+            self._marks(listing, Span(max(above, below), top), 1, parts, oldest_first=True),
         )
         return Page(items[: window.limit], len(items) > window.limit, bool(newer))
 
-    async def _marks(self, listing: Listing, span: Span, limit: int, *, oldest_first: bool = False) -> list[Mark]:
-        """The first entries of a part of a list, in this order."""
+    async def _marks(
+        self, listing: Listing, span: Span, limit: int, parts: Parts, *, oldest_first: bool = False
+    ) -> list[Mark]:
+        """The first entries of a part of a list, in this order; as many parts as a page may touch are read at once."""
         if span.above >= span.top or limit <= 0:
             return []
-        statement = _BETWEEN + (_OLDEST_FIRST if oldest_first else "")
-        now_ms, found = self._now_ms(), []
-        size = min(limit, _PAGE_ROWS)
-        async for rows in self._session.pages(statement, *listed(listing), *span.above, *span.top, size=size):
-            found += [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]
+        within = parts.within(span)[:: -1 if oldest_first else 1]
+        found: list[Mark] = []
+        for at in range(0, len(within), _PARTS_AT_ONCE):
+            some = within[at : at + _PARTS_AT_ONCE]
+            for marks in await asyncio.gather(*(self._of_places(listing, *one, limit, oldest_first) for one in some)):
+                found += sorted(marks, reverse=not oldest_first)[:limit]
             if len(found) >= limit:
                 break
         return found[:limit]
+
+    async def _of_places(
+        self, listing: Listing, places: Sequence[int], span: Span, limit: int, oldest_first: bool
+    ) -> set[Mark]:
+        """The first entries of a span that may be in several parts; where they move from is read first."""
+        found: set[Mark] = set()
+        for part in reversed(places):
+            found.update(await self._of_part(listing, part, span, limit, oldest_first))
+        return found
+
+    async def _of_part(self, listing: Listing, part: int, span: Span, limit: int, oldest_first: bool) -> Sequence[Mark]:
+        """The first entries of one part of a list."""
+        statement = _BETWEEN + (_OLDEST_FIRST if oldest_first else "")
+        now_ms, found = self._now_ms(), []
+        size = min(limit, _PAGE_ROWS)
+        async for rows in self._session.pages(statement, *listed(listing), part, *span.above, *span.top, size=size):
+            found += [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]
+            if len(found) >= limit:
+                break
+        return found
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         wanted = dict.fromkeys(listings)
@@ -141,7 +167,9 @@ class EdgeReads:
         return np.array(await self.count_many(listings), np.int64).reshape(len(sides), len(nodes))
 
     async def ids(self, listing: Listing, newest: int) -> Ids:
-        return _ids(await self._marks(listing, Span(_LOWEST, _HIGHEST), newest))
+        return _ids(
+            await self._in_parts(listing, lambda parts: self._marks(listing, Span(LOWEST, HIGHEST), newest, parts))
+        )
 
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         lists = await asyncio.gather(*(self.ids(listing, newest) for listing in listings))
@@ -149,11 +177,12 @@ class EdgeReads:
         return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
 
     async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
-        top = _HIGHEST
+        top = HIGHEST
         if after is not None:
             position, other = _MARK.unpack(after)
             top = Mark(position, other - 1)
-        marks = await self._marks(listing, Span(_LOWEST, top), limit + 1)
+        span = Span(LOWEST, top)
+        marks = await self._in_parts(listing, lambda parts: self._marks(listing, span, limit + 1, parts))
         more = _MARK.pack(*marks[limit - 1]) if len(marks) > limit else None
         return Chunk(_ids(marks[:limit]), more)
 

@@ -10,10 +10,11 @@ import struct
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from kith.engines.cassandra.batch import edge_row, listings_of, read_edge
+from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.edge_commands import CountEntries, Entry, ListEdges, UnlistStrays, shows
-from kith.engines.cassandra.rows import CassandraRows, Key, listed
+from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.shapes import Degrees, DegreesPart, EdgeKey, Ends, Listing, Pair
 
@@ -23,12 +24,12 @@ _TOKEN = struct.Struct(">q")
 _EDGES = (
     "SELECT source, destination, state, position, updated_at, expires_ms FROM edges WHERE graph = ? ALLOW FILTERING"
 )
-_ENTRIES = "SELECT node, direction, state, position, other FROM list_entries WHERE graph = ? ALLOW FILTERING"
-_LISTS = "SELECT DISTINCT graph, node, direction, state FROM list_entries"
+_ENTRIES = "SELECT node, direction, state, part, position, other FROM list_entries WHERE graph = ? ALLOW FILTERING"
+_LISTS = "SELECT DISTINCT graph, node, direction, state, part FROM list_entries"
 _NODES = "SELECT DISTINCT graph, node FROM counts"
 _NODES_AFTER = "SELECT DISTINCT graph, node, token(graph, node) FROM counts WHERE token(graph, node) > ?"
 _CELLS = "SELECT direction, state, length FROM counts WHERE graph = ? AND node = ?"
-_LENGTH = "SELECT COUNT(*) FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ?"
+_LENGTH = "SELECT COUNT(*) FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
 
 
 class EdgeScans:
@@ -50,13 +51,22 @@ class EdgeScans:
 
     async def _shown(self, edges: Sequence[Edge]) -> list[Ends]:
         """Edges, and what lists say of them."""
-        keys = [
-            Key("list_entries", (*listed(listing), edge.position, other))
-            for edge in edges
-            for listing, other in listings_of(edge)
+        ends = [(listing, edge.position, other) for edge in edges for listing, other in listings_of(edge)]
+        divided = await self._divided(listing for listing, _, _ in ends)
+        places = [
+            [entry_row(listing, part, position, other) for part in divided[listing].places(position)]
+            for listing, position, other in ends
         ]
-        found = [entry is not None for entry in await self._rows.get(keys)]
+        keys = [key for some in places for key in some]
+        there = {key for key, entry in zip(keys, await self._rows.get(keys), strict=True) if entry is not None}
+        found = [not there.isdisjoint(some) for some in places]
         return [Ends(edge, *found[2 * at : 2 * at + 2]) for at, edge in enumerate(edges)]
+
+    async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, Parts]:
+        """How lists are divided."""
+        wanted = list(dict.fromkeys(listings))
+        rows = await self._rows.get([parts_row(listing) for listing in wanted])
+        return {listing: read_parts(row) for listing, row in zip(wanted, rows, strict=True)}
 
     async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
         last = -(2**63) if after is None else _TOKEN.unpack(after)[0]
@@ -89,15 +99,24 @@ class EdgeScans:
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         wrong: list[tuple[Listing, int, int]] = []
         async for some in self._listings(graph):
-            real = await asyncio.gather(*(self._session.rows(_LENGTH, *listed(listing)) for listing, _ in some))
+            real = await asyncio.gather(*(self._length(listing) for listing, _ in some))
             wrong += [
                 (listing, stored, length)
-                for (listing, stored), ((length,),) in zip(some, real, strict=True)
+                for (listing, stored), length in zip(some, real, strict=True)
                 if stored != length
             ]
         if repair:
             await self._recount([listing for listing, _, _ in wrong])
         return wrong
+
+    async def _length(self, listing: Listing) -> int:
+        """How many entries a list has; what is being moved is counted once."""
+        parts = (await self._divided([listing]))[listing]
+        if parts.moving is None:
+            counted = (self._session.rows(_LENGTH, *listed(listing), begin) for begin in parts.begins)
+            return sum(length for ((length,),) in await asyncio.gather(*counted))
+        found = await self._rows.entries([(listing, begin) for begin in parts.begins])
+        return len({other for some in found for other, _ in some})
 
     async def _listings(self, graph: int) -> AsyncIterator[list[tuple[Listing, int]]]:
         """Every list with its stored length: those that are counted, then those that are only there."""
@@ -110,7 +129,8 @@ class EdgeScans:
                 for part, length in lengths.items()
             ]
         async for rows in self._session.pages(_LISTS, size=_AT_ONCE):
-            lists = [Listing(graph, row[1], Direction(row[2]), State(row[3])) for row in rows if row[0] == graph]
+            found = (Listing(graph, row[1], Direction(row[2]), State(row[3])) for row in rows if row[0] == graph)
+            lists = list(dict.fromkeys(found))
             cells = await self._rows.cells(lists)
             yield [(listing, 0) for listing, some in zip(lists, cells, strict=True) if not some]
 
@@ -128,14 +148,15 @@ class EdgeScans:
         found = 0
         async for rows in self._session.pages(_ENTRIES, graph, size=_SCAN_ROWS):
             entries = [
-                Entry(Listing(graph, node, Direction(direction), State(state)), position, other)
-                for node, direction, state, position, other in rows
+                Entry(Listing(graph, node, Direction(direction), State(state)), part, position, other)
+                for node, direction, state, part, position, other in rows
             ]
+            divided = await self._divided(entry.listing for entry in entries)
             edges = await self._rows.get([edge_row(*entry.edge) for entry in entries])
             strays = [
                 entry
                 for entry, row in zip(entries, edges, strict=True)
-                if not shows(entry, None if row is None else read_edge(*entry.edge, row))
+                if not shows(entry, None if row is None else read_edge(*entry.edge, row), divided[entry.listing])
             ]
             found += len(strays)
             if repair and strays:

@@ -8,7 +8,7 @@ writes them late writes what the journal held, with its timestamps: it loses to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from kith.engines.cassandra.asked import Asked
 from kith.engines.cassandra.batch import Batch, cell_rows, edge_row
 from kith.engines.cassandra.commands import read_command
 from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.parts import parts_row, read_parts
 from kith.engines.cassandra.rows import Change, Key, Rows, Values, listed
 from kith.graph.edge import Direction
 from kith.graph.shapes import EdgeKey, Listing
@@ -111,7 +112,7 @@ class CassandraOwner:
         more = (key for edge in ended for key in (edge_row(*edge), *cell_rows(*edge, partition)))
         read |= await self._known(partition, (key for key in more if key not in read))
         self._held[partition].update((key, read[key]) for key in read if self._is_ours(partition, key))
-        entries = await self._entries(partition, counted)
+        entries = await self._entries(partition, counted, read)
         return Batch(partition, self._partitions, read, lengths, entries), ended
 
     async def _ended(
@@ -137,18 +138,22 @@ class CassandraOwner:
         found = dict(zip(missing, await self._rows.get(missing), strict=True)) if missing else {}
         return {key: found[key] if key in found else held[key] for key in wanted}
 
-    async def _entries(self, partition: int, listings: Sequence[Listing]) -> dict[Listing, tuple[int, int]]:
+    async def _entries(
+        self, partition: int, listings: Sequence[Listing], read: Mapping[Key, Values | None]
+    ) -> dict[Listing, tuple[int, int]]:
         """How many entries of each list are ours, and how many of these expire."""
-        counted = {}
-        for listing, found in zip(listings, await self._rows.entries(listings) if listings else [], strict=True):
-            ours = [ms for other, ms in found if self._partitions.of_node(_edge(listing, other)[1]) == partition]
-            counted[listing] = len(ours), sum(1 for expires_ms in ours if expires_ms)
-        return counted
+        parts = [(listing, begin) for listing in listings for begin in read_parts(read[parts_row(listing)]).begins]
+        ours: dict[Listing, dict[int, int]] = {listing: {} for listing in listings}
+        for (listing, _), found in zip(parts, await self._rows.entries(parts) if parts else [], strict=True):
+            for other, expires_ms in found:
+                if self._partitions.of_node(_edge(listing, other)[1]) == partition:
+                    ours[listing][other] = expires_ms  # one that moves may be in two parts
+        return {listing: (len(some), sum(map(bool, some.values()))) for listing, some in ours.items()}
 
     def _is_ours(self, partition: int, key: Key) -> bool:
         """Whether nobody else writes a row, of those that are worth keeping."""
         if key.table == "counts":
-            return True
+            return bool(key.key[-1] == partition)
         if key.table == "edges":
             return self._partitions.of_node(key.key[1]) == partition
         return key.table == "nodes" and self._partitions.of_node(key.key[0]) == partition

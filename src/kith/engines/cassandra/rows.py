@@ -16,6 +16,8 @@ from kith.engines.cassandra.schema import ENDING, JOURNALS, OWNED, Table
 from kith.graph.shapes import Listing
 
 Values = tuple[Any, ...]
+Part = tuple[Listing, int]
+"""A part of a list, by where it begins; see `parts`."""
 TABLES = {table.name: table for table in OWNED}
 _KEYS_A_STATEMENT, _PLACES_A_STATEMENT = 64, 16
 T = TypeVar("T")
@@ -66,8 +68,8 @@ class Rows(Protocol):
         """The other ends of the entries of each list that are over by now, and still there."""
         ...
 
-    async def entries(self, listings: Sequence[Listing]) -> list[list[tuple[int, int]]]:
-        """Each list whole, as (other end, expires_ms)."""
+    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+        """Each part of a list whole, as (other end, expires_ms)."""
         ...
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -130,8 +132,8 @@ class CassandraRows:
         found = await asyncio.gather(*(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
         return [[other for (other,) in rows] for rows in found]
 
-    async def entries(self, listings: Sequence[Listing]) -> list[list[tuple[int, int]]]:
-        found = await asyncio.gather(*(self.session.rows(_ENTRIES, *listed(listing)) for listing in listings))
+    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+        found = await asyncio.gather(*(self.session.rows(_ENTRIES, *listed(listing), part) for listing, part in parts))
         return [[(other, expires_ms) for other, expires_ms in rows] for rows in found]
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -153,7 +155,7 @@ class CassandraRows:
 _LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
 _CELLS = f"SELECT partition, length, expiring FROM counts WHERE {_LISTED}"
 _ENDED = f"SELECT other FROM {ENDING.name} WHERE {_LISTED} AND expires_ms <= ?"
-_ENTRIES = f"SELECT other, expires_ms FROM list_entries WHERE {_LISTED}"
+_ENTRIES = f"SELECT other, expires_ms FROM list_entries WHERE {_LISTED} AND part = ?"
 _JOURNAL = f"SELECT epoch, written FROM {JOURNALS.name} WHERE partition = ?"
 _BEGIN = f"INSERT INTO {JOURNALS.name} (partition, epoch) VALUES (?, ?) IF NOT EXISTS"
 _TAKE_OVER = f"UPDATE {JOURNALS.name} SET epoch = ? WHERE partition = ? IF epoch = ?"

@@ -47,13 +47,17 @@ EDGES = Table(
     ("destination bigint",),
     ("state tinyint", "position bigint", "updated_at bigint", "expires_ms bigint"),
 )
-ENTRIES = Table("list_entries", LIST, ("position bigint DESC", "other bigint DESC"), ("expires_ms bigint",))
+ENTRIES = Table(
+    "list_entries", (*LIST, "part bigint"), ("position bigint DESC", "other bigint DESC"), ("expires_ms bigint",)
+)
 COUNTS = Table(
     "counts",
     LIST[:2],
     ("direction tinyint", "state tinyint", "partition smallint"),
     ("length bigint", "expiring bigint"),
 )
+DIVISIONS = Table("divisions", LIST[:2], ("direction tinyint", "state tinyint"), ("parts blob",))
+LONG_LISTS = Table("long_lists", ("partition smallint",), LIST)
 ENDING = Table("ending", LIST, ("expires_ms bigint", "other bigint"))
 EXPIRING = Table(
     "expiring",
@@ -67,7 +71,8 @@ RECORD_IDS = Table("record_ids", ("kind smallint", "partition smallint", "period
 RECORD_PERIODS = Table("record_periods", ("kind smallint",), ("period smallint", "partition smallint"))
 CLAIMS = Table("claims", ("claim blob",), (), ("until_ms bigint", "value blob"))
 OWNED = (
-    EDGES, ENTRIES, COUNTS, ENDING, EXPIRING, NODES, NOTES, RECORDS, RECORD_IDS, RECORD_PERIODS, CLAIMS,
+    EDGES, ENTRIES, DIVISIONS, LONG_LISTS, COUNTS, ENDING, EXPIRING,
+    NODES, NOTES, RECORDS, RECORD_IDS, RECORD_PERIODS, CLAIMS,
 )  # fmt: skip
 """Tables whose rows only owners write."""
 METADATA = Table("metadata", ("name text",), (), ("value blob",))
