@@ -18,6 +18,7 @@ from edges import G, edge_of, state_of
 from reference_edges import ReferenceEdges
 
 from kith.core.errors import BadRequest, StoreMismatch, StoreUnavailable
+from kith.engines.cassandra import rows
 from kith.engines.cassandra.connecting import connect
 from kith.engines.cassandra.edge_commands import WriteEdges
 from kith.engines.cassandra.metadata import Metadata
@@ -67,8 +68,11 @@ class MortalRows(CassandraRows):
 
     async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
         await self._hold_up("write_down")
-        self._step()
         return await super().write_down(partition, epoch, batch)
+
+    async def _write_part(self, partition: int, epoch: int, number: int, part: bytes) -> bool:
+        self._step()
+        return await super()._write_part(partition, epoch, number, part)
 
 
 @pytest.fixture
@@ -99,7 +103,12 @@ async def decide_all(owner: CassandraOwner, partition: int, commands: Sequence[C
             await owner.decide(partition, [command])
 
 
-def test_an_owner_that_ends_before_any_row_is_taken_over_without_a_trace(opened: Opened) -> None:
+@pytest.mark.parametrize("journal_bytes", [1 << 20, 500])
+def test_an_owner_that_ends_before_any_row_is_taken_over_without_a_trace(
+    opened: Opened, journal_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "JOURNAL_PART_BYTES", journal_bytes)
+
     async def scene() -> None:
         model = ReferenceEdges()
         await model.declare(["follows"])
@@ -110,10 +119,10 @@ def test_an_owner_that_ends_before_any_row_is_taken_over_without_a_trace(opened:
         while died:
             dies_at += 1
             await opened.edges.forget(G, [(ALICE, BOB), (ALICE, CAROL)])
-            rows, commands = MortalRows(shared().rows, dies_at), commands_of(STEPS, opened.next_offset())
+            mortal_rows, commands = MortalRows(shared().rows, dies_at), commands_of(STEPS, opened.next_offset())
             died, place = False, 0
             try:
-                mortal = CassandraOwner(rows, opened.partitions)
+                mortal = CassandraOwner(mortal_rows, opened.partitions)
                 await mortal.take(partition, commands[0].offset)
                 for place, command in enumerate(commands):  # noqa: B007
                     await mortal.decide(partition, [command])
@@ -133,7 +142,7 @@ def test_an_owner_that_wakes_up_late_changes_nothing(opened: Opened, held_up: st
         partition = opened.partitions.of_node(ALICE)
         first, second, third = commands_of(STEPS, opened.next_offset())
         late_rows = MortalRows(shared().rows)
-        late, now = (CassandraOwner(rows, opened.partitions) for rows in (late_rows, shared().rows))
+        late, now = (CassandraOwner(some, opened.partitions) for some in (late_rows, shared().rows))
         await late.take(partition, first.offset)
         late_rows.held_up = held_up
         deciding = asyncio.ensure_future(late.decide(partition, [first]))

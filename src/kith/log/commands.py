@@ -65,7 +65,10 @@ class Owner(Protocol):
         ...
 
     async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
-        """Decide commands in order, and write their rows; one answer each, in the same order."""
+        """Decide commands in order, and write their rows; one answer each, in the same order.
+
+        Called again once what it answered before is told.
+        """
         ...
 
 

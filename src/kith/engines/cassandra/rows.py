@@ -6,8 +6,10 @@ What an owner needs of Cassandra is `Rows`, which tests also have in memory.
 from __future__ import annotations
 
 import asyncio
+import secrets
+import struct
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -20,6 +22,9 @@ Part = tuple[Listing, int]
 """A part of a list, by where it begins; see `parts`."""
 TABLES = {table.name: table for table in OWNED}
 _KEYS_A_STATEMENT, _PLACES_A_STATEMENT = 64, 16
+JOURNAL_PART_BYTES = 1 << 20
+"""Of a batch, in one row of the journal: Cassandra takes rows of some MB."""
+_NAME_BYTES, _COUNT = 8, struct.Struct(">H")
 T = TypeVar("T")
 
 
@@ -141,7 +146,7 @@ class CassandraRows:
 
     async def journal(self, partition: int) -> Journal | None:
         rows = await self.session.serial(_JOURNAL, partition)
-        return Journal(rows[0][0], rows[0][1] or b"") if rows else None
+        return Journal(rows[0][0], _whole({number: part for _, number, part in rows if part})) if rows else None
 
     async def take_over(self, partition: int, before: int, epoch: int) -> bool:
         if before:
@@ -149,17 +154,40 @@ class CassandraRows:
         return await self.session.conditional(_BEGIN, partition, epoch)
 
     async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
-        return await self.session.conditional(_WRITE_DOWN, batch, partition, epoch)
+        name = secrets.token_bytes(_NAME_BYTES)
+        count = max(1, -(-len(batch) // JOURNAL_PART_BYTES))
+        for number in reversed(range(count)):  # the first is the last to be written, and says that all are
+            part = batch[number * JOURNAL_PART_BYTES : (number + 1) * JOURNAL_PART_BYTES]
+            if not await self._write_part(partition, epoch, number, name + _COUNT.pack(count) + part):
+                return False
+        return True
+
+    async def _write_part(self, partition: int, epoch: int, number: int, part: bytes) -> bool:
+        return await self.session.conditional(_WRITE_DOWN, part, partition, number, epoch)
+
+
+def _whole(parts: Mapping[int, bytes]) -> bytes:
+    """The batch of some rows of a journal.
+
+    Nothing, if parts of another are among its own: whoever began to write down another was done with it.
+    """
+    if 0 not in parts:
+        return b""
+    name, count = parts[0][:_NAME_BYTES], _COUNT.unpack_from(parts[0], _NAME_BYTES)[0]
+    some = [parts.get(number, b"") for number in range(count)]
+    if any(part[:_NAME_BYTES] != name for part in some):
+        return b""
+    return b"".join(part[_NAME_BYTES + _COUNT.size :] for part in some)
 
 
 _LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
 _CELLS = f"SELECT partition, length, expiring FROM counts WHERE {_LISTED}"
 _ENDED = f"SELECT other FROM {ENDING.name} WHERE {_LISTED} AND expires_ms <= ?"
 _ENTRIES = f"SELECT other, expires_ms FROM list_entries WHERE {_LISTED} AND part = ?"
-_JOURNAL = f"SELECT epoch, written FROM {JOURNALS.name} WHERE partition = ?"
+_JOURNAL = f"SELECT epoch, number, written FROM {JOURNALS.name} WHERE partition = ?"
 _BEGIN = f"INSERT INTO {JOURNALS.name} (partition, epoch) VALUES (?, ?) IF NOT EXISTS"
 _TAKE_OVER = f"UPDATE {JOURNALS.name} SET epoch = ? WHERE partition = ? IF epoch = ?"
-_WRITE_DOWN = f"UPDATE {JOURNALS.name} SET written = ? WHERE partition = ? IF epoch = ?"
+_WRITE_DOWN = f"UPDATE {JOURNALS.name} SET written = ? WHERE partition = ? AND number = ? IF epoch = ?"
 
 
 def _padded(values: Sequence[T]) -> Sequence[T]:

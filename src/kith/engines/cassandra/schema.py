@@ -32,8 +32,10 @@ class Table(NamedTuple):
         """The statement that makes it."""
         columns = ", ".join([*(" ".join(column.split()[:2]) for column in self.place + self.order), *self.values])
         keys = ", ".join([f"({', '.join(_names(self.place))})", *_names(self.order)])
-        order = ", ".join(f"{one.split()[0]} {one.split()[2] if len(one.split()) > 2 else 'ASC'}" for one in self.order)
-        options = [f"CLUSTERING ORDER BY ({order})"] if order else []
+        ordered = ", ".join(
+            f"{name} {'DESC' if descends else 'ASC'}" for name, _, *descends in map(str.split, self.order)
+        )
+        options = [f"CLUSTERING ORDER BY ({ordered})"] if ordered else []
         options += [self.options] if self.options else []
         ending = f" WITH {' AND '.join(options)}" if options else ""
         return f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}, PRIMARY KEY ({keys})){ending}"
@@ -76,7 +78,7 @@ OWNED = (
 )  # fmt: skip
 """Tables whose rows only owners write."""
 METADATA = Table("metadata", ("name text",), (), ("value blob",))
-JOURNALS = Table("journals", ("partition smallint",), (), ("epoch bigint", "written blob"))
+JOURNALS = Table("journals", ("partition smallint",), ("number smallint",), ("epoch bigint STATIC", "written blob"))
 TABLES = (*OWNED, METADATA, JOURNALS)
 
 
