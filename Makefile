@@ -54,16 +54,28 @@ lock: setup  ## pin again after a change of dependencies in pyproject.toml
 	cd tests/web && ../../$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.txt requirements.in
 
-cluster-up:  ## the distributed engines on this machine: a Redis Cluster so far
+NODES ?= 1
+
+cluster-up:  ## the distributed engines on this machine, NODES=1 or 3 of each: a Redis Cluster, Cassandra and an S3 server so far
 	cluster/redis.sh up
+	cluster/cassandra.sh up $(NODES)
+	cluster/s3.sh up
 
 cluster-down:
+	cluster/s3.sh down
+	cluster/cassandra.sh down
 	cluster/redis.sh down
 
+CLUSTER := KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} KITH_TEST_CASSANDRA=127.0.0.1:$${KITH_CASSANDRA_PORT:-19042} \
+  KITH_TEST_S3=http://127.0.0.1:$${KITH_S3_PORT:-19000} $(BIN)/python -m pytest
+
 test-cluster: setup cluster-up  ## what runs on distributed engines, on real ones; fails where one does not start
-	KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} $(BIN)/python -m pytest tests/cluster $(PARALLEL) && \
-	KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} $(BIN)/python -m pytest tests/conformance --engine cluster_engines:REDIS; \
-	status=$$?; cluster/redis.sh down; exit $$status
+	$(CLUSTER) tests/cluster $(PARALLEL) && \
+	$(CLUSTER) tests/conformance --engine cluster_engines:REDIS && \
+	$(CLUSTER) tests/conformance --engine cluster_engines:CASSANDRA && \
+	$(CLUSTER) tests/conformance/test_edge_lists.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
+	$(CLUSTER) tests/conformance --engine cluster_engines:BUCKET; \
+	status=$$?; $(MAKE) --no-print-directory cluster-down; exit $$status
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist

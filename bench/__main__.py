@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench import (
     boards,
+    cluster,
     console,
     flockdb,
     home,
@@ -97,6 +98,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "boards-check-http": boards.boards_check_http,
     "board-followers": boards.board_followers,
     "inbox": inboxes.inbox,
+    "cluster-inbox": cluster.inbox,
     "mention": mentions.mention,
     "console": console.console,
     "reader": reader.reader,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # redis.sh up|down: a Redis Cluster of three primaries and three replicas on 127.0.0.1, from port ${KITH_REDIS_PORT:-17001} on.
-# Its files are in cluster/run/redis. `up` waits until every node says that the cluster is whole; `down` removes them.
+# KITH_REDIS_BIND: another address, as in compose.yaml. Its files are in cluster/run/redis. `up` waits until every node says that
+# the cluster is whole; `down` removes them.
 set -euo pipefail
 cd "$(dirname "$0")"
 first=${KITH_REDIS_PORT:-17001}
@@ -23,7 +24,8 @@ up() {
   for port in $ports; do
     mkdir -p "run/redis/$port"
     cat > "run/redis/$port/redis.conf" <<C
-bind 127.0.0.1
+bind ${KITH_REDIS_BIND:-127.0.0.1}
+protected-mode no
 port $port
 dir $PWD/run/redis/$port
 cluster-enabled yes

@@ -1,30 +1,94 @@
-"""How the conformance suites open the distributed engines: `--engine cluster_engines:REDIS`.
+"""How the conformance suites open the distributed engines: `--engine cluster_engines:REDIS`, `CASSANDRA`, `BUCKET`.
 
+KITH_TEST_CASSANDRA: nodes of Cassandra, see `cassandra_stores`.
+KITH_TEST_S3: the address of an S3 server with a bucket `kith`; its keys are those of `cluster/s3.sh`.
 KITH_TEST_REDIS: nodes of a Redis Cluster that tests may fill and empty, as HOST:PORT,HOST:PORT.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
+from cassandra_stores import (
+    open_credentials,
+    open_divided,
+    open_edges,
+    open_fanout_state,
+    open_inboxes,
+    open_leases,
+    open_logs,
+    open_stores,
+)
 from engines import Clock, Engine
 
+from kith.access.sliding_window import QuotaStore
+from kith.engines.blobs.blob_store import open_blobs
+from kith.engines.redis.activity_store import RedisActivity
 from kith.engines.redis.connecting import connect
+from kith.engines.redis.quota_store import RedisQuotas
 from kith.engines.redis.timeline_store import RedisTimelines
 from kith.home.timelines import TimelineStore
+from kith.media.blobs import BlobStore
+from kith.notifications.activity import Activity
 
 NODES = os.environ.get("KITH_TEST_REDIS", "127.0.0.1:17001")
+S3 = {
+    "AWS_ENDPOINT_URL": os.environ.get("KITH_TEST_S3", "http://127.0.0.1:19000"),
+    "AWS_ACCESS_KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID", "kith"),
+    "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", "kith-secret"),
+    "AWS_REGION": "us-east-1",
+}
+"""What points a client to the S3 server."""
 
 
-@contextlib.contextmanager
+def prefix_of(folder: Path) -> str:
+    """What is stored for this folder begins so."""
+    return "tests-" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+
+
+# --- Redis -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
 def open_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
     """Timelines under names of this folder, in one bucket: so the longest unread of all gives way, as suites ask."""
-    prefix = "tests-" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-    yield RedisTimelines(connect(NODES), slots=slots, now_ms=now_ms, buckets=1, prefix=prefix)
+    yield RedisTimelines(connect(NODES), slots=slots, now_ms=now_ms, buckets=1, prefix=prefix_of(folder))
 
 
-REDIS = Engine("redis", timelines=open_timelines)
+@contextmanager
+def _quotas(folder: Path) -> Iterator[QuotaStore]:
+    yield RedisQuotas(connect(NODES), prefix=prefix_of(folder), patience_s=60)
+
+
+@contextmanager
+def _activity(folder: Path) -> Iterator[Activity]:
+    yield RedisActivity(connect(NODES), prefix=prefix_of(folder))
+
+
+@contextmanager
+def _blobs(folder: Path) -> Iterator[BlobStore]:
+    """A prefix of this folder's own in the bucket `kith`."""
+    url = f"s3://kith/{prefix_of(folder)}"
+    with patch.dict(os.environ, S3):
+        yield open_blobs(url, folder, sync=True)
+
+
+REDIS = Engine("redis", timelines=open_timelines, quotas=_quotas, activity=_activity)
+BUCKET = Engine("s3", blobs=_blobs)
+CASSANDRA = Engine(
+    "cassandra",
+    edges=open_edges,
+    stores=open_stores,
+    logs=open_logs,
+    fanout_state=open_fanout_state,
+    leases=open_leases,
+    credentials=open_credentials,
+    inboxes=open_inboxes,
+)
+DIVIDED = Engine("cassandra-divided", edges=open_divided)
+"""Cassandra with parts of lists so short that most lists have several."""

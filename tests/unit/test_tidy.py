@@ -30,6 +30,12 @@ ENTRY_POINTS = {
     "kith.__main__": "python -m kith",
     "kith.commands.cli": "the command `kith`",
     "kith.client": "what apps import",
+    "kith.engines.cassandra.dividing": "divides long lists on Cassandra; as the next",
+    "kith.engines.cassandra.owner": "decides what is written to Cassandra; the wiring of a cluster is to come",
+    "kith.engines.cassandra.record_store": "records and edges on Cassandra; as above",
+    "kith.engines.cassandra.small_stores": "what needs no owner on Cassandra; as above",
+    "kith.engines.redis.quota_store": "quotas of several machines; as above",
+    "kith.engines.redis.activity_store": "who is here, of several machines; as above",
 }
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 
@@ -185,6 +191,7 @@ PORTS = {
     "kith.home.fanout.state",
     "kith.home.timelines",
     "kith.leases.store",
+    "kith.log.commands",
     "kith.log.store",
     "kith.media.blobs",
     "kith.notifications.activity",

@@ -53,7 +53,8 @@ class Reply(NamedTuple):
 class Owner(Protocol):
     """Decides the commands of partitions; steps 1 and 2 of a batch. One task at a time calls it for one partition.
 
-    Errors: StoreUnavailable, after which the caller begins again with `take`.
+    Errors: StoreUnavailable, after which the caller begins again with `take` if the partition is still its own. Fenced
+    (see `log.store`), where another has taken over.
     """
 
     async def take(self, partition: int, place: int) -> Sequence[Decided]:
@@ -64,7 +65,10 @@ class Owner(Protocol):
         ...
 
     async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
-        """Decide commands in order, and write their rows; one answer each, in the same order."""
+        """Decide commands in order, and write their rows; one answer each, in the same order.
+
+        Called again once what it answered before is told.
+        """
         ...
 
 

@@ -6,7 +6,8 @@ Implemented by `engines/embedded` and held to `tests/reference_activity.py` by t
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,13 @@ SEEN_STEP_MS = 60_000
 """When somebody was last seen is kept to the minute."""
 ASKED_MAX = 200_000
 """The most users in one call."""
+
+
+class Connected(NamedTuple):
+    """Who has a stream open in one process, ascending, until then or until it tells anew."""
+
+    until_ms: int
+    users: Users
 
 
 class Activity(Protocol):
@@ -55,3 +63,24 @@ def check_asked(users: int) -> None:
     """BatchTooLarge if so many users are too many for one call."""
     if users > ASKED_MAX:
         raise BatchTooLarge(f"{users} users in one call; at most {ASKED_MAX}")
+
+
+def are_connected(processes: Iterable[Connected], users: Users, now_ms: int) -> NDArray[np.bool_]:
+    """Which of these users have a stream open in any of these processes."""
+    found = np.zeros(len(users), np.bool_)
+    for until_ms, here in processes:
+        if until_ms > now_ms and len(here):
+            places = np.minimum(np.searchsorted(here, users), len(here) - 1)
+            found |= here[places] == users
+    return found
+
+
+def first_connected(processes: Iterable[Connected], after: int, limit: int, now_ms: int) -> Users:
+    """Up to `limit` users with a stream open in any of these processes, of ids above `after`, ascending."""
+    parts = [
+        here[at : at + limit]
+        for until_ms, here in processes
+        if until_ms > now_ms
+        for at in [np.searchsorted(here, after, "right")]
+    ]
+    return np.unique(np.concatenate(parts))[:limit] if parts else np.empty(0, np.int64)

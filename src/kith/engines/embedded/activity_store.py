@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.driver_errors import translated
-from kith.notifications.activity import SEEN_STEP_MS, Users, check_asked
+from kith.notifications.activity import SEEN_STEP_MS, Connected, Users, are_connected, check_asked, first_connected
 
 _LOW_BITS = 12
 _LOW_MASK = (1 << _LOW_BITS) - 1
@@ -41,7 +41,7 @@ class EmbeddedActivity:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._online: tuple[int, dict[bytes, tuple[int, Users]]] = (-1, {})
+        self._online: tuple[int, dict[bytes, Connected]] = (-1, {})
         self._lock = threading.Lock()  # one thread of ours writes
         with translated("open the activity of users", folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -66,21 +66,11 @@ class EmbeddedActivity:
         await asyncio.to_thread(self._set_online, process.encode(), users, until_ms)
 
     async def online(self, users: Users, now_ms: int) -> NDArray[np.bool_]:
-        found = np.zeros(len(users), np.bool_)
-        for until_ms, here in self._all_online().values():
-            if until_ms > now_ms:
-                found |= _contains(here, users)
-        return found
+        return are_connected(self._all_online().values(), users, now_ms)
 
     async def online_page(self, after: int, limit: int, now_ms: int) -> Users:
         check_asked(limit)
-        parts = [
-            here[at : at + limit]
-            for until_ms, here in self._all_online().values()
-            if until_ms > now_ms
-            for at in [np.searchsorted(here, after, "right")]
-        ]
-        return np.unique(np.concatenate(parts))[:limit] if parts else np.empty(0, np.int64)
+        return first_connected(self._all_online().values(), after, limit, now_ms)
 
     def close(self) -> None:
         """Close the file, once nothing writes it."""
@@ -125,13 +115,13 @@ class EmbeddedActivity:
                         txn.delete(name, db=self._online_db)
             txn.put(process, _UNTIL.pack(until_ms) + np.sort(users).tobytes(), db=self._online_db)
 
-    def _all_online(self) -> dict[bytes, tuple[int, Users]]:
+    def _all_online(self) -> dict[bytes, Connected]:
         """The rows of all processes."""
         with translated("read who is online"), self._lmdb.begin(self._online_db) as txn:
             version = txn.id()
             if version != self._online[0]:
                 rows = {
-                    name: (int(_UNTIL.unpack_from(row)[0]), np.frombuffer(row, np.int64, offset=_UNTIL.size))
+                    name: Connected(_UNTIL.unpack_from(row)[0], np.frombuffer(row, np.int64, offset=_UNTIL.size))
                     for name, row in txn.cursor()
                 }
                 self._online = version, rows
@@ -151,10 +141,3 @@ def _blocks(users: Users) -> list[tuple[bytes, Users]]:
 def _read(row: bytes) -> tuple[Lows, Minutes]:
     count = len(row) // _USER_BYTES
     return np.frombuffer(row, np.uint16, count), np.frombuffer(row, np.uint32, count, offset=2 * count).copy()
-
-
-def _contains(sorted_ids: Users, ids: Users) -> NDArray[np.bool_]:
-    if not len(sorted_ids):
-        return np.zeros(len(ids), np.bool_)
-    places = np.minimum(np.searchsorted(sorted_ids, ids), len(sorted_ids) - 1)
-    return np.asarray(sorted_ids[places] == ids, np.bool_)

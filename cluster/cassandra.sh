@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# cassandra.sh up|down [NODES=1]: Cassandra on 127.0.0.1, .2, .3, CQL at port ${KITH_CASSANDRA_PORT:-19042} of each.
+# Needs Java 11 or 17, and once Maven, which fetches the published artifacts of cassandra.pom.xml into cluster/lib.
+# Files of a node are in cluster/run/cassandra-PORT/N. `up` waits until each takes statements; `down` removes them.
+set -euo pipefail
+cd "$(dirname "$0")"
+port=${KITH_CASSANDRA_PORT:-19042}
+heap=${KITH_CASSANDRA_HEAP:-384m}
+run=run/cassandra-$port
+nodes=${2:-1}
+
+down() {
+  for pid in "$run"/*/pid; do [ -f "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || true; done
+  for pid in "$run"/*/pid; do
+    [ -f "$pid" ] || continue
+    for _ in $(seq 100); do kill -0 "$(cat "$pid")" 2>/dev/null || break; sleep 0.1; done
+    kill -9 "$(cat "$pid")" 2>/dev/null || true
+  done
+  rm -rf "$run"
+}
+
+up() {
+  command -v java > /dev/null || { echo "no java: install Java 17 (Debian's openjdk-17-jre-headless)" >&2; exit 1; }
+  if ! ls lib/cassandra/cassandra-all-*.jar > /dev/null 2>&1; then
+    command -v mvn > /dev/null || { echo "no mvn: install Maven (Debian's maven), which fetches Cassandra" >&2; exit 1; }
+    mvn --quiet --batch-mode --file cassandra.pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/lib/cassandra"
+  fi
+  down
+  for node in $(seq "$nodes"); do configure "$node"; start "$node"; until_ready "$node"; done
+}
+
+configure() {  # NODE
+  local here=$run/$1
+  mkdir -p "$here/conf"
+  printf 'dc=dc1\nrack=rack%d\n' "$1" > "$here/conf/cassandra-rackdc.properties"
+  cat > "$here/conf/logback.xml" <<'L'
+<configuration>
+  <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} %-5level [%thread] %logger{0} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="OUT"/></root>
+</configuration>
+L
+  cat > "$here/conf/cassandra.yaml" <<Y
+cluster_name: kith
+num_tokens: 4
+$([ "$nodes" -ge 3 ] && echo "allocate_tokens_for_local_replication_factor: 3")
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters: [{seeds: "127.0.0.1:$((port + 1000))"}]
+endpoint_snitch: GossipingPropertyFileSnitch
+listen_address: 127.0.0.$1
+rpc_address: 127.0.0.$1
+storage_port: $((port + 1000))
+native_transport_port: $port
+start_native_transport: true
+auto_bootstrap: true
+storage_compatibility_mode: NONE
+data_file_directories: [$here/data]
+commitlog_directory: $here/commitlog
+saved_caches_directory: $here/saved_caches
+hints_directory: $here/hints
+cdc_raw_directory: $here/cdc_raw
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+commitlog_segment_size: 16MiB
+commitlog_total_space: 256MiB
+disk_access_mode: mmap_index_only
+memtable:
+  configurations:
+    trie: {class_name: TrieMemtable}
+    default: {inherits: trie}
+memtable_heap_space: 64MiB
+memtable_offheap_space: 128MiB
+memtable_allocation_type: offheap_objects
+sstable:
+  selected_format: bti
+file_cache_size: 64MiB
+networking_cache_size: 32MiB
+key_cache_size: 16MiB
+counter_cache_size: 0MiB
+row_cache_size: 0MiB
+concurrent_reads: 16
+concurrent_writes: 16
+concurrent_counter_writes: 4
+concurrent_compactors: 1
+compaction_throughput: 32MiB/s
+auto_snapshot: false
+incremental_backups: false
+internode_compression: none
+read_request_timeout: 5s
+write_request_timeout: 5s
+cas_contention_timeout: 5s
+authenticator: AllowAllAuthenticator
+authorizer: AllowAllAuthorizer
+Y
+}
+
+start() {  # NODE
+  local here=$run/$1 unlocked=()
+  # As root it would pin its whole heap in memory.
+  [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null && unlocked=(setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock)
+  # shellcheck disable=SC2086
+  "${unlocked[@]}" java $(opened) -Xms"$heap" -Xmx"$heap" -Xss256k -XX:MaxDirectMemorySize=256m -XX:+UseG1GC \
+    -XX:+ExitOnOutOfMemoryError -XX:+PerfDisableSharedMem -Djava.net.preferIPv4Stack=true -Djava.awt.headless=true \
+    -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
+    -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.superuser_setup_delay_ms=0 \
+    -Dcassandra.ring_delay_ms=$((nodes > 1 ? 5000 : 500)) \
+    -Dcassandra.consistent.rangemovement=false -Dcassandra-foreground=yes \
+    -Dcassandra.config="file:$PWD/$here/conf/cassandra.yaml" -Dcassandra.storagedir="$here" \
+    -Dlogback.configurationFile="$here/conf/logback.xml" -Dcassandra.jmx.local.port=$((port + 2000 + $1)) \
+    -javaagent:"$(ls lib/cassandra/jamm-*.jar)" -cp "$here/conf:lib/cassandra/*" \
+    org.apache.cassandra.service.CassandraDaemon > "$here/log" 2>&1 < /dev/null &
+  echo $! > "$here/pid"
+}
+
+opened() {  # what Cassandra 5 asks of Java 17's modules
+  local name
+  for name in java.base/jdk.internal.misc java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry \
+    java.rmi/sun.rmi.server java.sql/java.sql java.base/java.lang.ref jdk.unsupported/sun.misc \
+    jdk.compiler/com.sun.tools.javac.file jdk.attach/sun.tools.attach; do
+    echo --add-exports "$name=ALL-UNNAMED"
+  done
+  for name in java.base/java.lang.module java.base/jdk.internal.loader java.base/jdk.internal.ref java.base/jdk.internal.reflect \
+    java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar \
+    jdk.management/com.sun.management.internal java.base/sun.nio.ch java.base/java.io java.base/java.nio \
+    java.base/java.lang.reflect jdk.compiler/com.sun.tools.javac java.base/java.lang java.base/java.util \
+    java.base/java.util.concurrent java.base/java.util.concurrent.atomic; do
+    echo --add-opens "$name=ALL-UNNAMED"
+  done
+}
+
+until_ready() {  # NODE
+  local here=$run/$1
+  for _ in $(seq 900); do
+    grep -qs 'Starting listening for CQL clients' "$here/log" && return
+    kill -0 "$(cat "$here/pid")" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "Cassandra's node $1 does not start:" >&2
+  tail -20 "$here/log" >&2
+  exit 1
+}
+
+"$1"

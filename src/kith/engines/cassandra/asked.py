@@ -1,0 +1,32 @@
+"""What every command is: it names the rows that it looks at, and changes a batch once they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kith.engines.cassandra.batch import Batch
+from kith.engines.cassandra.rows import Key
+from kith.graph.shapes import Listing
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command, as it stands in its partition; see `commands`."""
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        """The rows that it looks at. `partition`: its own."""
+        raise NotImplementedError
+
+    def run(self, batch: Batch) -> Any:
+        """Decide it; what is answered."""
+        raise NotImplementedError
+
+    def lengths(self) -> Iterable[Listing]:
+        """Lists whose length it asks for."""
+        return ()
+
+    def recounted(self) -> Iterable[Listing]:
+        """Lists of which it counts its partition's entries anew."""
+        return ()

@@ -1,0 +1,213 @@
+"""A batch of commands while its owner decides it: what was read, and the rows as they will be.
+
+Each command sees what those before it leave. Nothing here waits: whatever a command looks at was read before.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from kith.core.clock import Hlc
+from kith.core.events import Event
+from kith.core.ids import NodeId
+from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.parts import Parts, parts_row, parts_values, read_parts
+from kith.engines.cassandra.rows import Change, Key, Values, listed
+from kith.graph.edge import Direction, Edge, State, as_of
+from kith.graph.shapes import EdgeKey, Listing, Node
+
+PART_MAX = 100_000
+"""Entries of a part of a list, about; with more it is divided. See `dividing`."""
+_EXPIRY = struct.Struct(">Q")
+
+
+def edge_row(graph: int, source: int, destination: int) -> Key:
+    """The row of an edge."""
+    return Key("edges", (graph, source, destination))
+
+
+def entry_row(listing: Listing, part: int, position: int, other: int) -> Key:
+    """The row of an entry in a part of a list."""
+    return Key("list_entries", (*listed(listing), part, position, other))
+
+
+def read_edge(graph: int, source: int, destination: int, values: Values) -> Edge:
+    """The edge of a row."""
+    state, position, updated_at, expires_ms = values
+    return Edge(graph, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at), expires_ms)
+
+
+def read_node(values: Values | None) -> Node:
+    """What a row says of a node."""
+    return Node() if values is None else Node(State(values[0]), bool(values[1]), values[2])
+
+
+def listings_of(edge: Edge) -> tuple[tuple[Listing, int], tuple[Listing, int]]:
+    """The two lists that show an edge, each with the other end."""
+    graph, source, destination, state = edge.graph, edge.source, edge.destination, edge.state
+    out = Listing(graph, source, Direction.OUT, state)
+    into = Listing(graph, destination, Direction.IN, state)
+    return (out, destination), (into, source)
+
+
+def cell_rows(graph: int, source: int, destination: int, partition: int) -> Iterable[Key]:
+    """A partition's counts of the lists, in any state, that may show an edge, and how these are divided."""
+    for node, direction in ((source, Direction.OUT), (destination, Direction.IN)):
+        for state in State:
+            yield Key("counts", (graph, node, int(direction), int(state), partition))
+            yield parts_row(Listing(graph, node, direction, state))
+
+
+class Batch:
+    """See above. `read`: rows by key, None where there is none; `lengths`: how long lists are without our
+    entries; `entries`: how many of ours a list has, and how many of these expire."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: Partitions,
+        read: Mapping[Key, Values | None],
+        lengths: Mapping[Listing, int],
+        entries: Mapping[Listing, tuple[int, int]],
+    ) -> None:
+        self.partition, self.partitions = partition, partitions
+        self._read, self._lengths, self._entries = read, lengths, entries
+        self._changes: dict[Key, Change] = {}
+        self._timestamp = 0
+        self._born_over: list[EdgeKey] = []
+        self._noted_every = max(1, PART_MAX // 2 // partitions.count)
+        self.now_ms = 0
+        self.events: list[Event] = []
+
+    @property
+    def changes(self) -> list[Change]:
+        """The rows as they will be."""
+        return list(self._changes.values())
+
+    def begin(self, offset: int, now_ms: int) -> None:
+        """A command is decided from now on."""
+        self._timestamp, self.now_ms = offset + 1, now_ms
+        self.events = []
+
+    def get(self, key: Key) -> Values | None:
+        """The values of a row as it is now."""
+        change = self._changes.get(key)
+        return self._read[key] if change is None else change.values
+
+    def put(self, key: Key, values: Values, kept_s: int = 0) -> None:
+        """Write a row."""
+        self._changes[key] = Change(*key, values, self._timestamp, kept_s)
+
+    def delete(self, key: Key) -> None:
+        """Delete a row."""
+        self._changes[key] = Change(*key, None, self._timestamp)
+
+    def node(self, node: int) -> Node:
+        """What is stored about a node itself."""
+        return read_node(self.get(Key("nodes", (node,))))
+
+    def edge(self, key: EdgeKey) -> Edge | None:
+        """A stored edge, as it was before it ended if that is not written yet."""
+        values = self.get(edge_row(*key))
+        return None if values is None else read_edge(*key, values)
+
+    def current(self, key: EdgeKey) -> Edge | None:
+        """An edge as of now; its end is written if it is over, and ours."""
+        stored = self.edge(key)
+        ended = None if stored is None else as_of(stored, self.now_ms)
+        if ended is not None and ended is not stored and self.partitions.of_node(key[1]) == self.partition:
+            self.write_edge(stored, ended)
+        return ended
+
+    def end_over(self) -> None:
+        """Remove what was over already when it was written, so that lengths do not count it."""
+        while self._born_over:
+            self.current(self._born_over.pop())
+
+    def length(self, listing: Listing) -> int:
+        """How many entries a list has; what was over when the batch was read is left out."""
+        return self._lengths.get(listing, 0) + self._cell(listing)[0]
+
+    def write_edge(self, stored: Edge | None, edge: Edge) -> None:
+        """Store an edge in place of `stored`, in its row and both lists, and tell it."""
+        if stored is not None:
+            self._unlist(stored)
+        self.put(
+            edge_row(edge.graph, edge.source, edge.destination),
+            (int(edge.state), edge.position, edge.updated_at, edge.expires_ms),
+        )
+        self.list_edge(edge)
+        for listing, _ in listings_of(edge):
+            self._count(listing, 1, edge)
+        before = None if stored is None else int(stored.state)
+        data = _EXPIRY.pack(edge.expires_ms) if edge.expires_ms else b""
+        event = Event(
+            edge.graph, before, edge.state, edge.source, edge.destination, edge.position, edge.updated_at, data=data
+        )
+        self.events.append(event)
+        if 0 < edge.expires_ms <= self.now_ms:
+            self._born_over.append((edge.graph, edge.source, edge.destination))
+
+    def forget_edge(self, stored: Edge) -> None:
+        """Delete an edge, as if it had never been."""
+        self._unlist(stored)
+        self.delete(edge_row(stored.graph, stored.source, stored.destination))
+
+    def list_edge(self, edge: Edge) -> None:
+        """Show an edge in both lists."""
+        for listing, other in listings_of(edge):
+            own, *_ = self._entry(listing, edge.position, other)
+            self.put(own, (edge.expires_ms,))
+            if edge.expires_ms:
+                self.put(Key("ending", (*listed(listing), edge.expires_ms, other)), ())
+        if edge.expires_ms:
+            self.put(self._expiry(edge), ())
+
+    def _unlist(self, stored: Edge) -> None:
+        for listing, other in listings_of(stored):
+            for key in self._entry(listing, stored.position, other):
+                self.delete(key)
+            if stored.expires_ms:
+                self.delete(Key("ending", (*listed(listing), stored.expires_ms, other)))
+            self._count(listing, -1, stored)
+        if stored.expires_ms:
+            self.delete(self._expiry(stored))
+
+    def parts(self, listing: Listing) -> Parts:
+        """How a list is divided."""
+        return read_parts(self.get(parts_row(listing)))
+
+    def divide(self, listing: Listing, parts: Parts) -> None:
+        """Divide a list in another way."""
+        self.put(parts_row(listing), parts_values(parts))
+
+    def _entry(self, listing: Listing, position: int, other: int) -> list[Key]:
+        """The row of an entry, and where else it may stand."""
+        return [entry_row(listing, part, position, other) for part in self.parts(listing).places(position)]
+
+    def _expiry(self, edge: Edge) -> Key:
+        return Key("expiring", (self.partition, edge.expires_ms, edge.graph, edge.source, edge.destination))
+
+    def _count(self, listing: Listing, more: int, edge: Edge) -> None:
+        entries, expiring = self._cell(listing)
+        self._put_cell(listing, entries + more, expiring + (more if edge.expires_ms else 0))
+        if more > 0 and (entries + more) % self._noted_every == 0:
+            self.put(Key("long_lists", (self.partition, *listed(listing))), ())
+
+    def recount(self, listing: Listing) -> None:
+        """Correct the count of our entries of a list, of which the batch has read `entries`."""
+        entries, expiring = self._entries[listing]
+        known = self._read[self._cell_key(listing)] or (0, 0)
+        now = self._cell(listing)
+        self._put_cell(listing, entries + now[0] - known[0], expiring + now[1] - known[1])
+
+    def _cell(self, listing: Listing) -> tuple[int, int]:
+        return cast("tuple[int, int]", self.get(self._cell_key(listing)) or (0, 0))
+
+    def _put_cell(self, listing: Listing, entries: int, expiring: int) -> None:
+        self.put(self._cell_key(listing), (entries, expiring))
+
+    def _cell_key(self, listing: Listing) -> Key:
+        return Key("counts", (*listed(listing), self.partition))

@@ -1,0 +1,74 @@
+"""Commands of every kind as bytes, and who asks for them.
+
+A command that an owner does not know, as one of a newer Kith, changes nothing and is answered with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from kith.core.errors import StoreUnavailable
+from kith.core.events import LogPosition
+from kith.engines.cassandra.edge_commands import (
+    CountEntries,
+    DivideList,
+    EndEdges,
+    ForgetEdges,
+    ForgetLong,
+    ListEdges,
+    UnlistStrays,
+    WriteEdges,
+)
+from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.row_commands import (
+    ChangeNode,
+    ForgetRecords,
+    PutNote,
+    ReleaseClaim,
+    TakeClaim,
+    WriteRecords,
+)
+from kith.log.commands import Commands, Reply
+
+AnyCommand = (
+    WriteEdges | ForgetEdges | EndEdges | ListEdges | UnlistStrays | CountEntries | DivideList | ForgetLong
+    | ChangeNode | PutNote | WriteRecords | ForgetRecords | TakeClaim | ReleaseClaim
+)  # fmt: skip
+T = TypeVar("T")
+Joined = Callable[[LogPosition, LogPosition], LogPosition]
+_decoder: msgspec.msgpack.Decoder[AnyCommand] = msgspec.msgpack.Decoder(AnyCommand)
+
+
+def read_command(data: bytes) -> AnyCommand | None:
+    """The command of some bytes; None if it is none that is known."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError:
+        return None
+
+
+class Asker:
+    """Asks owners for what commands answer. `joined`: see `log.store.LogStore`."""
+
+    def __init__(self, commands: Commands, joined: Joined) -> None:
+        self.commands, self.joined = commands, joined
+        self.partitions = Partitions(commands.partitions)
+
+    async def one(self, partition: int, command: AnyCommand, kind: type[T]) -> tuple[T, LogPosition]:
+        """What a command answers, and a mark that covers it."""
+        ((answer, mark),) = await self.many([(partition, command)], kind)
+        return answer, mark
+
+    async def many(self, asked: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
+        """Like `one`, for several at once; those of one partition in their order."""
+        encoded = [(partition, msgspec.msgpack.encode(command)) for partition, command in asked]
+        return [(_answer(reply, kind), reply.mark) for reply in await self.commands.ask_many(encoded)]
+
+
+def _answer(reply: Reply, kind: Any) -> Any:
+    if not reply.outcome:
+        raise StoreUnavailable("the owner of these rows runs an older Kith, which cannot do this; upgrade it")
+    return msgspec.msgpack.decode(reply.outcome, type=kind)

@@ -1,0 +1,207 @@
+"""The connection of a process to Cassandra: statements are prepared once, and errors of the driver become ours.
+
+A statement is its CQL text, with a `?` for each value. Its consistency is LOCAL_QUORUM; conditions are decided by a
+quorum of all datacentres (SERIAL). Statements without conditions are idempotent, so the driver may repeat them:
+writes say their timestamp, or it does not matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import acsylla
+
+from kith.core.errors import BadRequest, StoreUnavailable
+
+Row = tuple[Any, ...]
+PORT = 9042
+ANSWERED_S = 5.0
+"""How long Cassandra may take to answer a statement."""
+IN_FLIGHT_MAX = 256
+"""Statements of a process that are under way at once; others wait."""
+TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
+"""Writes of one request: client and coordinator pay once for them, and none is large enough for a warning."""
+_QUORUM, _SERIAL = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.SERIAL
+_NAME_CHARS_MAX = 48
+
+
+class Session:
+    """Statements in one keyspace. One event loop uses it. Errors: `StoreUnavailable`."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._prepared: dict[str, Any] = {}
+        self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+    async def rows(self, statement: str, *values: Any) -> list[Row]:
+        """All rows that a statement selects; for those that are few."""
+        found: list[Row] = []
+        async for page in self.pages(statement, *values, size=5_000):
+            found += page
+        return found
+
+    async def pages(self, statement: str, *values: Any, size: int) -> AsyncIterator[list[Row]]:
+        """The rows that a statement selects, `size` at a time; the last page may be empty."""
+        state = None
+        while True:
+            result = await self._execute(statement, values, page_size=size, page_state=state)
+            yield [row.as_tuple() for row in result]
+            if not result.has_more_pages():
+                return
+            state = result.page_state()
+
+    async def write(self, statement: str, *values: Any) -> None:
+        """Execute a statement that answers nothing."""
+        await self._execute(statement, values)
+
+    async def serial(self, statement: str, *values: Any) -> list[Row]:
+        """Read what conditions decided, as the last of them left it."""
+        return [row.as_tuple() for row in await self._execute(statement, values, consistency=_SERIAL)]
+
+    async def conditional(self, statement: str, *values: Any) -> bool:
+        """Execute a statement with a condition (IF ...); whether it held. It is executed once, or nobody knows."""
+        result = await self._execute(statement, values, idempotent=False)
+        return bool(result.first().column_value("[applied]"))
+
+    async def together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        """Write many, in any order: some in one request, and as many requests at once as may be under way."""
+        for statement in {statement for statement, _ in statements}:
+            await self._prepare(statement)
+        await asyncio.gather(*(self._request(some) for some in _requests(statements)))
+
+    async def whole(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        """Write all of these, of one partition, or none."""
+        for statement in {statement for statement, _ in statements}:
+            await self._prepare(statement)
+        await self._request(statements)
+
+    async def _request(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        if len(statements) == 1:
+            await self.write(statements[0][0], *statements[0][1])
+            return
+        batch = acsylla.create_batch_unlogged()
+        batch.set_consistency(_QUORUM)
+        batch.set_is_idempotent(True)
+        for statement, values in statements:
+            batch.add_statement(self._prepared[statement].bind(list(values)))
+        async with self._in_flight:
+            with _translated("write to Cassandra"):
+                await self._session.execute_batch(batch)
+
+    async def define(self, statement: str) -> None:
+        """Execute a statement that changes the schema."""
+        with _translated("change the schema"):
+            await self._session.execute(self._session.query(statement, timeout=6 * ANSWERED_S))
+
+    async def close(self) -> None:
+        with contextlib.suppress(Exception):
+            await self._session.close()
+
+    async def _execute(
+        self,
+        statement: str,
+        values: Sequence[Any],
+        *,
+        page_size: int | None = None,
+        page_state: bytes | None = None,
+        consistency: Any = _QUORUM,
+        idempotent: bool = True,
+    ) -> Any:
+        prepared = self._prepared.get(statement) or await self._prepare(statement)
+        bound = prepared.bind(list(values), page_size=page_size, page_state=page_state, consistency=consistency)
+        if idempotent:
+            bound.set_is_idempotent(True)
+        else:
+            bound.set_serial_consistency(_SERIAL)
+        async with self._in_flight:
+            try:
+                return await self._session.execute(bound)
+            except Exception as error:
+                raise _unavailable("ask Cassandra", error) from error
+
+    async def _prepare(self, statement: str) -> Any:
+        """A statement as Cassandra knows it; it is told once, or by each who is first at once."""
+        if statement not in self._prepared:
+            with _translated("prepare a statement"):
+                self._prepared[statement] = await self._session.create_prepared(statement)
+        return self._prepared[statement]
+
+
+async def connect(nodes: str, keyspace: str, *, replicas: int, username: str = "", password: str = "") -> Session:
+    """A session in a keyspace, which is made with `replicas` copies of each row where it is not there.
+
+    `nodes`: some of the cluster's, as HOST:PORT,HOST:PORT; the others are found by them. BadRequest for names that are
+    none; StoreUnavailable where none of them answers.
+    """
+    hosts, port = _hosts(nodes)
+    if not keyspace.isidentifier() or not keyspace.isascii() or len(keyspace) > _NAME_CHARS_MAX:
+        raise BadRequest(f"{keyspace!r} cannot name a keyspace; use up to {_NAME_CHARS_MAX} of a-z, 0-9 and _")
+    with _translated(f"connect to Cassandra at {nodes}"):
+        cluster = acsylla.create_cluster(
+            hosts,
+            port=port,
+            username=username or None,
+            password=password or None,
+            request_timeout=ANSWERED_S,
+            consistency=_QUORUM,
+            serial_consistency=_SERIAL,
+            log_level="critical",
+        )
+        session = Session(await cluster.create_session())
+        known = await session.rows(
+            "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?", keyspace.lower()
+        )
+        if not known:
+            await session.define(
+                f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication ="
+                f" {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}"
+            )
+        await session.define(f"USE {keyspace}")
+    return session
+
+
+def _hosts(nodes: str) -> tuple[list[str], int]:
+    """The hosts that are named, and their port, which is that of all."""
+    hosts, ports = [], set()
+    for named in nodes.split(","):
+        host, _, port = named.strip().rpartition(":") if ":" in named else (named.strip(), "", str(PORT))
+        if not host or not port.isdecimal():
+            raise BadRequest(f"{named!r} names no node of Cassandra; write HOST:PORT,HOST:PORT")
+        hosts.append(host.strip("[]"))
+        ports.add(int(port))
+    if len(ports) > 1:
+        raise BadRequest(f"nodes of Cassandra must have one port; {nodes!r} names several")
+    return hosts, ports.pop()
+
+
+def _requests(statements: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[list[tuple[str, Sequence[Any]]]]:
+    """Statements, some together: few, and of few bytes, as Cassandra wants them."""
+    some: list[tuple[str, Sequence[Any]]] = []
+    size = 0
+    for statement, values in statements:
+        bytes_ = sum(len(value) if isinstance(value, bytes | str) else 8 for value in values)
+        if some and (len(some) == TOGETHER_MAX or size + bytes_ > _TOGETHER_BYTES_MAX):
+            yield some
+            some, size = [], 0
+        some.append((statement, values))
+        size += bytes_
+    if some:
+        yield some
+
+
+@contextlib.contextmanager
+def _translated(action: str) -> Iterator[None]:
+    """Turn errors of the driver into ours."""
+    try:
+        yield
+    except (StoreUnavailable, BadRequest):
+        raise
+    except Exception as error:
+        raise _unavailable(action, error) from error
+
+
+def _unavailable(action: str, error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(f"could not {action}: {type(error).__name__} {error}")

@@ -1,0 +1,110 @@
+"""Long lists are divided, so that no part of Cassandra's data outgrows a node. `parts` says how nothing is lost.
+
+A list that may have become too long is noted by the owner that made it longer (`long_lists`); a process calls
+`divide_long` now and then. A part is divided in its middle; entries of one position stay together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+
+from kith.engines.cassandra.batch import PART_MAX
+from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.connecting import ANSWERED_S
+from kith.engines.cassandra.edge_commands import DivideList, Entry, ForgetLong, ListEdges, UnlistStrays
+from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.engines.cassandra.rows import CassandraRows, listed
+from kith.graph.edge import Direction, State
+from kith.graph.shapes import EdgeKey, Listing
+
+_MOVED_AT_ONCE = 500
+_PART = "graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
+_LENGTH = f"SELECT COUNT(*) FROM list_entries WHERE {_PART}"
+_POSITIONS = f"SELECT position FROM list_entries WHERE {_PART}"
+_FROM = f"SELECT position, other FROM list_entries WHERE {_PART} AND position >= ?"
+_LONG = "SELECT graph, node, direction, state FROM long_lists WHERE partition = ?"
+
+
+class Divider:
+    """Divides lists. `part_max`: entries of a part; `settle_s`: reads that began before are over by then."""
+
+    def __init__(
+        self, rows: CassandraRows, asker: Asker, *, part_max: int = PART_MAX, settle_s: float = 2 * ANSWERED_S
+    ) -> None:
+        self._rows, self._session, self._asker = rows, rows.session, asker
+        self._part_max, self._settle_s = part_max, settle_s
+
+    async def divide_long(self) -> int:
+        """Divide the lists that were noted, until each part is short enough; how many times."""
+        divided = 0
+        for partition in range(self._asker.partitions.count):
+            for graph, node, direction, state in await self._session.rows(_LONG, partition):
+                listing = Listing(graph, node, Direction(direction), State(state))
+                while await self.divide(listing):
+                    divided += 1
+                await self._asker.one(partition, ForgetLong(listing), type(None))
+        return divided
+
+    async def divide(self, listing: Listing) -> bool:
+        """Divide the first part of a list that is too long, or finish what another began; false if there is none."""
+        (row,) = await self._rows.get([parts_row(listing)])
+        parts = read_parts(row)
+        begin = parts.moving
+        for part in parts.begins if begin is None else ():
+            begin = await self._middle(listing, part)
+            if begin is not None:
+                break
+        if begin is None:
+            return False
+        owner = self._asker.partitions.of_node(listing.node)
+        parts, _ = await self._asker.one(owner, DivideList(listing, begin), Parts)
+        if parts.moving is None:
+            return True
+        begin = parts.moving  # another process may be at it, elsewhere
+        await self._pass_batches()
+        await self._settle()
+        await self._move(listing, begin, parts.before(begin))
+        await self._asker.one(owner, DivideList(listing, begin, moved=True), Parts)
+        return True
+
+    async def _middle(self, listing: Listing, part: int) -> int | None:
+        """Where the newer half of a part begins that is too long; None if it is not, or has one position."""
+        ((length,),) = await self._session.rows(_LENGTH, *listed(listing), part)
+        if length <= self._part_max:
+            return None
+        seen = 0
+        above: int | None = None
+        async for rows in self._session.pages(_POSITIONS, *listed(listing), part, size=5_000):
+            for (position,) in rows:
+                if seen >= length // 2 and above is not None and position < above:
+                    return above
+                seen, above = seen + 1, position
+        return None
+
+    async def _pass_batches(self) -> None:
+        """Wait until every owner is done with the batches that it began before."""
+        owners = range(self._asker.partitions.count)
+        await self._asker.many([(owner, ListEdges([])) for owner in owners], type(None))
+
+    async def _settle(self) -> None:
+        """Wait until reads have ended that began when the list was not divided yet."""
+        await asyncio.sleep(self._settle_s)
+
+    async def _move(self, listing: Listing, begin: int, before: int) -> None:
+        """Have owners move what the part before still holds from a position on."""
+        async for rows in self._session.pages(_FROM, *listed(listing), before, begin, size=_MOVED_AT_ONCE):
+            entries = [Entry(listing, before, position, other) for position, other in rows]
+            await self._list(entries)
+
+    async def _list(self, entries: Sequence[Entry]) -> None:
+        """Enter edges where they belong, and then delete entries elsewhere: who reads finds one or the other."""
+        edges: dict[int, list[EdgeKey]] = defaultdict(list)
+        strays: dict[int, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            owner = self._asker.partitions.of_node(entry.edge[1])
+            edges[owner].append(entry.edge)
+            strays[owner].append(entry)
+        await self._asker.many([(owner, ListEdges(some)) for owner, some in edges.items()], type(None))
+        await self._asker.many([(owner, UnlistStrays(some, moved=True)) for owner, some in strays.items()], int)

@@ -1,0 +1,254 @@
+"""Commands that change edges. The partition is that of their source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kith.engines.cassandra.asked import Asked
+from kith.engines.cassandra.batch import Batch, cell_rows, edge_row, entry_row
+from kith.engines.cassandra.parts import Parts, parts_row
+from kith.engines.cassandra.rows import Key, listed
+from kith.graph.edge import (
+    BARRING,
+    REFUSED,
+    Direction,
+    Edge,
+    EdgeChange,
+    EdgeWrite,
+    Outcome,
+    as_of,
+    decide,
+    resolve,
+)
+from kith.graph.shapes import EdgeKey, Listing, Pair
+
+
+class Entry(NamedTuple):
+    """An entry of a list."""
+
+    listing: Listing
+    part: int
+    position: int
+    other: int
+
+    @property
+    def edge(self) -> EdgeKey:
+        """The edge that it shows."""
+        graph, node, direction, _ = self.listing
+        return (graph, node, self.other) if direction == Direction.OUT else (graph, self.other, node)
+
+
+class WriteEdges(Asked, frozen=True, tag="write"):
+    """Merge writes in order; answers a change each, None for one that was left out with the one that it is chained to.
+
+    `first_decides`: if the first is REFUSED, it is the last.
+    """
+
+    writes: list[EdgeWrite]
+    first_decides: bool = False
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        for write in self.writes:
+            edge = write.edge
+            yield from _of_edge(edge.graph, edge.source, edge.destination, partition)
+            yield Key("nodes", (edge.source,))
+            yield Key("nodes", (edge.destination,))
+            if write.while_node is not None:
+                yield Key("nodes", (write.while_node[0],))
+            for other in write.unless:
+                yield edge_row(*other)
+
+    def lengths(self) -> Iterable[Listing]:
+        for write in self.writes:
+            if write.out_limit is not None:
+                yield _at_end(write.edge, Direction.OUT)
+            if write.counted is not None:
+                yield _at_end(write.edge, write.counted)
+
+    def run(self, batch: Batch) -> list[EdgeChange | None]:
+        changes: list[EdgeChange | None] = []
+        refused = False
+        for write in self.writes:
+            change = None if write.chained and refused else _apply(batch, write)
+            refused = change is None or change.outcome in REFUSED
+            changes.append(change)
+            if self.first_decides and len(changes) == 1 and refused:
+                break
+        return changes
+
+
+class ForgetEdges(Asked, frozen=True, tag="forget"):
+    """Delete edges as if they had never been."""
+
+    graph: int
+    pairs: list[Pair]
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        for pair in self.pairs:
+            yield from _of_edge(self.graph, *pair, partition)
+
+    def run(self, batch: Batch) -> None:
+        for pair in self.pairs:
+            stored = batch.edge((self.graph, *pair))
+            if stored is not None:
+                batch.forget_edge(stored)
+
+
+class EndEdges(Asked, frozen=True, tag="end"):
+    """Remove what is over of some edges; answers how many were."""
+
+    edges: list[EdgeKey]
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        for edge in self.edges:
+            yield from _of_edge(*edge, partition)
+
+    def run(self, batch: Batch) -> int:
+        before = len(batch.events)
+        for edge in self.edges:
+            batch.current(edge)
+        return len(batch.events) - before
+
+
+class ListEdges(Asked, frozen=True, tag="list"):
+    """Show stored edges in both lists, as their rows say."""
+
+    edges: list[EdgeKey]
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        for edge in self.edges:
+            yield from _of_edge(*edge, partition)
+
+    def run(self, batch: Batch) -> None:
+        for edge in self.edges:
+            stored = batch.edge(edge)
+            if stored is not None:
+                batch.list_edge(stored)
+
+
+class UnlistStrays(Asked, frozen=True, tag="unlist"):
+    """Delete those of some entries that show no edge as it is; answers how many were deleted.
+
+    `moved`: and those that stand in another part of their list by now.
+    """
+
+    entries: list[Entry]
+    moved: bool = False
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        for entry in self.entries:
+            yield edge_row(*entry.edge)
+            yield parts_row(entry.listing)
+
+    def run(self, batch: Batch) -> int:
+        deleted = 0
+        for entry in self.entries:
+            parts = batch.parts(entry.listing)
+            if not shows(entry, batch.edge(entry.edge), parts) or (
+                self.moved and entry.part != parts.of(entry.position)
+            ):
+                batch.delete(entry_row(*entry))
+                deleted += 1
+        return deleted
+
+
+class CountEntries(Asked, frozen=True, tag="count"):
+    """Count this partition's entries of lists anew."""
+
+    listings: list[Listing]
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        for listing in self.listings:
+            yield Key("counts", (*listed(listing), partition))
+            yield parts_row(listing)
+
+    def recounted(self) -> Iterable[Listing]:
+        return self.listings
+
+    def run(self, batch: Batch) -> None:
+        for listing in self.listings:
+            batch.recount(listing)
+
+
+class DivideList(Asked, frozen=True, tag="divide"):
+    """Note that entries of a list move to a part that begins at a position, or that all have (`moved`).
+
+    Answers how it is divided. The partition is that of the list's node.
+    """
+
+    listing: Listing
+    begin: int
+    moved: bool = False
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return [parts_row(self.listing)]
+
+    def run(self, batch: Batch) -> Parts:
+        parts = before = batch.parts(self.listing)
+        if self.moved and parts.moving == self.begin:
+            parts = parts._replace(moving=None)
+        elif not self.moved and parts.moving is None and self.begin not in parts.begins:
+            parts = Parts(tuple(sorted((*parts.begins, self.begin))), self.begin)
+        if parts != before:
+            batch.divide(self.listing, parts)
+        return parts
+
+
+class ForgetLong(Asked, frozen=True, tag="forget_long"):
+    """Delete the note that a list may be long."""
+
+    listing: Listing
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return []
+
+    def run(self, batch: Batch) -> None:
+        batch.delete(Key("long_lists", (batch.partition, *listed(self.listing))))
+
+
+def shows(entry: Entry, edge: Edge | None, parts: Parts) -> bool:
+    """Whether an entry shows its edge as the row says, where it may stand."""
+    if edge is None or entry.part not in parts.places(entry.position):
+        return False
+    return (edge.state, edge.position) == (entry.listing.state, entry.position)
+
+
+def _of_edge(graph: int, source: int, destination: int, partition: int) -> Iterable[Key]:
+    """What one looks at who may change an edge."""
+    yield edge_row(graph, source, destination)
+    yield from cell_rows(graph, source, destination, partition)
+
+
+def _at_end(edge: Edge, direction: Direction) -> Listing:
+    return Listing(edge.graph, edge.source if direction is Direction.OUT else edge.destination, direction)
+
+
+def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
+    """Merge one write; see `graph.edge.EdgeWrite`."""
+    asked = write.edge
+    batch.end_over()
+    stored = batch.current((asked.graph, asked.source, asked.destination))
+    ends = max(batch.node(asked.source).state, batch.node(asked.destination).state)
+    edge = resolve(stored, write, ends)
+
+    def barred() -> bool:
+        others = (batch.edge(other) for other in write.unless)
+        return any(other is not None and as_of(other, batch.now_ms).state in BARRING for other in others)
+
+    def lapsed() -> bool:
+        return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
+
+    outcome = decide(
+        stored,
+        write,
+        edge,
+        private=lambda: batch.node(asked.destination).private,
+        lapsed=lapsed,
+        barred=barred,
+        out_count=lambda: batch.length(_at_end(asked, Direction.OUT)),
+    )
+    if outcome is Outcome.APPLIED:
+        batch.write_edge(stored, edge)
+    length = 0 if write.counted is None else batch.length(_at_end(asked, write.counted))
+    return EdgeChange(outcome, stored, edge if outcome is Outcome.APPLIED else stored, length=length)

@@ -1,0 +1,191 @@
+"""Reads of edges, lists and counts in Cassandra. What is asked together is asked at once.
+
+An edge that is over is left out by who reads, until it is removed: a row and an entry say when, and a list that has
+such entries says so beside its counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.paging import Mark, Page, Window
+from kith.engines.cassandra.batch import edge_row, read_edge, read_node
+from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, Parts, Span, parts_row, read_parts
+from kith.engines.cassandra.rows import CassandraRows, Key, listed
+from kith.graph.edge import Direction, Edge, State, as_of
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import Chunk, EdgeKey, IdLists, Ids, Listing, Node, Pair, Side
+
+_PAGE_ROWS = 5_000
+_MARK = struct.Struct(">qq")
+_LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
+_BETWEEN = (
+    f"SELECT position, other, expires_ms FROM list_entries WHERE {_LISTED} AND part = ?"
+    " AND (position, other) > (?, ?) AND (position, other) <= (?, ?)"
+)
+_OLDEST_FIRST = " ORDER BY position ASC, other ASC"
+_COUNT = f"SELECT length, expiring FROM counts WHERE {_LISTED}"
+_OVER = f"SELECT COUNT(*) FROM ending WHERE {_LISTED} AND expires_ms <= ?"
+_PARTS_AT_ONCE = 2
+T = TypeVar("T")
+
+
+def span_of(window: Window) -> Span:
+    """The part of a list that a window has positions of."""
+    above = LOWEST if window.since is None else Mark(window.since, -1)
+    top = HIGHEST if window.until is None else Mark(window.until, -1)
+    return Span(above, top)
+
+
+class EdgeReads:
+    """See `graph.store.Edges`; what it reads."""
+
+    transactional = immediate = False
+
+    def __init__(self, rows: CassandraRows, now_ms: Callable[[], int]) -> None:
+        self._rows, self._session, self._now_ms = rows, rows.session, now_ms
+
+    async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
+        return [edge is not None and edge.state is State.NORMAL for edge in await self.get_many(graph, pairs)]
+
+    async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
+        return await self._edges([(graph, *pair) for pair in pairs])
+
+    async def _edges(self, keys: Sequence[EdgeKey]) -> list[Edge | None]:
+        """The edges of any graphs as of now."""
+        now_ms = self._now_ms()
+        rows = await self._rows.get([edge_row(*key) for key in keys])
+        return [
+            None if row is None else as_of(read_edge(*key, row), now_ms) for key, row in zip(keys, rows, strict=True)
+        ]
+
+    async def answer(self, questions: Questions) -> Answers:
+        states, nodes, counts, members, pages = await asyncio.gather(
+            self._edges(questions.asked_states),
+            self.nodes(questions.asked_nodes),
+            self.count_many(questions.asked_counts),
+            asyncio.gather(*(self.contains(listing, ids) for listing, ids in questions.asked_members)),
+            asyncio.gather(*(self.page(listing, window) for listing, window in questions.asked_pages)),
+        )
+        return Answers(
+            [None if edge is None else edge.state for edge in states], list(members), nodes, counts, list(pages)
+        )
+
+    async def nodes(self, nodes: Sequence[int]) -> list[Node]:
+        return [read_node(values) for values in await self._rows.get([Key("nodes", (node,)) for node in nodes])]
+
+    async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+        graph, node, direction, state = listing
+        out = direction is Direction.OUT
+        keys = [(graph, node, other) if out else (graph, other, node) for other in ids.tolist()]
+        return np.array([edge is not None and edge.state is state for edge in await self._edges(keys)], np.bool_)
+
+    async def page(self, listing: Listing, window: Window) -> Page:
+        return await self._in_parts(listing, lambda parts: self._page(listing, window, parts))
+
+    async def _in_parts(self, listing: Listing, read: Callable[[Parts], Awaitable[T]]) -> T:
+        """Read a list that may be divided: most are not, so it is read as if it were not while that is asked."""
+        (row,), found = await asyncio.gather(self._rows.get([parts_row(listing)]), read(WHOLE))
+        return found if row is None else await read(read_parts(row))
+
+    async def _page(self, listing: Listing, window: Window, parts: Parts) -> Page:
+        above, top = span_of(window)
+        count = window.limit + 1
+        if window.before is not None:
+            newer, older = await asyncio.gather(
+                self._marks(listing, Span(max(above, window.before), top), count, parts, oldest_first=True),
+                self._marks(listing, Span(above, min(top, window.before)), 1, parts),
+            )
+            return Page(newer[: window.limit][::-1], bool(older), len(newer) > window.limit)
+        if window.after is None:
+            items = await self._marks(listing, Span(above, top), count, parts)
+            return Page(items[: window.limit], len(items) > window.limit, False)
+        below = Mark(window.after.position, window.after.id - 1)
+        items, newer = await asyncio.gather(
+            self._marks(listing, Span(above, min(top, below)), count, parts),
+            self._marks(listing, Span(max(above, below), top), 1, parts, oldest_first=True),
+        )
+        return Page(items[: window.limit], len(items) > window.limit, bool(newer))
+
+    async def _marks(
+        self, listing: Listing, span: Span, limit: int, parts: Parts, *, oldest_first: bool = False
+    ) -> list[Mark]:
+        """The first entries of a part of a list, in this order; as many parts as a page may touch are read at once."""
+        if span.above >= span.top or limit <= 0:
+            return []
+        within = parts.within(span)[:: -1 if oldest_first else 1]
+        found: list[Mark] = []
+        for at in range(0, len(within), _PARTS_AT_ONCE):
+            some = within[at : at + _PARTS_AT_ONCE]
+            for marks in await asyncio.gather(*(self._of_places(listing, *one, limit, oldest_first) for one in some)):
+                found += sorted(marks, reverse=not oldest_first)[:limit]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def _of_places(
+        self, listing: Listing, places: Sequence[int], span: Span, limit: int, oldest_first: bool
+    ) -> set[Mark]:
+        """The first entries of a span that may be in several parts; where they move from is read first."""
+        found: set[Mark] = set()
+        for part in reversed(places):
+            found.update(await self._of_part(listing, part, span, limit, oldest_first))
+        return found
+
+    async def _of_part(self, listing: Listing, part: int, span: Span, limit: int, oldest_first: bool) -> Sequence[Mark]:
+        """The first entries of one part of a list."""
+        statement = _BETWEEN + (_OLDEST_FIRST if oldest_first else "")
+        now_ms, found = self._now_ms(), []
+        size = min(limit, _PAGE_ROWS)
+        async for rows in self._session.pages(statement, *listed(listing), part, *span.above, *span.top, size=size):
+            found += [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]
+            if len(found) >= limit:
+                break
+        return found
+
+    async def count_many(self, listings: Sequence[Listing]) -> list[int]:
+        wanted = dict.fromkeys(listings)
+        counted = dict(zip(wanted, await asyncio.gather(*map(self._count, wanted)), strict=True))
+        return [counted[listing] for listing in listings]
+
+    async def _count(self, listing: Listing) -> int:
+        cells = await self._session.rows(_COUNT, *listed(listing))
+        count: int = sum(entries for entries, _ in cells)
+        if any(expiring for _, expiring in cells):
+            ((over,),) = await self._session.rows(_OVER, *listed(listing), self._now_ms())
+            count -= over
+        return max(0, count)
+
+    async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
+        listings = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
+        return np.array(await self.count_many(listings), np.int64).reshape(len(sides), len(nodes))
+
+    async def ids(self, listing: Listing, newest: int) -> Ids:
+        return _ids(
+            await self._in_parts(listing, lambda parts: self._marks(listing, Span(LOWEST, HIGHEST), newest, parts))
+        )
+
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
+        lists = await asyncio.gather(*(self.ids(listing, newest) for listing in listings))
+        lengths = np.array([len(ids) for ids in lists], np.int64)
+        return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
+
+    async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
+        top = HIGHEST
+        if after is not None:
+            position, other = _MARK.unpack(after)
+            top = Mark(position, other - 1)
+        span = Span(LOWEST, top)
+        marks = await self._in_parts(listing, lambda parts: self._marks(listing, span, limit + 1, parts))
+        more = _MARK.pack(*marks[limit - 1]) if len(marks) > limit else None
+        return Chunk(_ids(marks[:limit]), more)
+
+
+def _ids(marks: Iterable[Mark]) -> Ids:
+    return np.array([mark.id for mark in marks], np.int64)

@@ -1,0 +1,176 @@
+"""Scans of whole graphs in Cassandra, in the order of its tokens, and repairs, which owners make.
+
+A scan of one graph passes the rows of all. It is for audits, exports and jobs over everybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
+from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.edge_commands import CountEntries, Entry, ListEdges, UnlistStrays, shows
+from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.engines.cassandra.rows import CassandraRows, listed
+from kith.graph.edge import Direction, Edge, State
+from kith.graph.shapes import Degrees, DegreesPart, EdgeKey, Ends, Listing, Pair
+
+_SCAN_ROWS = 1_000
+_AT_ONCE = 100
+_TOKEN = struct.Struct(">q")
+_EDGES = (
+    "SELECT source, destination, state, position, updated_at, expires_ms FROM edges WHERE graph = ? ALLOW FILTERING"
+)
+_ENTRIES = "SELECT node, direction, state, part, position, other FROM list_entries WHERE graph = ? ALLOW FILTERING"
+_LISTS = "SELECT DISTINCT graph, node, direction, state, part FROM list_entries"
+_NODES = "SELECT DISTINCT graph, node FROM counts"
+_NODES_AFTER = "SELECT DISTINCT graph, node, token(graph, node) FROM counts WHERE token(graph, node) > ?"
+_CELLS = "SELECT direction, state, length FROM counts WHERE graph = ? AND node = ?"
+_LENGTH = "SELECT COUNT(*) FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
+
+
+class EdgeScans:
+    """See `graph.store.Scans`."""
+
+    def __init__(self, rows: CassandraRows, asker: Asker) -> None:
+        self._rows, self._session, self._asker = rows, rows.session, asker
+
+    async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+        async for rows in self._session.pages(_EDGES, graph, size=_SCAN_ROWS):
+            if rows:
+                yield await self._shown([read_edge(graph, row[0], row[1], row[2:]) for row in rows])
+
+    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
+        rows = await self._rows.get([edge_row(graph, *pair) for pair in pairs])
+        there = [read_edge(graph, *pair, row) for pair, row in zip(pairs, rows, strict=True) if row is not None]
+        shown = iter(await self._shown(there))
+        return [None if row is None else next(shown) for row in rows]
+
+    async def _shown(self, edges: Sequence[Edge]) -> list[Ends]:
+        """Edges, and what lists say of them."""
+        ends = [(listing, edge.position, other) for edge in edges for listing, other in listings_of(edge)]
+        divided = await self._divided(listing for listing, _, _ in ends)
+        places = [
+            [entry_row(listing, part, position, other) for part in divided[listing].places(position)]
+            for listing, position, other in ends
+        ]
+        keys = [key for some in places for key in some]
+        there = {key for key, entry in zip(keys, await self._rows.get(keys), strict=True) if entry is not None}
+        found = [not there.isdisjoint(some) for some in places]
+        return [Ends(edge, *found[2 * at : 2 * at + 2]) for at, edge in enumerate(edges)]
+
+    async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, Parts]:
+        """How lists are divided."""
+        wanted = list(dict.fromkeys(listings))
+        rows = await self._rows.get([parts_row(listing) for listing in wanted])
+        return {listing: read_parts(row) for listing, row in zip(wanted, rows, strict=True)}
+
+    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
+        last = -(2**63) if after is None else _TOKEN.unpack(after)[0]
+        found: list[Degrees] = []
+        async for rows in self._session.pages(_NODES_AFTER, last, size=_SCAN_ROWS):
+            for at in range(0, len(rows), _AT_ONCE):
+                some = [(node, token) for number, node, token in rows[at : at + _AT_ONCE] if number == graph]
+                counted = await asyncio.gather(*(self._degrees(graph, node) for node, _ in some))
+                for degrees, (_, token) in zip(counted, some, strict=True):
+                    if degrees is not None:
+                        found.append(degrees)
+                        if len(found) == limit:
+                            return DegreesPart(found, _TOKEN.pack(token))
+        return DegreesPart(found, None)
+
+    async def _degrees(self, graph: int, node: int) -> Degrees | None:
+        """None where no edge is left."""
+        lengths = await self._lengths(graph, node)
+        if not any(lengths.values()):
+            return None
+        return Degrees(node, *(lengths.get((direction, State.NORMAL), 0) for direction in Direction))
+
+    async def _lengths(self, graph: int, node: int) -> dict[tuple[Direction, State], int]:
+        """The stored lengths of the lists of a node."""
+        lengths: dict[tuple[Direction, State], int] = defaultdict(int)
+        for direction, state, entries in await self._session.rows(_CELLS, graph, node):
+            lengths[Direction(direction), State(state)] += entries
+        return lengths
+
+    async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
+        wrong: list[tuple[Listing, int, int]] = []
+        async for some in self._listings(graph):
+            real = await asyncio.gather(*(self._length(listing) for listing, _ in some))
+            wrong += [
+                (listing, stored, length)
+                for (listing, stored), length in zip(some, real, strict=True)
+                if stored != length
+            ]
+        if repair:
+            await self._recount([listing for listing, _, _ in wrong])
+        return wrong
+
+    async def _length(self, listing: Listing) -> int:
+        """How many entries a list has; what is being moved is counted once."""
+        parts = (await self._divided([listing]))[listing]
+        if parts.moving is None:
+            counted = (self._session.rows(_LENGTH, *listed(listing), begin) for begin in parts.begins)
+            return sum(length for ((length,),) in await asyncio.gather(*counted))
+        found = await self._rows.entries([(listing, begin) for begin in parts.begins])
+        return len({other for some in found for other, _ in some})
+
+    async def _listings(self, graph: int) -> AsyncIterator[list[tuple[Listing, int]]]:
+        """Every list with its stored length: those that are counted, then those that are only there."""
+        async for rows in self._session.pages(_NODES, size=_AT_ONCE):
+            nodes = [node for number, node in rows if number == graph]
+            counted = await asyncio.gather(*(self._lengths(graph, node) for node in nodes))
+            yield [
+                (Listing(graph, node, *part), length)
+                for node, lengths in zip(nodes, counted, strict=True)
+                for part, length in lengths.items()
+            ]
+        async for rows in self._session.pages(_LISTS, size=_AT_ONCE):
+            found = (Listing(graph, row[1], Direction(row[2]), State(row[3])) for row in rows if row[0] == graph)
+            lists = list(dict.fromkeys(found))
+            cells = await self._rows.cells(lists)
+            yield [(listing, 0) for listing, some in zip(lists, cells, strict=True) if not some]
+
+    async def _recount(self, listings: Iterable[Listing]) -> None:
+        """Have each owner of entries count them anew."""
+        asked: dict[int, list[Listing]] = defaultdict(list)
+        for listing in listings:
+            out = listing.direction is Direction.OUT
+            owners = [self._asker.partitions.of_node(listing.node)] if out else range(self._asker.partitions.count)
+            for partition in owners:
+                asked[partition].append(listing)
+        await self._asker.many([(partition, CountEntries(some)) for partition, some in asked.items()], type(None))
+
+    async def strays(self, graph: int, repair: bool) -> int:
+        found = 0
+        async for rows in self._session.pages(_ENTRIES, graph, size=_SCAN_ROWS):
+            entries = [
+                Entry(Listing(graph, node, Direction(direction), State(state)), part, position, other)
+                for node, direction, state, part, position, other in rows
+            ]
+            divided = await self._divided(entry.listing for entry in entries)
+            edges = await self._rows.get([edge_row(*entry.edge) for entry in entries])
+            strays = [
+                entry
+                for entry, row in zip(entries, edges, strict=True)
+                if not shows(entry, None if row is None else read_edge(*entry.edge, row), divided[entry.listing])
+            ]
+            found += len(strays)
+            if repair and strays:
+                await self._unlist(strays)
+        return found
+
+    async def _unlist(self, strays: Sequence[Entry]) -> None:
+        asked: dict[int, list[Entry]] = defaultdict(list)
+        for entry in strays:
+            asked[self._asker.partitions.of_node(entry.edge[1])].append(entry)
+        await self._asker.many([(partition, UnlistStrays(some)) for partition, some in asked.items()], int)
+
+    async def repair(self, edges: Sequence[Edge]) -> None:
+        asked: dict[int, list[EdgeKey]] = defaultdict(list)
+        for edge in edges:
+            asked[self._asker.partitions.of_node(edge.source)].append((edge.graph, edge.source, edge.destination))
+        await self._asker.many([(partition, ListEdges(some)) for partition, some in asked.items()], type(None))

@@ -1,0 +1,150 @@
+"""The EdgeStore on Cassandra: it reads rows, and asks the owners of sources to write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from kith.core.events import NOWHERE, Event, LogPosition
+from kith.core.tokens import WriteMark
+from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.edge_commands import EndEdges, ForgetEdges, WriteEdges
+from kith.engines.cassandra.edge_reads import EdgeReads
+from kith.engines.cassandra.edge_scans import EdgeScans
+from kith.engines.cassandra.metadata import Metadata
+from kith.engines.cassandra.row_commands import ChangeNode, PutNote
+from kith.engines.cassandra.rows import CassandraRows, Key
+from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome, State
+from kith.graph.shapes import ANYTHING, Anything, EdgeKey, Node, NodeChanged, Pair
+
+WRITES_A_COMMAND = 200
+ENDED_AT_ONCE = 500
+_SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
+_LAST = "\U0010ffff"
+_NOTES = "SELECT name, note FROM notes WHERE partition = ?"
+_NOTES_OF = f"{_NOTES} AND name >= ? AND name < ?"
+_OVER = "SELECT graph, source, destination FROM expiring WHERE partition = ? AND expires_ms <= ? LIMIT ?"
+
+
+class CassandraEdges(EdgeReads, EdgeScans):
+    """See `graph.store.EdgeStore`; this engine is not transactional."""
+
+    transactional = immediate = False
+
+    def __init__(self, rows: CassandraRows, asker: Asker, now_ms: Callable[[], int]) -> None:
+        EdgeReads.__init__(self, rows, now_ms)
+        EdgeScans.__init__(self, rows, asker)
+        self._metadata = Metadata(rows.session)
+
+    async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
+        return await self._metadata.declare(list(names))
+
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        changes: list[EdgeChange] = []
+        mark, refused = NOWHERE, False
+        while len(changes) < len(writes):
+            at = len(changes)
+            if writes[at].chained and refused:
+                changes.append(_SKIPPED)
+                continue
+            stage = [msgspec.structs.replace(writes[at], chained=False), *self._rest(writes, at)]
+            some = await self._write(stage)
+            for change, reached in some:
+                mark = self._asker.joined(mark, reached)
+                told = _SKIPPED if change is None else change
+                if told.outcome is Outcome.APPLIED:
+                    told = msgspec.structs.replace(told, mark=mark)
+                changes.append(told)
+            last = some[-1][0]
+            refused = last is None or last.outcome in REFUSED
+        return changes
+
+    def _rest(self, writes: Sequence[EdgeWrite], at: int) -> Iterable[EdgeWrite]:
+        """What follows a write and can be asked with it: up to one that is chained to a write of another owner, or has
+        a condition on an edge that is written before it.
+        """
+        owner, written = self._owner_of(writes[at]), {_key_of(writes[at])}
+        for write in writes[at + 1 :]:
+            before, owner = owner, self._owner_of(write)
+            if (write.chained and owner != before) or not written.isdisjoint(write.unless):
+                return
+            written.add(_key_of(write))
+            yield write
+
+    def _owner_of(self, write: EdgeWrite) -> int:
+        return self._asker.partitions.of_node(write.edge.source)
+
+    async def _write(self, writes: Sequence[EdgeWrite]) -> list[tuple[EdgeChange | None, LogPosition]]:
+        """Ask each owner for its writes; an answer each, in their order."""
+        parts: dict[int, list[list[int]]] = defaultdict(list)
+        for at, write in enumerate(writes):
+            part = parts[self._owner_of(write)]
+            if not part or (len(part[-1]) >= WRITES_A_COMMAND and not write.chained):
+                part.append([])
+            part[-1].append(at)
+        asked = [(owner, some) for owner, part in parts.items() for some in part]
+        commands = [(owner, WriteEdges([writes[at] for at in some])) for owner, some in asked]
+        answers = await self._asker.many(commands, list[EdgeChange | None])
+        told: dict[int, tuple[EdgeChange | None, LogPosition]] = {}
+        for (_, some), (changes, mark) in zip(asked, answers, strict=True):
+            told |= {at: (change, mark) for at, change in zip(some, changes, strict=True)}
+        return [told[at] for at in range(len(writes))]
+
+    async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
+        asked: dict[int, list[Pair]] = defaultdict(list)
+        for pair in dict.fromkeys(pairs):
+            asked[self._asker.partitions.of_node(pair[0])].append(pair)
+        await self._asker.many([(owner, ForgetEdges(graph, some)) for owner, some in asked.items()], type(None))
+
+    async def end_expired(self) -> int:
+        """Have some edges that are over removed by each owner; how many were. Whoever serves calls it every second."""
+        now_ms = self._now_ms()
+        owners = range(self._asker.partitions.count)
+        found = await asyncio.gather(*(self._session.rows(_OVER, owner, now_ms, ENDED_AT_ONCE) for owner in owners))
+        asked = [
+            (owner, EndEdges([_key(*row) for row in rows])) for owner, rows in zip(owners, found, strict=True) if rows
+        ]
+        return sum(ended for ended, _ in await self._asker.many(asked, int))
+
+    async def change_node(
+        self,
+        node: int,
+        *,
+        state: State | None = None,
+        private: bool | None = None,
+        labels: int | None = None,
+        only_from: State | None = None,
+        tell: Event | None = None,
+    ) -> NodeChanged:
+        command = ChangeNode(node, state, private, labels, only_from, tell)
+        changed, mark = await self._asker.one(self._asker.partitions.of_node(node), command, Node)
+        return NodeChanged(changed, WriteMark(mark, 0 if tell is None else tell.updated_at))
+
+    async def get_note(self, key: str) -> bytes | None:
+        (values,) = await self._rows.get([Key("notes", (self._asker.partitions.of_note(key), key))])
+        return None if values is None else values[0]
+
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
+        expected = None if only_if is ANYTHING else only_if
+        command = PutNote(key, value, only_if is not ANYTHING, expected)
+        written, _ = await self._asker.one(self._asker.partitions.of_note(key), command, bool)
+        return written
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        owners = range(self._asker.partitions.count)
+        if prefix:
+            asked = (self._session.rows(_NOTES_OF, owner, prefix, prefix + _LAST) for owner in owners)
+        else:
+            asked = (self._session.rows(_NOTES, owner) for owner in owners)
+        return {name: note for rows in await asyncio.gather(*asked) for name, note in rows}
+
+
+def _key_of(write: EdgeWrite) -> EdgeKey:
+    return write.edge.graph, write.edge.source, write.edge.destination
+
+
+def _key(graph: int, source: int, destination: int) -> EdgeKey:
+    return graph, source, destination

@@ -1,0 +1,134 @@
+"""The FanoutState in Cassandra: one partition, so that all of it is read in one statement, and each change is whole.
+
+    changes   how often each process changed it: a cell a process, whose time is its own number: it only grows
+    name      of the timelines
+    DELIVERY  post -> author, failures, checkpoint
+    WITHHELD  author -> rate, which is its own time of writing, so the highest stands
+
+A process reads the rows again only where `changes` is another. Progress and failures are the log's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kith.engines.cassandra.connecting import Row, Session
+from kith.engines.cassandra.node_time import NodeTime
+from kith.engines.cassandra.schema import Table
+from kith.home.fanout.state import FAILURES_MAX, Delivery, FanoutSnapshot, Withheld
+from kith.log.store import LogStore
+
+FANOUT_STATE = Table(
+    "fanout_state",
+    ("consumer text",),
+    ("kind tinyint", "id bigint"),
+    (
+        "changes map<bigint, bigint> static",
+        "name bigint static",
+        "author bigint",
+        "failures int",
+        "after blob",
+        "rate bigint",
+    ),
+)
+DELIVERY, WITHHELD = 1, 2
+ROWS_A_CHANGE = 100
+CHANGES_KEPT_S = 86_400
+"""How long it is known that a process changed something."""
+READ_ANYWAY_S = 3_600.0
+"""What was read is used no longer, and so never when a change may be forgotten."""
+_CHANGES = "SELECT changes FROM fanout_state WHERE consumer = ? LIMIT 1"
+_ROWS = "SELECT name, kind, id, author, failures, after, rate FROM fanout_state WHERE consumer = ?"
+_CHANGED = "UPDATE fanout_state USING TIMESTAMP ? AND TTL ? SET changes[?] = ? WHERE consumer = ?"
+_DELIVER = (
+    "UPDATE fanout_state USING TIMESTAMP ? SET author = ?, failures = ?, after = ?"
+    " WHERE consumer = ? AND kind = ? AND id = ?"
+)
+_WITHHOLD = "UPDATE fanout_state USING TIMESTAMP ? SET rate = ? WHERE consumer = ? AND kind = ? AND id = ?"
+_END = "DELETE FROM fanout_state USING TIMESTAMP ? WHERE consumer = ? AND kind = ? AND id = ?"
+_END_ALL = "DELETE FROM fanout_state USING TIMESTAMP ? WHERE consumer = ? AND kind = ?"
+_NAME = "UPDATE fanout_state USING TIMESTAMP ? SET name = ? WHERE consumer = ?"
+
+
+class _Known(NamedTuple):
+    """What was read when `changes` were these, or later."""
+
+    changes: dict[int, int]
+    name: int | None
+    deliveries: Sequence[Delivery]
+    withheld: Withheld
+    read_s: float
+
+
+class CassandraFanoutState:
+    """See `home.fanout.state.FanoutState`. `group`: the consumer whose progress and failures in `log` these are."""
+
+    immediate = False
+
+    def __init__(
+        self, session: Session, log: LogStore, group: str, *, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._session, self._log, self._group, self._clock_s = session, log, group, clock_s
+        self._node_time = NodeTime(session, clock_s)
+        self._process, self._changed = secrets.randbits(62), 0
+        self._known: _Known | None = None
+
+    async def snapshot(self) -> FanoutSnapshot:
+        progress = await self._log.progress(self._group)  # first: what is handled meanwhile is merely looked at as well
+        known, failures = await asyncio.gather(self._read(), self._log.failures(self._group, FAILURES_MAX + 1))
+        events = [failure.event for failure in failures]
+        return FanoutSnapshot(progress, known.name, known.deliveries, known.withheld, events)
+
+    async def withhold(self, rates: Mapping[int, int]) -> None:
+        rows = [(_WITHHOLD, (rate, rate, self._group, WITHHELD, author)) for author, rate in rates.items()]
+        for at in range(0, len(rows), ROWS_A_CHANGE):
+            await self._change(*rows[at : at + ROWS_A_CHANGE])
+
+    async def deliver(self, delivery: Delivery) -> None:
+        at_us, of = await self._node_time.now_us(), (self._group, DELIVERY, delivery.post)
+        await self._change((_DELIVER, (at_us, delivery.author, delivery.failures, delivery.after, *of)))
+
+    async def end_delivery(self, post: int) -> None:
+        await self._change((_END, (await self._node_time.now_us(), self._group, DELIVERY, post)))
+
+    async def begin_anew(self, name: int) -> None:
+        at_us = await self._node_time.now_us()
+        await self._change((_END_ALL, (at_us, self._group, DELIVERY)), (_NAME, (at_us, name, self._group)))
+
+    async def _change(self, *statements: tuple[str, Sequence[Any]]) -> None:
+        """Write these, and that something changed, in one."""
+        self._changed += 1
+        noted = self._changed, CHANGES_KEPT_S, self._process, self._changed, self._group
+        await self._session.whole([*statements, (_CHANGED, noted)])
+
+    async def _read(self) -> _Known:
+        rows = await self._session.rows(_CHANGES, self._group)
+        changes: dict[int, int] = (rows[0][0] if rows else None) or {}
+        now_s, known = self._clock_s(), self._known
+        if known is None or known.changes != changes or now_s - known.read_s > READ_ANYWAY_S:
+            rows = await self._session.rows(_ROWS, self._group)
+            name = rows[0][0] if rows else None
+            known = self._known = _Known(changes, name, _deliveries(rows), _withheld(rows), now_s)
+        return known
+
+
+def _deliveries(rows: Sequence[Row]) -> list[Delivery]:
+    found = [
+        Delivery(post, author, after, failures)
+        for _, kind, post, author, failures, after, _ in rows
+        if kind == DELIVERY
+    ]
+    return sorted(found, key=lambda delivery: (delivery.failures, delivery.post))
+
+
+def _withheld(rows: Sequence[Row]) -> Withheld:
+    """The rows of authors, which ascend."""
+    rates = [(author, rate) for _, kind, author, _, _, _, rate in rows if kind == WITHHELD]
+    both = np.array(rates, np.int64).reshape(-1, 2)
+    return Withheld(both[:, 0], both[:, 1])

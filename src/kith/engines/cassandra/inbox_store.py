@@ -1,0 +1,218 @@
+"""Inboxes in Cassandra: rows by week and bucket of users.
+
+    inbox_periods   week -> generation, and into how many buckets its users are spread
+    inbox_rows      generation, bucket -> user, notice (newest first); no values
+
+A week is forgotten by its row in `inbox_periods`: nobody finds the rows of its generation any more, and Cassandra drops
+whole files of them when their TTL is over. Rows that come for it later begin another generation.
+
+What is there is read before rows are added, so a repeated row is told from a new one; of two processes that add it at
+the same moment both may be told that it is new. Rows are added and removed at the nodes' time: what a process did last
+stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.errors import BatchTooLarge
+from kith.core.ids import ID_MAX
+from kith.engines.cassandra.connecting import Session
+from kith.engines.cassandra.node_time import NodeTime
+from kith.engines.cassandra.schema import Table
+from kith.notifications.inbox import ADDED_MAX, PAGE_MAX, PERIOD_MS, InboxRow, Users, period_of
+
+T = TypeVar("T")
+KEPT_S = 98 * 86_400
+"""Notices are kept for 90 days, and forgotten with those of their week."""
+INBOX_PERIODS = Table("inbox_periods", ("shelf tinyint",), ("period int",), ("generation bigint", "buckets int"))
+INBOX_ROWS = Table(
+    "inbox_rows",
+    ("generation bigint", "bucket int"),
+    ("user bigint", "notice bigint DESC"),
+    options=f"default_time_to_live = {KEPT_S} AND compaction = {{'class': 'TimeWindowCompactionStrategy',"
+    " 'compaction_window_unit': 'DAYS', 'compaction_window_size': 7}",
+)
+BUCKETS = 256
+"""Of a new week. More: smaller partitions; fewer: more rows a statement."""
+ROWS_A_CHANGE = 100
+FIRST_PERIODS = 2
+"""Of how many weeks a page is looked for at first; then in all others at once."""
+_SHELF = 0
+_SPREAD, _SPREAD_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)  # Knuth's multiplicative hashing
+_PERIODS = "SELECT period, generation, buckets FROM inbox_periods WHERE shelf = ?"
+_BEGIN = "INSERT INTO inbox_periods (shelf, period, generation, buckets) VALUES (?, ?, ?, ?) IF NOT EXISTS"
+_FORGET = "DELETE FROM inbox_periods WHERE shelf = ? AND period = ? IF generation = ?"
+_ADD = "INSERT INTO inbox_rows (generation, bucket, user, notice) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
+_REMOVE = "DELETE FROM inbox_rows USING TIMESTAMP ? WHERE generation = ? AND bucket = ? AND user = ? AND notice = ?"
+_REMOVE_ALL = "DELETE FROM inbox_rows USING TIMESTAMP ? WHERE generation = ? AND bucket = ? AND user = ?"
+_THERE = "SELECT user, notice FROM inbox_rows WHERE generation = ? AND bucket = ? AND (user, notice) IN ?"
+_HOLDING = "SELECT user FROM inbox_rows WHERE generation = ? AND bucket = ? AND user IN ? AND notice = ?"
+_ALL = "SELECT notice FROM inbox_rows WHERE generation = ? AND bucket = ? AND user = ?"
+_NEWEST = f"{_ALL} AND notice >= ? AND notice <= ? LIMIT ?"
+_OLDEST = f"{_ALL} AND notice >= ? AND notice <= ? ORDER BY notice ASC LIMIT ?"
+
+
+class _Week(NamedTuple):
+    """Where the rows of a period are now."""
+
+    generation: int
+    buckets: int
+
+    def places(self, users: Users) -> list[_Place]:
+        """The partition of each user."""
+        spread = users.astype(np.uint64) * _SPREAD >> _SPREAD_SHIFT
+        return [_Place(self.generation, bucket) for bucket in (spread % np.uint64(self.buckets)).tolist()]
+
+    def place(self, user: int) -> _Place:
+        """The partition of a user."""
+        return self.places(np.array([user], np.int64))[0]
+
+
+class _Place(NamedTuple):
+    """A partition of `inbox_rows`."""
+
+    generation: int
+    bucket: int
+
+
+Weeks = Mapping[int, _Week]
+"""By period."""
+
+
+class CassandraInboxes:
+    """See `notifications.inbox.InboxStore`. `buckets`: of weeks that begin."""
+
+    immediate = False
+
+    def __init__(self, session: Session, *, buckets: int = BUCKETS) -> None:
+        self._session, self._buckets, self._node_time = session, buckets, NodeTime(session)
+        self._weeks: Weeks = {}  # as they were read last
+
+    async def add(self, rows: Sequence[InboxRow]) -> list[bool]:
+        _check_size(len(rows), ADDED_MAX)
+        weeks = await self._begun({period_of(row.notice) for row in rows})
+        distinct = dict.fromkeys(rows)
+        new = await self._add((weeks[period_of(row.notice)].place(row.user), row) for row in distinct)
+        added = []
+        for row in rows:
+            added.append(row in new)
+            new.discard(row)
+        return added
+
+    async def add_for_all(self, notice: int, users: Users) -> int:
+        _check_size(len(users), ADDED_MAX)
+        if not len(users):
+            return 0
+        week = (await self._begun({period_of(notice)}))[period_of(notice)]
+        rows = (InboxRow(user, notice) for user in users.tolist())
+        return len(await self._add(zip(week.places(users), rows, strict=True)))
+
+    async def page(self, user: int, *, before: int | None = None, after: int | None = None, limit: int) -> list[int]:
+        _check_size(limit, PAGE_MAX)
+        least, most = 0 if after is None else after + 1, ID_MAX if before is None else before - 1
+        if least > most:
+            return []
+        nearest = after is not None and before is None
+        while True:
+            asked = self._weeks
+            found, weeks = await asyncio.gather(
+                self._page(asked, user, least, most, limit, nearest=nearest), self._read_weeks()
+            )
+            if weeks == asked:
+                return found
+
+    async def holding(self, notice: int, users: Users) -> NDArray[np.bool_]:
+        week = (await self._read_weeks()).get(period_of(notice))
+        if week is None or not len(users):
+            return np.zeros(len(users), np.bool_)
+        by_place: defaultdict[_Place, list[int]] = defaultdict(list)
+        for place, user in zip(week.places(users), users.tolist(), strict=True):
+            by_place[place].append(user)
+        asked = [(place, some) for place, all_ in by_place.items() for some in _parts(all_)]
+        answers = await asyncio.gather(*(self._session.rows(_HOLDING, *place, some, notice) for place, some in asked))
+        return np.isin(users, np.array([user for rows in answers for (user,) in rows], np.int64))
+
+    async def remove(self, user: int, notices: Sequence[int]) -> None:
+        weeks, at_us = await self._read_weeks(), await self._node_time.now_us()
+        found = ((weeks.get(period_of(notice)), notice) for notice in notices)
+        rows = [(_REMOVE, (at_us, *week.place(user), user, notice)) for week, notice in found if week is not None]
+        await self._session.together(rows)
+
+    async def remove_all(self, user: int) -> None:
+        weeks, at_us = await self._read_weeks(), await self._node_time.now_us()
+        await self._session.together([(_REMOVE_ALL, (at_us, *week.place(user), user)) for week in weeks.values()])
+
+    async def expire(self, before_ms: int) -> int:
+        weeks = await self._read_weeks()
+        over = [period for period in weeks if period < before_ms // PERIOD_MS]
+        return sum([await self._session.conditional(_FORGET, _SHELF, one, weeks[one].generation) for one in over])
+
+    # --- weeks -----------------------------------------------------------------------------------------
+
+    async def _read_weeks(self) -> Weeks:
+        rows = await self._session.rows(_PERIODS, _SHELF)
+        weeks = {period: _Week(generation, buckets) for period, generation, buckets in rows}
+        if weeks != self._weeks:
+            self._weeks = weeks
+        return self._weeks
+
+    async def _begun(self, periods: Iterable[int]) -> Weeks:
+        """The weeks, with these among them."""
+        weeks = await self._read_weeks()
+        while missing := [period for period in periods if period not in weeks]:
+            for period in missing:
+                await self._session.conditional(_BEGIN, _SHELF, period, secrets.randbits(62), self._buckets)
+            weeks = await self._read_weeks()
+        return weeks
+
+    # --- rows ------------------------------------------------------------------------------------------
+
+    async def _add(self, rows: Iterable[tuple[_Place, InboxRow]]) -> set[InboxRow]:
+        """Add rows that are not there; which they are."""
+        by_place: defaultdict[_Place, list[InboxRow]] = defaultdict(list)
+        for place, row in rows:
+            by_place[place].append(row)
+        at_us = await self._node_time.now_us()
+        parts = [(place, some) for place, all_ in by_place.items() for some in _parts(all_)]
+        added = await asyncio.gather(*(self._add_some(place, some, at_us) for place, some in parts))
+        return {row for some in added for row in some}
+
+    async def _add_some(self, place: _Place, rows: Sequence[InboxRow], at_us: int) -> Sequence[InboxRow]:
+        """The same in one partition."""
+        there = {InboxRow(*row) for row in await self._session.rows(_THERE, *place, [tuple(row) for row in rows])}
+        new = [row for row in rows if row not in there]
+        if new:
+            await self._session.whole([(_ADD, (*place, *row, at_us)) for row in new])
+        return new
+
+    async def _page(self, weeks: Weeks, user: int, least: int, most: int, limit: int, *, nearest: bool) -> list[int]:
+        """Notices from `least` to `most`, newest first: `limit` of the newest, or of those `nearest` to `least`."""
+        statement = _OLDEST if nearest else _NEWEST
+        periods = sorted(
+            (period for period in weeks if period_of(least) <= period <= period_of(most)), reverse=not nearest
+        )
+        found: list[int] = []
+        for some in (periods[:FIRST_PERIODS], periods[FIRST_PERIODS:]):
+            if len(found) < limit:
+                asked = (
+                    self._session.rows(statement, *weeks[one].place(user), user, least, most, limit) for one in some
+                )
+                found += [notice for rows in await asyncio.gather(*asked) for (notice,) in rows]
+        return sorted(found[:limit], reverse=True)
+
+
+def _parts(rows: list[T]) -> Iterable[list[T]]:
+    return (rows[at : at + ROWS_A_CHANGE] for at in range(0, len(rows), ROWS_A_CHANGE))
+
+
+def _check_size(size: int, size_max: int) -> None:
+    if size > size_max:
+        raise BatchTooLarge(f"{size} rows of inboxes in one call; at most {size_max}")

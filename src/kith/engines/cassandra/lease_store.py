@@ -1,0 +1,73 @@
+"""Leases in Cassandra: a row each, changed under the condition that it is as it was read.
+
+The time is that of the node that answers, and comes with the row: so no instance's clock ends another's lease. A row is
+forgotten FORGOTTEN_S after its lease ended; tokens are times where these are greater, so they grow all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kith.engines.cassandra.connecting import Session
+from kith.engines.cassandra.schema import Table
+from kith.leases.store import Lease
+
+FORGOTTEN_S = 10 * 86_400
+# `fence`: the token; CQL has that word for itself
+LEASES = Table("leases", ("name text",), (), ("holder text", "fence bigint", "until_ms bigint"))
+_READ = "SELECT fence, until_ms, to_unix_timestamp(now()) FROM leases WHERE name = ?"
+_NOW = "SELECT to_unix_timestamp(now()) FROM system.local"
+_PUT = "UPDATE leases USING TTL ? SET holder = ?, fence = ?, until_ms = ? WHERE name = ? IF fence = ? AND until_ms = ?"
+
+
+class _Row(NamedTuple):
+    token: int | None
+    until_ms: int | None
+    now_ms: int
+
+    @property
+    def held(self) -> bool:
+        return self.until_ms is not None and self.now_ms < self.until_ms
+
+
+class CassandraLeases:
+    """See `leases.store.LeaseStore`. `now_ms`: a clock in place of the nodes'."""
+
+    expires = True
+
+    def __init__(self, session: Session, *, now_ms: Callable[[], int] | None = None) -> None:
+        self._session, self._now_ms = session, now_ms
+
+    async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
+        row = await self._read(name)
+        if row.held:
+            return None
+        lease = Lease(name, holder, max(row.now_ms, (row.token or 0) + 1))
+        return lease if await self._put(lease, row, ttl_s) else None
+
+    async def renew(self, lease: Lease, ttl_s: float) -> bool:
+        return await self._change(lease, ttl_s)
+
+    async def release(self, lease: Lease) -> None:
+        await self._change(lease, 0)
+
+    async def _change(self, lease: Lease, ttl_s: float) -> bool:
+        """Have a lease end `ttl_s` from now; false where it has ended."""
+        while True:
+            row = await self._read(lease.name)
+            if row.token != lease.token or not row.held:
+                return False
+            if await self._put(lease, row, ttl_s):
+                return True
+
+    async def _read(self, name: str) -> _Row:
+        rows = await self._session.serial(_READ, name)
+        token, until_ms, now_ms = rows[0] if rows else (None, None, (await self._session.rows(_NOW))[0][0])
+        return _Row(token, until_ms, self._now_ms() if self._now_ms else now_ms)
+
+    async def _put(self, lease: Lease, was: _Row, ttl_s: float) -> bool:
+        """Have the lease end `ttl_s` after `was` was read, if the row is still as it was then."""
+        until_ms, kept_s = was.now_ms + int(ttl_s * 1_000), int(ttl_s) + FORGOTTEN_S
+        values = kept_s, lease.holder, lease.token, until_ms, lease.name, was.token, was.until_ms
+        return await self._session.conditional(_PUT, *values)

@@ -1,0 +1,55 @@
+"""What holds for a whole cluster, in rows that are written under conditions: names of graphs, how many partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kith.core.errors import StoreMismatch, StoreUnavailable
+from kith.engines.cassandra.connecting import Session
+from kith.graph.graphs import assign
+
+_TRIES_MAX = 20
+_READ = "SELECT value FROM metadata WHERE name = ?"
+_INSERT = "INSERT INTO metadata (name, value) VALUES (?, ?) IF NOT EXISTS"
+_REPLACE = "UPDATE metadata SET value = ? WHERE name = ? IF value = ?"
+_GRAPHS, _PARTITIONS = "graphs", "partitions"
+
+
+class Metadata:
+    """Rows of the table `metadata`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def declare(self, names: Sequence[str]) -> Mapping[str, int]:
+        """See `graph.store.Schema.declare`."""
+        for _ in range(_TRIES_MAX):
+            stored = await self._read(_GRAPHS)
+            known = {} if stored is None else msgspec.msgpack.decode(stored, type=dict[str, int])
+            numbers = assign(known, names)
+            if numbers == known:
+                return numbers
+            if await self._replace(_GRAPHS, stored, msgspec.msgpack.encode(numbers)):
+                return numbers
+        raise StoreUnavailable("many declare graphs at once; try again")
+
+    async def check_partitions(self, count: int) -> None:
+        """Note how many partitions the log of commands has. StoreMismatch if it had another number before."""
+        stored = await self._read(_PARTITIONS)
+        if stored is None and not await self._replace(_PARTITIONS, None, b"%d" % count):
+            stored = await self._read(_PARTITIONS)
+        if stored is not None and int(stored) != count:
+            raise StoreMismatch(
+                f"this cluster was made with {int(stored)} partitions of commands, for good; {count} were asked for"
+            )
+
+    async def _read(self, name: str) -> bytes | None:
+        rows = await self._session.serial(_READ, name)
+        return rows[0][0] if rows else None
+
+    async def _replace(self, name: str, before: bytes | None, value: bytes) -> bool:
+        if before is None:
+            return await self._session.conditional(_INSERT, name, value)
+        return await self._session.conditional(_REPLACE, value, name, before)

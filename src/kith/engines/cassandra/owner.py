@@ -1,0 +1,194 @@
+"""The owner of partitions of the log of commands: it decides them, and writes the rows that follow.
+
+A batch is decided on what was read of Cassandra, or is still known from an earlier batch, since nobody else writes it.
+It is written down in one row, the journal, before any other. That write has a condition: it fails for who is no longer
+the owner, and whoever takes over finds the batch whole or not at all. Rows are written after that. A former owner who
+writes them late writes what the journal held, with its timestamps: it loses to whatever was written since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from kith.core.errors import StoreUnavailable
+from kith.engines.cassandra.asked import Asked
+from kith.engines.cassandra.batch import Batch, cell_rows, edge_row
+from kith.engines.cassandra.commands import read_command
+from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.parts import parts_row, read_parts
+from kith.engines.cassandra.rows import Change, Key, Rows, Values, listed
+from kith.graph.edge import Direction
+from kith.graph.shapes import EdgeKey, Listing
+from kith.log.commands import Command, Decided
+from kith.log.store import Fenced
+
+HELD_MAX = 20_000
+"""Rows of a partition that are kept in memory."""
+_TAKES_MAX = 20
+_ENDED_MAX = 500
+"""Edges that are over, and that a batch removes beside what it is for."""
+
+
+class _Written(msgspec.Struct, frozen=True, array_like=True):
+    """A batch as it is written down."""
+
+    decided: list[Decided]
+    changes: list[Change]
+
+
+class CassandraOwner:
+    """See `log.commands.Owner`."""
+
+    def __init__(self, rows: Rows, partitions: Partitions) -> None:
+        self._rows, self._partitions = rows, partitions
+        self._epochs: dict[int, int] = {}
+        self._held: dict[int, dict[Key, Values | None]] = {}
+
+    async def take(self, partition: int, place: int) -> Sequence[Decided]:
+        self._forget(partition)
+        epoch = await self._take_over(partition)
+        journal = await self._rows.journal(partition)
+        if journal is None or journal.epoch != epoch:
+            raise StoreUnavailable(f"another owner took over partition {partition} of the commands just now")
+        decided: Sequence[Decided] = []
+        if journal.batch:
+            written = msgspec.msgpack.decode(journal.batch, type=_Written)
+            decided = [one for one in written.decided if one.offset >= place]
+            if decided:
+                await self._rows.write(written.changes)
+        self._epochs[partition], self._held[partition] = epoch, {}
+        return decided
+
+    async def _take_over(self, partition: int) -> int:
+        """Become the owner, by the next number."""
+        for _ in range(_TAKES_MAX):
+            journal = await self._rows.journal(partition)
+            before = 0 if journal is None else journal.epoch
+            if await self._rows.take_over(partition, before, before + 1):
+                return before + 1
+        raise StoreUnavailable(f"many want to be the owner of partition {partition} of the commands")
+
+    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+        epoch = self._epochs.get(partition)
+        if epoch is None:
+            raise StoreUnavailable(f"partition {partition} of the commands is not taken")
+        if not commands:
+            return []
+        try:
+            asked = [read_command(command.data) for command in commands]
+            batch, ended = await self._read(partition, [one for one in asked if one is not None], commands[-1].at_ms)
+            decided = _decide(batch, commands, asked, ended)
+            if batch.changes:
+                await self._write_down(partition, epoch, _Written(decided, batch.changes))
+                await self._rows.write(batch.changes)
+        except BaseException:
+            self._forget(partition)  # what is in memory may not be what is stored
+            raise
+        self._hold(partition, batch.changes)
+        return decided
+
+    async def _write_down(self, partition: int, epoch: int, written: _Written) -> None:
+        if not await self._rows.write_down(partition, epoch, msgspec.msgpack.encode(written)):
+            raise Fenced
+
+    async def _read(self, partition: int, asked: Sequence[Asked], now_ms: int) -> tuple[Batch, Sequence[EdgeKey]]:
+        """A batch with all that the commands look at, and our edges that are over and have to be removed first."""
+        lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
+        counted = list(dict.fromkeys(listing for one in asked for listing in one.recounted()))
+        read = await self._known(partition, (key for one in asked for key in one.reads(partition)))
+        into = [listing for listing in lists if listing.direction is Direction.IN]  # OUT lists are of one owner
+        cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
+        others = {listing: [cell for cell in some if cell[0] != partition] for listing, some in cells.items()}
+        lengths = {listing: sum(length for _, length, _ in some) for listing, some in others.items()}
+        expiring = [
+            listing
+            for listing in lists
+            if any(ending for *_, ending in others.get(listing, ()))
+            or (read[Key("counts", (*listed(listing), partition))] or (0, 0))[1]
+        ]
+        ended = await self._ended(partition, expiring, lengths, now_ms)
+        more = (key for edge in ended for key in (edge_row(*edge), *cell_rows(*edge, partition)))
+        read |= await self._known(partition, (key for key in more if key not in read))
+        self._held[partition].update((key, read[key]) for key in read if self._is_ours(partition, key))
+        entries = await self._entries(partition, counted, read)
+        return Batch(partition, self._partitions, read, lengths, entries), ended
+
+    async def _ended(
+        self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
+    ) -> Sequence[EdgeKey]:
+        """Our edges in these lists that are over; those of others, or too many, are taken from the lengths."""
+        ended: dict[EdgeKey, None] = {}
+        over = await self._rows.ended(expiring, now_ms) if expiring else []
+        for listing, others in zip(expiring, over, strict=True):
+            for other in others:
+                edge = _edge(listing, other)
+                if len(ended) < _ENDED_MAX and self._partitions.of_node(edge[1]) == partition:
+                    ended[edge] = None
+                else:
+                    lengths[listing] = lengths.get(listing, 0) - 1
+        return list(ended)
+
+    async def _known(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
+        """Rows from memory, or read."""
+        held = self._held[partition]
+        wanted = dict.fromkeys(keys)
+        missing = [key for key in wanted if key not in held]
+        found = dict(zip(missing, await self._rows.get(missing), strict=True)) if missing else {}
+        return {key: found[key] if key in found else held[key] for key in wanted}
+
+    async def _entries(
+        self, partition: int, listings: Sequence[Listing], read: Mapping[Key, Values | None]
+    ) -> dict[Listing, tuple[int, int]]:
+        """How many entries of each list are ours, and how many of these expire."""
+        parts = [(listing, begin) for listing in listings for begin in read_parts(read[parts_row(listing)]).begins]
+        ours: dict[Listing, dict[int, int]] = {listing: {} for listing in listings}
+        for (listing, _), found in zip(parts, await self._rows.entries(parts) if parts else [], strict=True):
+            for other, expires_ms in found:
+                if self._partitions.of_node(_edge(listing, other)[1]) == partition:
+                    ours[listing][other] = expires_ms  # one that moves may be in two parts
+        return {listing: (len(some), sum(map(bool, some.values()))) for listing, some in ours.items()}
+
+    def _is_ours(self, partition: int, key: Key) -> bool:
+        """Whether nobody else writes a row, of those that are worth keeping."""
+        if key.table == "counts":
+            return bool(key.key[-1] == partition)
+        if key.table == "edges":
+            return self._partitions.of_node(key.key[1]) == partition
+        return key.table == "nodes" and self._partitions.of_node(key.key[0]) == partition
+
+    def _hold(self, partition: int, changes: Sequence[Change]) -> None:
+        held = self._held[partition]
+        for change in changes:
+            if change.table in ("edges", "counts", "nodes"):
+                held[Key(change.table, change.key)] = change.values
+        for key in list(held)[: max(0, len(held) - HELD_MAX)]:
+            del held[key]
+
+    def _forget(self, partition: int) -> None:
+        self._epochs.pop(partition, None)
+        self._held.pop(partition, None)
+
+
+def _decide(
+    batch: Batch, commands: Sequence[Command], asked: Sequence[Asked | None], ended: Sequence[EdgeKey]
+) -> list[Decided]:
+    """Decide commands in order; what is over is removed with the first."""
+    batch.begin(commands[0].offset, commands[-1].at_ms)
+    for edge in ended:
+        batch.current(edge)
+    removed = batch.events
+    decided = []
+    for command, one in zip(commands, asked, strict=True):
+        batch.begin(command.offset, command.at_ms)
+        outcome = b"" if one is None else msgspec.msgpack.encode(one.run(batch))
+        decided.append(Decided(command.offset, outcome, [*removed, *batch.events]))
+        removed = []
+    return decided
+
+
+def _edge(listing: Listing, other: int) -> EdgeKey:
+    """The edge that a list shows."""
+    graph, node, direction, _ = listing
+    return (graph, node, other) if direction is Direction.OUT else (graph, other, node)

@@ -1,0 +1,212 @@
+"""The RecordStore on Cassandra: a `put` asks the owners of its rows, one after the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from kith.core.events import NOWHERE, LogPosition
+from kith.core.tokens import WriteMark
+from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.edge_commands import WriteEdges
+from kith.engines.cassandra.edge_store import CassandraEdges
+from kith.engines.cassandra.row_commands import (
+    INDEXED,
+    Conditional,
+    ForgetRecords,
+    ReleaseClaim,
+    TakeClaim,
+    WriteRecords,
+    claim_row,
+    claimed,
+    period_of,
+    read_record,
+    record_row,
+)
+from kith.engines.cassandra.rows import CassandraRows
+from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind
+
+FORGOTTEN_A_COMMAND = 1_000
+_PERIODS = "SELECT period, partition FROM record_periods WHERE kind = ? AND period <= ?"
+_IDS = "SELECT id FROM record_ids WHERE kind = ? AND partition = ? AND period = ? AND id < ? LIMIT ?"
+
+
+class CassandraRecords:
+    """See `records.store.RecordStore`; this engine is not transactional."""
+
+    transactional = immediate = False
+
+    def __init__(self, rows: CassandraRows, asker: Asker, edges: CassandraEdges) -> None:
+        self._rows, self._asker, self._edges = rows, asker, edges
+
+    async def put(
+        self,
+        records: Sequence[Record],
+        edges: Sequence[EdgeWrite] = (),
+        *,
+        only_if: Sequence[AtVersion] = (),
+        claim: Claim | None = None,
+    ) -> Put:
+        return await _Putting(self, self._asker, self._edges, records, only_if, claim).put(edges)
+
+    async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
+        rows = await self._rows.get([record_row(kind, id_) for id_ in ids])
+        return [None if row is None else read_record(kind, id_, row) for id_, row in zip(ids, rows, strict=True)]
+
+    async def claimed(self, claim: Claim) -> bytes | None:
+        (row,) = await self._rows.get([claim_row(claim.key)])
+        return claimed(row, claim.now_ms)
+
+    async def hold(self, conditions: Sequence[AtVersion]) -> bool:
+        """Whether stored records have these versions."""
+        rows = await self._rows.get([record_row(one.kind, one.id) for one in conditions])
+        versions = (0 if row is None else row[0] for row in rows)
+        return all(version == one.version for version, one in zip(versions, conditions, strict=True))
+
+    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
+        await self._forget(kind, ids, None)
+
+    async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
+        if kind not in INDEXED:
+            raise ValueError(f"records of kind {kind.name} are not found by their ids; see INDEXED in row_commands.py")
+        periods: dict[int, list[int]] = defaultdict(list)
+        for period, partition in await self._rows.session.rows(_PERIODS, int(kind), period_of(below)):
+            periods[period].append(partition)
+        ids: list[int] = []
+        for period in sorted(periods):
+            found = [
+                id_
+                for partition in periods[period]
+                for (id_,) in await self._rows.session.rows(_IDS, int(kind), partition, period, below, limit)
+            ]
+            ids += sorted(found)[: limit - len(ids)]
+            if len(ids) == limit:
+                break
+        await self._forget(kind, ids, ids[-1] + 1 if ids else None)
+        return len(ids)
+
+    async def _forget(self, kind: RecordKind, ids: Sequence[int], below: int | None) -> None:
+        asked: dict[int, list[int]] = defaultdict(list)
+        for id_ in dict.fromkeys(ids):
+            asked[self._asker.partitions.of_record(kind, id_)].append(id_)
+        commands = [
+            (owner, ForgetRecords(kind, some[at : at + FORGOTTEN_A_COMMAND], below))
+            for owner, some in asked.items()
+            for at in range(0, len(some), FORGOTTEN_A_COMMAND)
+        ]
+        await self._asker.many(commands, type(None))
+
+
+class _Putting:
+    """One call of `put`, in the steps of `RecordStore`."""
+
+    def __init__(
+        self,
+        store: CassandraRecords,
+        asker: Asker,
+        edges: CassandraEdges,
+        records: Sequence[Record],
+        only_if: Sequence[AtVersion],
+        claim: Claim | None,
+    ) -> None:
+        self._store, self._asker, self._edges = store, asker, edges
+        self._records, self._claim = records, claim
+        self._versions = {one[:2]: one.version for one in only_if}
+        self._others = [one for one in only_if if one[:2] not in {(record.kind, record.id) for record in records}]
+        self._newest = max((record.updated_at for record in records), default=0)
+        self._mark = NOWHERE
+
+    async def put(self, edges: Sequence[EdgeWrite]) -> Put:
+        if self._others and not await self._store.hold(self._others):
+            await self._see(self._others)
+            return self._answer(stored=False)
+        if self._claim is not None:
+            owner = self._asker.partitions.of_claim(self._claim.key)
+            held, mark = await self._asker.one(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
+            self._reach(mark)
+            if held is not None:
+                return self._answer(stored=False)._replace(claimed=held)
+        written = await self._write()
+        if written < len(self._records):
+            if written == 0:
+                await self._release()
+            return self._answer(stored=False)
+        changes = await self._merge(edges)
+        put = self._answer(stored=True)._replace(changes=changes)
+        if put.refusal is not None:
+            await self._release()
+            return put._replace(stored=False)
+        return put._replace(mark=WriteMark(self._mark, self._newest))
+
+    async def _see(self, conditions: Sequence[AtVersion]) -> None:
+        """Reach a mark that covers what keeps these conditions from holding."""
+        owners = {self._asker.partitions.of_record(one.kind, one.id) for one in conditions}
+        for _, mark in await self._asker.many([(owner, WriteRecords([])) for owner in owners], int):
+            self._reach(mark)
+
+    async def _write(self) -> int:
+        """Write records in their order, those that follow each other and have one owner together; how many were."""
+        done = 0
+        for owner, some in self._by_owner():
+            written, mark = await self._asker.one(owner, WriteRecords(some), int)
+            self._reach(mark)
+            done += written
+            if written < len(some):
+                break
+        return done
+
+    def _by_owner(self) -> Iterable[tuple[int, list[Conditional]]]:
+        parts: list[tuple[int, list[Conditional]]] = []
+        for record in self._records:
+            owner = self._asker.partitions.of_record(record.kind, record.id)
+            if not parts or parts[-1][0] != owner:
+                parts.append((owner, []))
+            parts[-1][1].append(Conditional(record, self._versions.get((record.kind, record.id))))
+        return parts
+
+    async def _merge(self, edges: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        """Merge edges: the first, and the others unless it is REFUSED."""
+        if not edges:
+            return []
+        of_node = self._asker.partitions.of_node
+        owner = of_node(edges[0].edge.source)
+        if all(of_node(write.edge.source) == owner for write in edges):
+            answered, mark = await self._asker.one(
+                owner, WriteEdges(list(edges), first_decides=True), list[EdgeChange | None]
+            )
+            self._reach(mark)
+            return [_marked(change, self._mark) for change in answered]
+        if may_be_refused(edges[0]):
+            changes = await self._edges.apply(edges[:1])
+            if changes[0].outcome not in REFUSED:
+                changes += await self._edges.apply(edges[1:])
+        else:
+            changes = await self._edges.apply(edges)
+        for change in changes:
+            self._reach(change.mark)
+        return changes
+
+    async def _release(self) -> None:
+        if self._claim is not None:
+            owner = self._asker.partitions.of_claim(self._claim.key)
+            await self._asker.one(owner, ReleaseClaim(self._claim), type(None))
+
+    def _reach(self, mark: LogPosition) -> None:
+        self._mark = self._asker.joined(self._mark, mark)
+
+    def _answer(self, *, stored: bool) -> Put:
+        return Put(stored, [], WriteMark(self._mark, self._newest))
+
+
+def may_be_refused(write: EdgeWrite) -> bool:
+    """Whether a write has a condition that can refuse it (`edge.REFUSED`)."""
+    return write.if_active or write.if_public or bool(write.unless) or write.out_limit is not None
+
+
+def _marked(change: EdgeChange | None, mark: LogPosition) -> EdgeChange:
+    if change is None:
+        return EdgeChange(Outcome.UNCHANGED, None, None)
+    return msgspec.structs.replace(change, mark=mark) if change.outcome is Outcome.APPLIED else change

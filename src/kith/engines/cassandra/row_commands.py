@@ -1,0 +1,204 @@
+"""Commands that change nodes, notes, records and claims: rows that nothing is listed by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kith.core.clock import Hlc
+from kith.core.events import NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event
+from kith.engines.cassandra.asked import Asked
+from kith.engines.cassandra.batch import Batch
+from kith.engines.cassandra.rows import Key, Values
+from kith.graph.edge import State
+from kith.graph.shapes import Node
+from kith.records.store import Claim, Record, RecordKind, newer
+
+INDEXED = frozenset({RecordKind.NOTICE, RecordKind.MENTION_OUTCOME, RecordKind.MENTION_RING})
+"""Kinds whose records are found by their ids, so that those with the least can be forgotten."""
+_PERIOD_BITS = 52  # of an id: some 12 days, where its milliseconds begin at bit 22
+_CLAIM_SLACK_S = 86_400  # the clocks of who claims and of Cassandra differ
+
+
+class Conditional(NamedTuple):
+    """A record to write; only where the stored one has this version (0: where there is none)."""
+
+    record: Record
+    version: int | None
+
+
+class ChangeNode(Asked, frozen=True, tag="node"):
+    """See `graph.store.Nodes.change_node`; answers the node."""
+
+    node: int
+    state: State | None = None
+    private: bool | None = None
+    labels: int | None = None
+    only_from: State | None = None
+    tell: Event | None = None
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return [Key("nodes", (self.node,))]
+
+    def run(self, batch: Batch) -> Node:
+        before = batch.node(self.node)
+        if self.only_from is not None and before.state != self.only_from:
+            return before
+        after = Node(
+            before.state if self.state is None else self.state,
+            before.private if self.private is None else self.private,
+            before.labels if self.labels is None else self.labels,
+        )
+        if after != before:
+            batch.put(Key("nodes", (self.node,)), (int(after.state), after.private, after.labels))
+            if self.tell is not None:
+                batch.events.append(self.tell)
+            data = b"" if after == Node() else bytes([after.state, after.private, after.labels])
+            batch.events.append(Event(0, None, NODE_CHANGED, self.node, 0, 0, Hlc(0), data=data))
+        return after
+
+
+class PutNote(Asked, frozen=True, tag="note"):
+    """See `graph.store.Notes.put_note`; answers whether it was written. `only_if` counts if `conditional`."""
+
+    name: str
+    note: bytes | None
+    conditional: bool = False
+    only_if: bytes | None = None
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return [Key("notes", (partition, self.name))]
+
+    def run(self, batch: Batch) -> bool:
+        key = Key("notes", (batch.partition, self.name))
+        stored = batch.get(key)
+        if self.conditional and (None if stored is None else stored[0]) != self.only_if:
+            return False
+        if self.note is not None:
+            batch.put(key, (self.note,))
+        elif stored is not None:
+            batch.delete(key)
+        return True
+
+
+class WriteRecords(Asked, frozen=True, tag="records"):
+    """Write records in order, up to the first whose condition does not hold; answers how many were."""
+
+    records: list[Conditional]
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        for record, _ in self.records:
+            yield record_row(record.kind, record.id)
+            if record.kind in INDEXED:
+                yield period_row(record.kind, period_of(record.id), partition)
+
+    def run(self, batch: Batch) -> int:
+        for at, (record, version) in enumerate(self.records):
+            values = batch.get(record_row(record.kind, record.id))
+            stored = None if values is None else read_record(record.kind, record.id, values)
+            if version is not None and (0 if stored is None else stored.updated_at) != version:
+                return at
+            if newer(stored, record) is not stored:
+                _write(batch, record, stored)
+        return len(self.records)
+
+
+class ForgetRecords(Asked, frozen=True, tag="forget_records"):
+    """Delete records for good. `below`: they were all those with lesser ids, so they are told in one event."""
+
+    kind: RecordKind
+    ids: list[int]
+    below: int | None = None
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return [record_row(self.kind, id_) for id_ in self.ids]
+
+    def run(self, batch: Batch) -> None:
+        for id_ in self.ids:
+            if batch.get(record_row(self.kind, id_)) is None:
+                continue
+            batch.delete(record_row(self.kind, id_))
+            if self.kind in INDEXED:
+                batch.delete(id_row(self.kind, batch.partition, id_))
+            if self.below is None:
+                batch.events.append(Event(0, None, RECORD_FORGOTTEN, self.kind, id_, 0, Hlc(0)))
+        if self.below is not None and self.ids:
+            batch.events.append(Event(0, None, RECORDS_FORGOTTEN, self.kind, self.below, 0, Hlc(0)))
+
+
+class TakeClaim(Asked, frozen=True, tag="claim"):
+    """Insert a claim, if there is none of its key that has not expired; else answers the value of that one."""
+
+    claim: Claim
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return [claim_row(self.claim.key)]
+
+    def run(self, batch: Batch) -> bytes | None:
+        key, value, now_ms, keep_ms = self.claim
+        held = claimed(batch.get(claim_row(key)), now_ms)
+        if held is None:
+            batch.put(claim_row(key), (now_ms + keep_ms, value), kept_s=keep_ms // 1_000 + _CLAIM_SLACK_S)
+        return held
+
+
+class ReleaseClaim(Asked, frozen=True, tag="release"):
+    """Delete a claim, if it is still this one."""
+
+    claim: Claim
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return [claim_row(self.claim.key)]
+
+    def run(self, batch: Batch) -> None:
+        if claimed(batch.get(claim_row(self.claim.key)), self.claim.now_ms) == self.claim.value:
+            batch.delete(claim_row(self.claim.key))
+
+
+def record_row(kind: int, id_: int) -> Key:
+    """The row of a record."""
+    return Key("records", (int(kind), id_))
+
+
+def read_record(kind: RecordKind, id_: int, values: Values) -> Record:
+    """The record of a row."""
+    return Record(kind, id_, Hlc(values[0]), values[1])
+
+
+def claim_row(key: bytes) -> Key:
+    """The row of a claim."""
+    return Key("claims", (key,))
+
+
+def claimed(values: Values | None, now_ms: int) -> bytes | None:
+    """The value of a claim that has not expired."""
+    if values is None or values[0] <= now_ms:
+        return None
+    value: bytes = values[1]
+    return value
+
+
+def period_of(id_: int) -> int:
+    """Some days of ids that are times; the ids of records of a kind stand together by it."""
+    return id_ >> _PERIOD_BITS
+
+
+def id_row(kind: int, partition: int, id_: int) -> Key:
+    """The row that finds a record by its id."""
+    return Key("record_ids", (int(kind), partition, period_of(id_), id_))
+
+
+def period_row(kind: int, period: int, partition: int) -> Key:
+    """The row that says that there were records of a period."""
+    return Key("record_periods", (int(kind), period, partition))
+
+
+def _write(batch: Batch, record: Record, stored: Record | None) -> None:
+    batch.put(record_row(record.kind, record.id), (record.updated_at, record.data))
+    if record.kind in INDEXED and stored is None:
+        period = period_row(record.kind, period_of(record.id), batch.partition)
+        if batch.get(period) is None:
+            batch.put(period, ())
+        batch.put(id_row(record.kind, batch.partition, record.id), ())
+    event = Event(0, None, RECORD_CHANGED, record.kind, record.id, 0, record.updated_at, data=record.data)
+    batch.events.append(event)

@@ -1,0 +1,94 @@
+"""The tables of edges and records in Cassandra, and how they are made. README.md says what each is for.
+
+A table has the columns of its key, those that choose the node first, and those of its values. Every row but those of
+`metadata` and `journals` is written with a timestamp: one more than the offset of the last command that touched it, in
+the one partition of the log of commands that owns the row. So a row that is written again, or late, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kith.engines.cassandra.connecting import Session
+
+
+class Table(NamedTuple):
+    """Columns as `name type`."""
+
+    name: str
+    place: tuple[str, ...]  # of the key, what chooses the partition of Cassandra
+    order: tuple[str, ...] = ()  # of the key, what orders rows within it; `name type DESC`: greatest first
+    values: tuple[str, ...] = ()
+    options: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the key's columns."""
+        return _names(self.place + self.order)
+
+    @property
+    def created(self) -> str:
+        """The statement that makes it."""
+        columns = ", ".join([*(" ".join(column.split()[:2]) for column in self.place + self.order), *self.values])
+        keys = ", ".join([f"({', '.join(_names(self.place))})", *_names(self.order)])
+        ordered = ", ".join(
+            f"{name} {'DESC' if descends else 'ASC'}" for name, _, *descends in map(str.split, self.order)
+        )
+        options = [f"CLUSTERING ORDER BY ({ordered})"] if ordered else []
+        options += [self.options] if self.options else []
+        ending = f" WITH {' AND '.join(options)}" if options else ""
+        return f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}, PRIMARY KEY ({keys})){ending}"
+
+
+LIST = ("graph smallint", "node bigint", "direction tinyint", "state tinyint")
+
+EDGES = Table(
+    "edges",
+    ("graph smallint", "source bigint"),
+    ("destination bigint",),
+    ("state tinyint", "position bigint", "updated_at bigint", "expires_ms bigint"),
+)
+ENTRIES = Table(
+    "list_entries", (*LIST, "part bigint"), ("position bigint DESC", "other bigint DESC"), ("expires_ms bigint",)
+)
+COUNTS = Table(
+    "counts",
+    LIST[:2],
+    ("direction tinyint", "state tinyint", "partition smallint"),
+    ("length bigint", "expiring bigint"),
+)
+DIVISIONS = Table("divisions", LIST[:2], ("direction tinyint", "state tinyint"), ("parts blob",))
+LONG_LISTS = Table("long_lists", ("partition smallint",), LIST)
+ENDING = Table("ending", LIST, ("expires_ms bigint", "other bigint"))
+EXPIRING = Table(
+    "expiring",
+    ("partition smallint",),
+    ("expires_ms bigint", "graph smallint", "source bigint", "destination bigint"),
+)
+NODES = Table("nodes", ("node bigint",), (), ("state tinyint", "private boolean", "labels smallint"))
+NOTES = Table("notes", ("partition smallint",), ("name text",), ("note blob",))
+RECORDS = Table("records", ("kind smallint", "id bigint"), (), ("updated_at bigint", "data blob"))
+RECORD_IDS = Table("record_ids", ("kind smallint", "partition smallint", "period smallint"), ("id bigint",))
+RECORD_PERIODS = Table("record_periods", ("kind smallint",), ("period smallint", "partition smallint"))
+CLAIMS = Table("claims", ("claim blob",), (), ("until_ms bigint", "value blob"))
+OWNED = (
+    EDGES, ENTRIES, DIVISIONS, LONG_LISTS, COUNTS, ENDING, EXPIRING,
+    NODES, NOTES, RECORDS, RECORD_IDS, RECORD_PERIODS, CLAIMS,
+)  # fmt: skip
+"""Tables whose rows only owners write."""
+METADATA = Table("metadata", ("name text",), (), ("value blob",))
+JOURNALS = Table("journals", ("partition smallint",), ("number smallint",), ("epoch bigint STATIC", "written blob"))
+TABLES = (*OWNED, METADATA, JOURNALS)
+
+
+def _names(columns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(column.split()[0] for column in columns)
+
+
+async def create(session: Session, keyspace: str, tables: Iterable[Table]) -> None:
+    """Make the tables that are not there."""
+    there = await session.rows("SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", keyspace.lower())
+    for table in tables:
+        if (table.name,) not in there:
+            await session.define(table.created)

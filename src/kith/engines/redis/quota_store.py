@@ -1,0 +1,69 @@
+"""Quotas in Redis Cluster: one count for all instances, asked and changed in one step.
+
+kith:quota:KIND:USER   part f64 | last f64 | 16 counts u32 (see `access.sliding_window`), little-endian; gone two
+                       windows after the last one asked
+
+KIND and USER are decimal. The script does to the letter what `sliding_window.take` and `give_back` do, but for the time
+of an instance whose clock is wrong: that is put right by the node's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+from redis.asyncio.cluster import RedisCluster
+
+from kith.access.sliding_window import PARTS, Quota, Taken
+from kith.core.errors import Unavailable
+from kith.engines.redis.script import Script
+
+PATIENCE_S = 1.0
+PAUSE_S = 1.0
+"""After Redis failed to answer, nobody asks it for so long; all are let in."""
+_log = structlog.get_logger("kith.redis")
+
+
+class RedisQuotas:
+    """See `access.sliding_window.QuotaStore`. `clock_s`: a clock that never goes back; `wall_s`: that of the machine.
+    `patience_s`: how long a count is waited for.
+    """
+
+    immediate = False
+
+    def __init__(
+        self,
+        cluster: RedisCluster,
+        *,
+        prefix: str = "kith",
+        clock_s: Callable[[], float] = time.monotonic,
+        wall_s: Callable[[], float] = time.time,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._script, self._prefix, self._clock_s = Script(cluster, "quotas.lua"), prefix, clock_s
+        self._wall_s, self._paused_until_s, self._patience_s = wall_s, clock_s(), patience_s
+
+    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
+        counted = await self._do(kind, user, "take", quota_.limit, quota_.window_s, repr(now_s), self._wall_s())
+        if counted is None:
+            return Taken(int(now_s / (quota_.window_s / PARTS)))
+        part, wait_s = counted
+        return Taken(part, float(wait_s))
+
+    async def give_back(self, kind: int, user: int, part: int) -> None:
+        await self._do(kind, user, "give_back", part)
+
+    async def _do(self, kind: int, user: int, *arguments: int | float | str) -> tuple[int, bytes] | None:
+        """What the script answers; None where Redis does not."""
+        if self._clock_s() < self._paused_until_s:
+            return None
+        try:
+            async with asyncio.timeout(self._patience_s):
+                answer: tuple[int, bytes] = await self._script.run(f"{self._prefix}:quota:{kind}:{user}", *arguments)
+                return answer
+        except (Unavailable, TimeoutError) as error:
+            self._paused_until_s = self._clock_s() + PAUSE_S
+            _log.warning("requests are not counted; all are let in", error=str(error))
+            return None

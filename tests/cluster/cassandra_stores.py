@@ -1,0 +1,259 @@
+"""Edges and records on a real Cassandra, over a log of commands in this process.
+
+KITH_TEST_CASSANDRA: nodes, as HOST:PORT,HOST:PORT, in which tests may make and drop keyspaces. All stores of a process
+share one keyspace: a store in a new folder begins by deleting what the last one wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
+
+from engines import Clock, Logged, Opens, Stores
+from local_commands import LocalCommands
+from reference_edges import ReferenceEdges
+from reference_logs import Partitions as Events
+from reference_logs import ReferenceLog
+
+from kith.core.clock import wall_ms
+from kith.core.events import LogPosition
+from kith.engines.cassandra import batch
+from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.connecting import Session, connect
+from kith.engines.cassandra.dividing import Divider
+from kith.engines.cassandra.edge_store import CassandraEdges
+from kith.engines.cassandra.owner import CassandraOwner
+from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.record_store import CassandraRecords
+from kith.engines.cassandra.rows import CassandraRows, Change, Key
+from kith.engines.cassandra.schema import TABLES, create
+from kith.engines.cassandra.small_stores import (
+    SMALL_TABLES,
+    CassandraCredentials,
+    CassandraFanoutState,
+    CassandraInboxes,
+    CassandraLeases,
+    CassandraSuggestions,
+)
+from kith.leases.store import LeaseStore
+
+T = TypeVar("T")
+NODES = os.environ.get("KITH_TEST_CASSANDRA", "127.0.0.1:19042")
+KEYSPACE = f"kith_tests_{os.environ.get('PYTEST_XDIST_WORKER', 'one')}"
+PARTITIONS = 4
+PART_MAX = 7
+"""Entries of a part where lists are divided, so that most are."""
+_used: dict[str, Path] = {}
+"""The folder of the store that had a table last."""
+
+
+class Thread:
+    """A thread with an event loop, because the driver wants one for all that it does, and tests have one each."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
+
+
+class OnThread:
+    """A store whose calls run there."""
+
+    def __init__(self, store: Any, thread: Thread) -> None:
+        self._store, self._thread = store, thread
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if inspect.isasyncgenfunction(found):
+            return lambda *arguments: self._listed(found(*arguments))
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            return await self._run(found(*arguments, **named))
+
+        return call
+
+    async def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._thread.loop))
+
+    async def _listed(self, generator: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async def whole() -> list[Any]:
+            return [one async for one in generator]
+
+        for one in await self._run(whole()):
+            yield one
+
+
+class RecordingRows(CassandraRows):
+    """Rows, and the keys of all that were written."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.written: set[Key] = set()
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        self.written.update(Key(change.table, change.key) for change in changes)
+        await super().write(changes)
+
+    async def delete_all(self) -> None:
+        await super().write([Change(*key, None, offset_of_now()) for key in self.written])
+        await self.session.conditional("DELETE FROM metadata WHERE name = 'graphs' IF EXISTS")
+        self.written.clear()
+
+
+class Shared(NamedTuple):
+    """What all stores of a process share."""
+
+    thread: Thread
+    rows: RecordingRows
+    folders: list[Path]
+
+
+@cache
+def shared() -> Shared:
+    thread = Thread()
+
+    async def opened() -> RecordingRows:
+        first = await connect(NODES, KEYSPACE, replicas=1)
+        await first.define(f"DROP KEYSPACE {KEYSPACE}")
+        await first.close()
+        session = await connect(NODES, KEYSPACE, replicas=1)
+        await create(session, KEYSPACE, (*TABLES, *SMALL_TABLES))
+        return RecordingRows(session)
+
+    return Shared(thread, thread.call(opened()), [])
+
+
+def offset_of_now() -> int:
+    """Greater than those of all commands of before."""
+    return time.time_ns() // 1_000
+
+
+def joined(one: LogPosition, other: LogPosition) -> LogPosition:
+    return ReferenceLog.joined(None, one, other)  # type: ignore[arg-type]
+
+
+class Opened:
+    """Stores over a log of commands in this process, with the events that they told."""
+
+    def __init__(self, rows: CassandraRows, now_ms: Clock = wall_ms) -> None:
+        self.partitions, self.events = Partitions(PARTITIONS), Events()
+        self.events.now_ms = now_ms
+        self.commands = LocalCommands(CassandraOwner(rows, self.partitions), PARTITIONS, self.events, now_ms)
+        self.commands.begin(offset_of_now())
+        asker = Asker(self.commands, joined)
+        self.edges = CassandraEdges(rows, asker, now_ms)
+        self.records = CassandraRecords(rows, asker, self.edges)
+        self.divider = Divider(rows, asker, part_max=PART_MAX, settle_s=0)
+
+    def next_offset(self) -> int:
+        """The offset of the first of some commands of others."""
+        return offset_of_now()
+
+    def begin_again(self) -> None:
+        """Take partitions over from others, whose commands are done."""
+        self.commands.begin(offset_of_now())
+
+
+@contextlib.contextmanager
+def opened_in(folder: Path, now_ms: Clock = wall_ms) -> Iterator[tuple[Opened, Thread]]:
+    thread, rows, folders = shared()
+    if folders[-1:] != [folder]:
+        thread.call(rows.delete_all())
+        folders.append(folder)
+    yield Opened(rows, now_ms), thread
+
+
+def open_small(kind: type, *tables: str, **settings: Any) -> Opens[Any]:
+    """How a store is opened that needs no owner, and has these tables to itself."""
+
+    @contextlib.contextmanager
+    def opened(folder: Path) -> Iterator[Any]:
+        thread, rows, _ = shared()
+        for table in tables:
+            if _used.get(table) != folder:
+                thread.call(rows.session.define(f"TRUNCATE {table}"))
+                _used[table] = folder
+        yield OnThread(kind(rows.session, **settings), thread)
+
+    return opened
+
+
+@contextlib.contextmanager
+def open_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
+    with open_small(CassandraLeases, "leases", now_ms=now_ms)(folder) as store:
+        yield store
+
+
+open_fanout_state = open_small(
+    CassandraFanoutState, "fanout_state", log=ReferenceLog(ReferenceEdges(), 100), group="fanout"
+)
+open_credentials = open_small(CassandraCredentials, "server_keys", "secrets")
+open_inboxes = open_small(CassandraInboxes, "inbox_periods")  # without which no row is found
+
+
+@contextlib.contextmanager
+def open_edges(folder: Path) -> Iterator[Any]:
+    with opened_in(folder) as (opened, thread):
+        yield OnThread(opened.edges, thread)
+
+
+class _Dividing(OnThread):
+    """Edges whose long lists are divided after each change."""
+
+    def __init__(self, store: Any, thread: Thread, divider: Divider) -> None:
+        super().__init__(store, thread)
+        self._divider = divider
+
+    async def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        answered = await super()._run(coroutine)
+        if coroutine.__name__ == "apply":
+            await super()._run(self._divider.divide_long())
+        return answered
+
+
+@contextlib.contextmanager
+def open_divided(folder: Path) -> Iterator[Any]:
+    """Edges whose lists have short parts."""
+    with patch.object(batch, "PART_MAX", 1), opened_in(folder) as (opened, thread):
+        yield _Dividing(opened.edges, thread, opened.divider)
+
+
+@contextlib.contextmanager
+def open_stores(folder: Path) -> Iterator[Stores]:
+    with opened_in(folder) as (opened, thread):
+        edges: Any = OnThread(opened.edges, thread)
+        records: Any = OnThread(opened.records, thread)
+        with open_small(CassandraSuggestions, "suggestions")(folder) as suggestions:
+            yield Stores(edges, records, suggestions)
+
+
+class _Ending(OnThread):
+    """Edges of which those that are over are removed at every call, as processes do every second."""
+
+    async def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        await super()._run(self._store.end_expired())
+        return await super()._run(coroutine)
+
+
+@contextlib.contextmanager
+def open_logs(
+    folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
+) -> Iterator[Logged]:
+    """Edges, and a log in memory of what their owners told."""
+    with opened_in(folder, now_ms) as (opened, thread):
+        edges: Any = _Ending(opened.edges, thread)
+        log = ReferenceLog(opened, events_max, 800 if leased_little else 10**9)  # type: ignore[arg-type]
+        yield Logged(edges, log)

@@ -1,0 +1,134 @@
+"""Long lists on a real Cassandra are divided while they are written and read. `DIVIDED` runs the suite of lists so."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from cassandra_stores import PART_MAX, Opened, opened_in, shared
+from cast import DANA
+from edges import FOLLOWERS_OF_DANA, G, all_pages, edge_of, marks_of, writes_of
+
+from kith.core.errors import StoreUnavailable
+from kith.core.paging import Mark, Window
+from kith.engines.cassandra import batch
+from kith.engines.cassandra.dividing import Divider
+from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.graph.audit import audit
+from kith.graph.edge import State
+
+FOLLOWERS = range(100, 160)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    with patch.object(batch, "PART_MAX", 1), opened_in(tmp_path) as (stores, thread):
+        thread.call(stores.edges.declare(["follows"]))
+        yield stores
+
+
+def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return shared().thread.call(coroutine)
+
+
+async def parts_of_dana() -> Parts:
+    (row,) = await shared().rows.get([parts_row(FOLLOWERS_OF_DANA)])
+    return read_parts(row)
+
+
+async def check(opened: Opened, positions: dict[int, int]) -> None:
+    """Dana's followers, read in every way, and each part not longer than it may be."""
+    expected = sorted((Mark(position, id_) for id_, position in positions.items()), reverse=True)
+    edges, parts = opened.edges, await parts_of_dana()
+    for limit, backward in ((1000, False), (7, False), (7, True)):
+        found = await all_pages(lambda window: edges.page(FOLLOWERS_OF_DANA, window), limit, backward=backward)
+        assert found == expected
+    middle = expected[len(expected) // 2]
+    assert (await edges.page(FOLLOWERS_OF_DANA, Window(5, after=middle))).items == [m for m in expected if m < middle][
+        :5
+    ]
+    assert (await edges.ids(FOLLOWERS_OF_DANA, 30)).tolist() == [mark.id for mark in expected][:30]
+    assert await edges.count_many([FOLLOWERS_OF_DANA]) == [len(expected)]
+    entries = await shared().rows.entries([(FOLLOWERS_OF_DANA, begin) for begin in parts.begins])
+    assert sum(map(len, entries)) == len(expected)
+    for begin, some in zip(parts.begins, entries, strict=True):
+        held = {positions[other] for other, _ in some}
+        assert {parts.of(position) for position in held} <= {begin}
+        assert len(some) <= PART_MAX or len(held) == 1
+
+
+def test_lists_are_divided_while_they_are_written_and_read(opened: Opened) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    positions: dict[int, int] = {}
+    versions, reading = itertools.count(1), asyncio.Lock()
+
+    async def written() -> None:
+        for _ in range(12):
+            edges = []
+            version = next(versions)
+            for id_ in chance.sample(FOLLOWERS, 20):
+                state = chance.choice([State.NORMAL, State.NORMAL, State.NORMAL, State.REMOVED])
+                edge = edge_of(id_, DANA, chance.randint(0, 30), state, version)
+                positions.pop(id_, None)
+                if state is State.NORMAL:
+                    positions[id_] = edge.position
+                edges.append(edge)
+            await opened.edges.apply(writes_of(*edges))
+            async with reading:
+                assert len(await marks_of(opened.edges, FOLLOWERS_OF_DANA)) == len(positions)
+
+    async def reads_end(_: Divider) -> None:
+        async with reading:
+            pass
+
+    async def divided(writing: asyncio.Task[None]) -> None:
+        while not writing.done():
+            await opened.divider.divide_long()
+            await asyncio.sleep(0)
+
+    async def scene() -> None:
+        for _ in range(3):
+            writing = asyncio.ensure_future(written())
+            await divided(writing)
+            await writing
+            while await opened.divider.divide(FOLLOWERS_OF_DANA):
+                pass
+            await check(opened, positions)
+        assert (await audit(opened.edges, "follows", G, settle_s=0)).clean
+        assert len((await parts_of_dana()).begins) > 3
+
+    with patch.object(Divider, "_settle", reads_end):
+        call(scene())
+
+
+@pytest.mark.parametrize("stops_in", ["_pass_batches", "_move"])
+def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: str) -> None:
+    async def stop(*_: object) -> None:
+        raise StoreUnavailable("stopped")
+
+    async def scene() -> None:
+        positions = {id_: id_ % 50 for id_ in FOLLOWERS}
+        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in positions.items())))
+        with patch.object(Divider, stops_in, stop), pytest.raises(StoreUnavailable):
+            await opened.divider.divide(FOLLOWERS_OF_DANA)
+        moving = await parts_of_dana()
+        assert moving.moving == moving.begins[1]
+        late = moving.begins[1] + 1
+        await opened.edges.apply(writes_of(edge_of(100, DANA, late, version=1), edge_of(7, DANA, late)))
+        positions |= {100: late, 7: late}
+        expected = sorted((Mark(position, id_) for id_, position in positions.items()), reverse=True)
+        assert await marks_of(opened.edges, FOLLOWERS_OF_DANA) == expected
+        assert (await audit(opened.edges, "follows", G, settle_s=0)).clean
+        assert await opened.divider.divide_long() > 1
+        await check(opened, positions)
+        assert await shared().rows.session.rows("SELECT node FROM long_lists") == []
+
+    call(scene())

@@ -1,0 +1,189 @@
+"""Owners on a real Cassandra: stopped before each row of their batches, taken over, fenced when they wake up late.
+
+Random histories of the same, with rows in memory, are in `rooms/engines/test_cassandra_owner.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cassandra_stores import PARTITIONS, Opened, opened_in, shared
+from cast import ALICE, BOB, CAROL, START_MS
+from edges import G, edge_of, state_of
+from reference_edges import ReferenceEdges
+
+from kith.core.errors import BadRequest, StoreMismatch, StoreUnavailable
+from kith.engines.cassandra import rows
+from kith.engines.cassandra.connecting import connect
+from kith.engines.cassandra.edge_commands import WriteEdges
+from kith.engines.cassandra.metadata import Metadata
+from kith.engines.cassandra.owner import CassandraOwner
+from kith.engines.cassandra.rows import CassandraRows, Change
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.log.commands import Command
+from kith.log.store import Fenced
+
+STEPS = [
+    [edge_of(ALICE, BOB, 1), edge_of(ALICE, CAROL, 2), edge_of(ALICE, BOB, 3, version=1)],
+    [edge_of(ALICE, BOB, 3, State.REMOVED, 2), edge_of(ALICE, CAROL, 5, version=2)],
+    [edge_of(ALICE, BOB, 4, version=3), edge_of(ALICE, CAROL, 5, State.ARCHIVED, 3)],
+]
+"""What Alice does, a batch each."""
+
+
+class Killed(Exception):
+    """The process ended here."""
+
+
+class MortalRows(CassandraRows):
+    """Rows that are written one after the other, until the process ends or is held up before one of them."""
+
+    def __init__(self, rows: CassandraRows, dies_at: int = 10**9) -> None:
+        super().__init__(rows.session)
+        self._dies_at, self._steps = dies_at, 0
+        self.held_up = ""  # before which call
+        self.arrived, self.released = asyncio.Event(), asyncio.Event()
+
+    async def _hold_up(self, call: str) -> None:
+        if self.held_up == call:
+            self.arrived.set()
+            await self.released.wait()
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps >= self._dies_at:
+            raise Killed
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        await self._hold_up("write")
+        for change in changes:
+            self._step()
+            await super().write([change])
+        self._step()
+
+    async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
+        await self._hold_up("write_down")
+        return await super().write_down(partition, epoch, batch)
+
+    async def _write_part(self, partition: int, epoch: int, number: int, part: bytes) -> bool:
+        self._step()
+        return await super()._write_part(partition, epoch, number, part)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """Stores of which nothing is written, in the thread of the driver."""
+    with opened_in(tmp_path) as (stores, thread):
+        thread.call(stores.edges.declare(["follows"]))
+        yield stores
+
+
+def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return shared().thread.call(coroutine)
+
+
+def commands_of(batches: Sequence[Sequence[Edge]], first: int) -> list[Command]:
+    """A command a batch."""
+    return [
+        Command(first + at, START_MS, msgspec.msgpack.encode(WriteEdges([EdgeWrite(edge) for edge in edges])))
+        for at, edges in enumerate(batches)
+    ]
+
+
+async def decide_all(owner: CassandraOwner, partition: int, commands: Sequence[Command]) -> None:
+    """Take over with nothing done, and decide what a former owner did not."""
+    done = [one.offset for one in await owner.take(partition, commands[0].offset)]
+    for command in commands:
+        if command.offset not in done:
+            await owner.decide(partition, [command])
+
+
+@pytest.mark.parametrize("journal_bytes", [1 << 20, 500])
+def test_an_owner_that_ends_before_any_row_is_taken_over_without_a_trace(
+    opened: Opened, journal_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "JOURNAL_PART_BYTES", journal_bytes)
+
+    async def scene() -> None:
+        model = ReferenceEdges()
+        await model.declare(["follows"])
+        await model.apply([EdgeWrite(edge) for edges in STEPS for edge in edges])
+        expected = await state_of(model, [ALICE, BOB, CAROL])
+        partition = opened.partitions.of_node(ALICE)
+        dies_at, died = 0, True
+        while died:
+            dies_at += 1
+            await opened.edges.forget(G, [(ALICE, BOB), (ALICE, CAROL)])
+            mortal_rows, commands = MortalRows(shared().rows, dies_at), commands_of(STEPS, opened.next_offset())
+            died, place = False, 0
+            try:
+                mortal = CassandraOwner(mortal_rows, opened.partitions)
+                await mortal.take(partition, commands[0].offset)
+                for place, command in enumerate(commands):  # noqa: B007
+                    await mortal.decide(partition, [command])
+            except Killed:
+                died = True
+            await decide_all(CassandraOwner(shared().rows, opened.partitions), partition, commands[place:])
+            assert await state_of(opened.edges, [ALICE, BOB, CAROL]) == expected, dies_at
+            opened.begin_again()
+        assert dies_at > 20
+
+    call(scene())
+
+
+@pytest.mark.parametrize("held_up", ["write_down", "write"])
+def test_an_owner_that_wakes_up_late_changes_nothing(opened: Opened, held_up: str) -> None:
+    async def scene() -> None:
+        partition = opened.partitions.of_node(ALICE)
+        first, second, third = commands_of(STEPS, opened.next_offset())
+        late_rows = MortalRows(shared().rows)
+        late, now = (CassandraOwner(some, opened.partitions) for some in (late_rows, shared().rows))
+        await late.take(partition, first.offset)
+        late_rows.held_up = held_up
+        deciding = asyncio.ensure_future(late.decide(partition, [first]))
+        await late_rows.arrived.wait()
+        await decide_all(now, partition, [first, second, third])
+        before = await state_of(opened.edges, [ALICE, BOB, CAROL])
+        late_rows.released.set()
+        if held_up == "write_down":
+            with pytest.raises(Fenced):
+                await deciding
+        else:
+            await deciding
+            with pytest.raises(Fenced):
+                await late.decide(partition, [second])
+        assert await state_of(opened.edges, [ALICE, BOB, CAROL]) == before
+        opened.begin_again()
+
+    call(scene())
+
+
+def test_what_cannot_be_reached_or_named_says_so() -> None:
+    for nodes, keyspace, error in (
+        ("127.0.0.1:1", "kith", StoreUnavailable),
+        ("127.0.0.1:x", "kith", BadRequest),
+        ("127.0.0.1:1,127.0.0.2:2", "kith", BadRequest),
+        ("127.0.0.1:1", "no-name", BadRequest),
+    ):
+        with pytest.raises(error):
+            call(connect(nodes, keyspace, replicas=1))
+
+
+def test_the_number_of_partitions_is_for_good(opened: Opened) -> None:
+    metadata = Metadata(shared().rows.session)
+    for _ in range(2):
+        call(metadata.check_partitions(PARTITIONS))
+    with pytest.raises(StoreMismatch):
+        call(metadata.check_partitions(PARTITIONS + 1))
+
+
+def test_a_statement_that_fails_is_an_error_of_ours(opened: Opened) -> None:
+    session = shared().rows.session
+    for failing in (session.rows("SELECT nothing FROM edges"), session.define("CREATE TABLE edges")):
+        with pytest.raises(StoreUnavailable):
+            call(failing)

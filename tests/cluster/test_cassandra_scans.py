@@ -1,0 +1,54 @@
+"""Audits on a real Cassandra: rows that went wrong are found, and owners repair them."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cassandra_stores import Opened, offset_of_now, opened_in, shared
+from cast import ALICE, BOB, CAROL, DANA
+from edges import G, edge_of, state_of, writes_of
+
+from kith.engines.cassandra.rows import Change
+from kith.graph.audit import audit
+from kith.graph.edge import POSITION_MIN, Direction, State
+
+OUT, IN, NORMAL = int(Direction.OUT), int(Direction.IN), int(State.NORMAL)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    with opened_in(tmp_path) as (stores, thread):
+        thread.call(stores.edges.declare(["follows"]))
+        thread.call(stores.edges.apply(writes_of(*(edge_of(node, DANA, 5) for node in (ALICE, BOB, CAROL)))))
+        yield stores
+
+
+def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return shared().thread.call(coroutine)
+
+
+def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
+    async def scene() -> None:
+        edges, of_node = opened.edges, opened.partitions.of_node
+        before = await state_of(edges, [ALICE, BOB, CAROL, DANA])
+        wrong = [
+            Change("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE), None, 0),
+            Change("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
+            Change("list_entries", (G, 77, OUT, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
+            Change("counts", (G, BOB, OUT, NORMAL, of_node(BOB)), (7, 0), 0),
+            Change("counts", (G, DANA, IN, NORMAL, of_node(CAROL)), None, 0),
+        ]
+        await shared().rows.write([one._replace(timestamp=offset_of_now()) for one in wrong])
+        opened.begin_again()  # owners with nothing in memory
+        found = await audit(edges, "follows", G, settle_s=0)
+        assert (found.edges, found.disagreeing, found.strays) == (3, 1, 2)
+        assert found.wrong_counts >= 2
+        assert found.examples == [f"{ALICE} -> {DANA}"]
+        assert not (await audit(edges, "follows", G, repair=True, settle_s=0)).clean
+        assert (await audit(edges, "follows", G, settle_s=0)).clean
+        assert await state_of(edges, [ALICE, BOB, CAROL, DANA]) == before
+
+    call(scene())

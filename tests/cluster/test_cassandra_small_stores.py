@@ -1,0 +1,178 @@
+"""What several processes share in Cassandra: inboxes, what fan-out notes, leases by the nodes' time, rankings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from cassandra_stores import KEYSPACE, NODES, shared
+from cast import ALICE, BOB, CAROL, START_MS
+from coroutines import Run
+from reference_edges import ReferenceEdges
+from reference_logs import ReferenceLog
+
+from kith.core.ids import EPOCH_MS, TIME_SHIFT
+from kith.engines.cassandra.connecting import Session, connect
+from kith.engines.cassandra.small_stores import (
+    CassandraFanoutState,
+    CassandraInboxes,
+    CassandraLeases,
+    CassandraSuggestions,
+)
+from kith.engines.cassandra.suggestion_store import SPARE_S
+from kith.home.fanout.state import Delivery
+from kith.notifications.inbox import PERIOD_MS, InboxRow
+from kith.suggestions.store import RankingRow
+
+HOUR_MS = 3_600_000
+
+
+def at(week: int) -> int:
+    """The id of a notice of a week."""
+    return (START_MS + week * PERIOD_MS - EPOCH_MS) << TIME_SHIFT
+
+
+@pytest.fixture
+def sessions(run: Run) -> list[Session]:
+    """Those of two processes, over empty tables."""
+    shared()
+
+    async def opened() -> list[Session]:
+        both = [await connect(NODES, KEYSPACE, replicas=1) for _ in range(2)]
+        for table in ("inbox_periods", "fanout_state", "leases", "suggestions"):
+            await both[0].define(f"TRUNCATE {table}")
+        return both
+
+    return list(run(opened()))
+
+
+def counted(session: Session) -> Counter[str]:
+    """How often each table is asked from now on."""
+    asked: Counter[str] = Counter()
+    execute = session._execute
+
+    async def counting(statement: str, *arguments: Any, **settings: Any) -> Any:
+        asked[statement.rsplit(" FROM ", maxsplit=1)[-1].split(maxsplit=1)[0]] += 1
+        return await execute(statement, *arguments, **settings)
+
+    session._execute = counting  # type: ignore[method-assign]
+    return asked
+
+
+def test_a_row_that_another_process_added_is_not_new_and_one_that_it_removed_is(
+    run: Run, sessions: list[Session]
+) -> None:
+    async def scene() -> None:
+        one, other = (CassandraInboxes(session, buckets=4) for session in sessions)
+        rows = [InboxRow(user, at(0)) for user in range(300)]
+        assert all(await one.add(rows[:200]))
+        assert await other.add(rows) == [False] * 200 + [True] * 100
+        await other.remove_all(7)
+        await one.remove(8, [at(0)])
+        assert await one.add_for_all(at(0), np.arange(300, dtype=np.int64)) == 2
+        assert await other.page(7, limit=5) == await other.page(8, limit=5) == [at(0)]
+
+    run(scene())
+
+
+def test_a_week_that_another_process_forgot_is_gone_and_begins_anew(run: Run, sessions: list[Session]) -> None:
+    async def scene() -> None:
+        one, other = (CassandraInboxes(session) for session in sessions)
+        await one.add([InboxRow(ALICE, at(0)), InboxRow(ALICE, at(2))])
+        assert await other.page(ALICE, limit=5) == [at(2), at(0)]
+        assert await one.expire(START_MS + 2 * PERIOD_MS) == 1
+        assert await other.page(ALICE, limit=5) == [at(2)]
+        assert not (await other.holding(at(0), np.array([ALICE], np.int64))).any()
+        assert await other.add([InboxRow(ALICE, at(0) + 1)]) == [True]
+        assert await one.page(ALICE, limit=5) == [at(2), at(0) + 1]
+
+    run(scene())
+
+
+def test_a_page_of_the_newest_asks_the_newest_weeks_and_once(run: Run, sessions: list[Session]) -> None:
+    async def scene() -> None:
+        session, _ = sessions
+        store = CassandraInboxes(session)
+        await store.add([InboxRow(ALICE, at(week)) for week in range(10)])
+        asked = counted(session)
+        assert await store.page(ALICE, limit=2) == [at(9), at(8)]
+        assert asked == {"inbox_periods": 1, "inbox_rows": 2}
+
+    run(scene())
+
+
+def fanout(session: Session, clock_s: Callable[[], float] = lambda: 0.0) -> CassandraFanoutState:
+    return CassandraFanoutState(session, ReferenceLog(ReferenceEdges(), 100), "fanout", clock_s=clock_s)
+
+
+def test_of_rates_that_two_processes_note_the_highest_stands(run: Run, sessions: list[Session]) -> None:
+    async def scene() -> None:
+        one, other = map(fanout, sessions)
+        await one.withhold({ALICE: 64, BOB: 4})
+        assert (await other.snapshot()).withheld.rate_of(ALICE) == 64
+        await other.withhold({ALICE: 8, BOB: 16})
+        await one.withhold({CAROL: 2})
+        for state in (one, other):
+            withheld = (await state.snapshot()).withheld
+            assert [withheld.rate_of(author) for author in (ALICE, BOB, CAROL)] == [64, 16, 2]
+
+    run(scene())
+
+
+def test_what_nobody_changed_is_not_read_again(run: Run, sessions: list[Session]) -> None:
+    async def scene() -> None:
+        session, another = sessions
+        one, other = fanout(session), fanout(another)
+        await one.withhold({ALICE: 64})
+        await one.snapshot()
+        asked = counted(session)
+        await one.snapshot()
+        assert asked == {"fanout_state": 1}
+        await other.deliver(Delivery(5, BOB))
+        assert list((await one.snapshot()).deliveries) == [Delivery(5, BOB)]
+        assert asked == {"fanout_state": 3}
+
+    run(scene())
+
+
+def test_a_delivery_ends_whatever_the_clock_of_whoever_began_it(run: Run, sessions: list[Session]) -> None:
+    async def scene() -> None:
+        ahead, behind = sessions
+        began, ends = fanout(ahead, lambda: 1e9), fanout(behind, lambda: 5.0)
+        await began.deliver(Delivery(5, ALICE))
+        await ends.end_delivery(5)
+        assert list((await began.snapshot()).deliveries) == []
+
+    run(scene())
+
+
+def test_a_lease_ends_by_the_time_of_the_nodes(run: Run, sessions: list[Session]) -> None:
+    async def scene() -> None:
+        one, other = (CassandraLeases(session) for session in sessions)
+        first = await one.acquire("a job", "one", 30.0)
+        assert first is not None
+        assert await other.acquire("a job", "other", 30.0) is None
+        assert await one.renew(first, 0.2)
+        async with asyncio.timeout(60):
+            while (second := await other.acquire("a job", "other", 30.0)) is None:  # each asks a node
+                pass
+        assert second.token > first.token
+        assert not await one.renew(first, 30.0)
+
+    run(scene())
+
+
+def test_a_ranking_is_deleted_some_time_after_it_expired(run: Run, sessions: list[Session]) -> None:
+    async def scene() -> None:
+        session, _ = sessions
+        store = CassandraSuggestions(session)
+        await store.put_many([RankingRow(ALICE, START_MS + HOUR_MS, b"x"), RankingRow(BOB, 0, b"x")], START_MS)
+        left = dict(await session.rows("SELECT user, TTL(data) FROM suggestions"))
+        assert 3_600 < left[ALICE] <= 3_600 + SPARE_S
+        assert 0 < left[BOB] <= SPARE_S
+
+    run(scene())

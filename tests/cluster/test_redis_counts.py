@@ -1,0 +1,116 @@
+"""What several instances share in a Redis Cluster beside timelines: quotas, and who is here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import numpy as np
+from cast import ALICE, BOB
+from cluster_engines import NODES, prefix_of
+from coroutines import Run
+
+from kith.access.sliding_window import Quota
+from kith.engines.redis.activity_store import SEEN_KEPT_MINUTES, RedisActivity
+from kith.engines.redis.connecting import connect
+from kith.engines.redis.quota_store import PAUSE_S, RedisQuotas
+from kith.notifications.activity import SEEN_STEP_MS
+
+NOW_S = 1_700_000_000.0
+QUOTA = Quota(5, 60)
+
+
+def test_instances_that_ask_at_once_are_let_in_as_often_as_one(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        clusters = [connect(NODES) for _ in range(4)]
+        stores = [RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60) for cluster in clusters]
+        asked = (store.take(0, 7, Quota(100, 3_600), NOW_S) for _ in range(50) for store in stores)
+        assert sum(not taken.wait_s for taken in await asyncio.gather(*asked)) == 100
+        for cluster in clusters:
+            await cluster.aclose()
+
+    run(scene())
+
+
+def test_an_instance_whose_clock_is_wrong_opens_no_second_quota(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        cluster = connect(NODES)
+        right = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60)
+        behind = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60, wall_s=lambda: time.time() - 600)
+        passed = 0
+        for _ in range(6):
+            passed += not (await right.take(0, 7, QUOTA, NOW_S)).wait_s
+            passed += not (await behind.take(0, 7, QUOTA, NOW_S - 600)).wait_s
+        assert passed == 5
+        await cluster.aclose()
+
+    run(scene())
+
+
+def test_counts_that_nobody_asks_about_expire(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        cluster = connect(NODES)
+        store, key = RedisQuotas(cluster, prefix=prefix_of(tmp_path), patience_s=60), f"{prefix_of(tmp_path)}:quota:0:7"
+        taken = await store.take(0, 7, QUOTA, NOW_S)
+        assert 60 < await cluster.ttl(key) <= 120
+        await store.give_back(0, 7, taken.part)
+        assert 60 < await cluster.ttl(key) <= 120
+        await store.give_back(0, 8, taken.part)
+        assert not await cluster.exists(f"{prefix_of(tmp_path)}:quota:0:8")
+        await cluster.aclose()
+
+    run(scene())
+
+
+def test_while_redis_is_away_all_are_let_in_and_few_ask_it(run: Run) -> None:
+    now_s, asked = [0.0], [0]
+
+    async def scene() -> None:
+        cluster = connect("127.0.0.1:1")
+        store = RedisQuotas(cluster, clock_s=lambda: now_s[0], patience_s=60)
+        ask = store._script.run
+
+        async def counted(*arguments: object) -> object:
+            asked[0] += 1
+            return await ask(*arguments)  # type: ignore[arg-type]
+
+        store._script.run = counted  # type: ignore[method-assign]
+        for _ in range(12):
+            assert not (await store.take(0, 7, QUOTA, NOW_S)).wait_s
+        assert asked == [1]
+        now_s[0] += PAUSE_S
+        await store.give_back(0, 7, 5)
+        assert asked == [2]
+
+    run(scene())
+
+
+def test_another_instance_sees_who_came_and_who_left(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        clusters = [connect(NODES), connect(NODES)]
+        one, other = (RedisActivity(cluster, prefix=prefix_of(tmp_path)) for cluster in clusters)
+        far, ask = 4_000_000_000_000, np.array([ALICE, BOB], np.int64)
+        await one.set_online("one", ask, far)
+        assert (await other.online(ask, 0)).tolist() == [True, True]
+        await one.set_online("one", ask[:1], far)
+        await one.set_online("two", ask[:0], far)
+        assert (await other.online(ask, 0)).tolist() == [True, False]
+        await one.set_online("one", ask[:0], far)
+        assert not (await other.online(ask, 0)).any()
+        for cluster in clusters:
+            await cluster.aclose()
+
+    run(scene())
+
+
+def test_who_was_not_seen_for_long_is_forgotten(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        cluster = connect(NODES)
+        store, late_ms = RedisActivity(cluster, prefix=prefix_of(tmp_path), buckets=1), SEEN_KEPT_MINUTES * SEEN_STEP_MS
+        await store.seen(np.array([ALICE], np.int64), 5 * SEEN_STEP_MS)
+        await store.seen(np.array([BOB], np.int64), 5 * SEEN_STEP_MS + late_ms)
+        assert (await store.last_seen(np.array([ALICE, BOB], np.int64))).tolist() == [0, 5 * SEEN_STEP_MS + late_ms]
+        await cluster.aclose()
+
+    run(scene())

@@ -1,0 +1,93 @@
+"""Rows in memory, as Cassandra keeps them: of two values of a row the one with the greater timestamp holds.
+
+Every write of one row, and every reading and writing of a journal, is a step of its own, before which others may do
+something, or the process ends. Calls wait for nothing else, so a test drives them by hand (`advance`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator, Sequence
+from typing import Any
+
+from kith.engines.cassandra.rows import Change, Journal, Key, Part, Values, listed
+from kith.graph.shapes import Listing
+
+
+class _Step:
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+def advance(call: Coroutine[Any, Any, Any]) -> bool:
+    """Let a call take its next step; false once it has ended. Raises what it raises."""
+    try:
+        call.send(None)
+    except StopIteration:
+        return False
+    return True
+
+
+class MemoryRows:
+    """See `rows.Rows`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Key, tuple[int, Values | None]] = {}
+        self._journals: dict[int, Journal] = {}
+
+    def table(self, name: str) -> dict[Values, Values]:
+        """What is in a table."""
+        return {key: values for (table, key), (_, values) in self._rows.items() if table == name and values is not None}
+
+    async def get(self, keys: Sequence[Key]) -> list[Values | None]:
+        await _Step()
+        return [self._rows.get(key, (0, None))[1] for key in keys]
+
+    async def cells(self, listings: Sequence[Listing]) -> list[list[tuple[int, int, int]]]:
+        await _Step()
+        counts = self.table("counts")
+        return [
+            [(key[4], length, expiring) for key, (length, expiring) in counts.items() if key[:4] == listed(listing)]
+            for listing in listings
+        ]
+
+    async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
+        await _Step()
+        return [
+            [key[5] for key in self.table("ending") if key[:4] == listed(listing) and key[4] <= now_ms]
+            for listing in listings
+        ]
+
+    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+        await _Step()
+        entries = self.table("list_entries")
+        return [
+            [(key[6], values[0]) for key, values in entries.items() if key[:5] == (*listed(listing), part)]
+            for listing, part in parts
+        ]
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        for table, key, values, timestamp, _ in changes:
+            await _Step()
+            before = self._rows.get(Key(table, key), (-1, None))
+            assert before[0] != timestamp or before[1] == values, f"two values of one timestamp of {table} {key}"
+            if timestamp > before[0]:
+                self._rows[Key(table, key)] = timestamp, values
+
+    async def journal(self, partition: int) -> Journal | None:
+        await _Step()
+        return self._journals.get(partition)
+
+    async def take_over(self, partition: int, before: int, epoch: int) -> bool:
+        await _Step()
+        stored = self._journals.get(partition, Journal(0, b""))
+        if stored.epoch == before:
+            self._journals[partition] = stored._replace(epoch=epoch)
+        return stored.epoch == before
+
+    async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
+        await _Step()
+        stored = self._journals.get(partition)
+        if stored is None or stored.epoch != epoch:
+            return False
+        self._journals[partition] = Journal(epoch, batch)
+        return True

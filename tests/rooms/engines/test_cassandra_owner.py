@@ -1,0 +1,430 @@
+"""Owners of partitions of commands, stopped between any two of their steps, taken over, and waking up late.
+
+Rows are in memory (`memory_rows`), where each write of one row is a step. What must hold in the end: the rows of edges,
+both lists and all counts agree; every command was told once, with the events that made the rows; and with one partition
+all of it is what references in memory say that decide one command after the other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from cast import START_MS
+from coroutines import at_once
+from edges import edge_of
+from memory_rows import MemoryRows, advance
+from reference_edges import ReferenceEdges
+from reference_records import ReferenceRecords
+
+from kith.core.clock import Hlc, hlc_of
+from kith.core.errors import StoreUnavailable
+from kith.core.events import NOWHERE, RECORD_CHANGED, Event
+from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
+from kith.engines.cassandra.commands import AnyCommand
+from kith.engines.cassandra.edge_commands import (
+    CountEntries,
+    DivideList,
+    EndEdges,
+    ForgetEdges,
+    ListEdges,
+    WriteEdges,
+)
+from kith.engines.cassandra.owner import CassandraOwner
+from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.parts import WHOLE, read_parts
+from kith.engines.cassandra.row_commands import (
+    ChangeNode,
+    Conditional,
+    ForgetRecords,
+    PutNote,
+    ReleaseClaim,
+    TakeClaim,
+    WriteRecords,
+)
+from kith.engines.cassandra.rows import listed
+from kith.graph.edge import REFUSED, Direction, Edge, EdgeChange, EdgeWrite, State, as_of
+from kith.graph.shapes import ANYTHING, Listing, Node
+from kith.log.commands import Command, Decided
+from kith.log.store import Fenced
+from kith.records.store import AtVersion, Claim, Record, RecordKind
+
+NODES = range(1, 6)
+COMMANDS = 30
+HISTORIES = 80
+
+
+# --- what is asked --------------------------------------------------------------------------------------
+
+
+def some_edge(chance: random.Random, source: int | None = None) -> Edge:
+    ends = chance.choice(NODES) if source is None else source, chance.choice(NODES)
+    edge = edge_of(*ends, chance.randint(-2, 2), chance.choice([*State, State.NORMAL]), chance.randint(0, 9))
+    expires_ms = START_MS + chance.randint(0, 10) if edge.state != State.REMOVED and chance.random() < 0.3 else 0
+    return msgspec.structs.replace(edge, expires_ms=expires_ms)
+
+
+def some_write(chance: random.Random, source: int) -> EdgeWrite:
+    def maybe() -> bool:
+        return chance.random() < 0.3
+
+    return EdgeWrite(
+        some_edge(chance, source),
+        supersede=maybe(),
+        keep_place=maybe(),
+        keep_expiry=maybe(),
+        chained=maybe(),
+        if_active=maybe(),
+        keep_live=maybe(),
+        only_from=frozenset(chance.sample(list(State), 2)) if maybe() else None,
+        if_public=maybe(),
+        while_node=(chance.choice(NODES), chance.choice(list(State))) if chance.random() < 0.1 else None,
+        unless=((1, chance.choice(NODES), chance.choice(NODES)),) if maybe() else (),
+        out_limit=chance.randint(0, 3) if maybe() else None,
+        counted=chance.choice(list(Direction)) if maybe() else None,
+    )
+
+
+def some_record(chance: random.Random) -> Record:
+    kind = chance.choice([RecordKind.POST, RecordKind.NOTICE])
+    return Record(
+        kind, chance.randint(1, 3), Hlc(hlc_of(START_MS) + chance.randint(1, 3)), bytes([chance.randint(0, 2)])
+    )
+
+
+def some_claim(chance: random.Random) -> Claim:
+    return Claim(b"%016d" % chance.randint(0, 1), bytes([chance.randint(0, 2)]), START_MS + chance.randint(0, 4), 3)
+
+
+def some_command(chance: random.Random, source: int) -> AnyCommand:
+    pairs = [(source, chance.choice(NODES)) for _ in range(2)]
+    match chance.randint(0, 15):
+        case 0:
+            return ForgetEdges(1, pairs[:1])
+        case 1:
+            return EndEdges([(1, *pair) for pair in pairs])
+        case 2:
+            return ListEdges([(1, *pair) for pair in pairs])
+        case 3:
+            return CountEntries([Listing(1, source, Direction.OUT, chance.choice(list(State)))])
+        case 4:
+            state = chance.choice([None, *State])
+            return ChangeNode(
+                source, state, chance.choice([None, True, False]), only_from=chance.choice([None, *State])
+            )
+        case 5:
+            return PutNote("n", chance.choice([None, b"a", b"b"]), chance.random() < 0.5, chance.choice([None, b"a"]))
+        case 6 | 7:
+            versions = [None, 0, hlc_of(START_MS) + 1, hlc_of(START_MS) + 2]
+            record = some_record(chance)
+            next_one = msgspec.structs.replace(some_record(chance), kind=record.kind, id=record.id)
+            return WriteRecords([Conditional(one, chance.choice(versions)) for one in (record, next_one)])
+        case 8:
+            return chance.choice([TakeClaim, ReleaseClaim])(some_claim(chance))
+        case 9:
+            return ForgetRecords(RecordKind.NOTICE, [chance.randint(1, 3)])
+        case 10:
+            listing = Listing(1, source, chance.choice(list(Direction)), chance.choice([State.NORMAL, State.REMOVED]))
+            return DivideList(listing, chance.randint(-1, 2))
+        case _:
+            writes = [some_write(chance, source) for _ in range(chance.randint(1, 3))]
+            return WriteEdges(writes, first_decides=chance.random() < 0.2)
+
+
+def owner_of(asked: AnyCommand, source: int, partitions: Partitions) -> int:
+    match asked:
+        case WriteRecords([(record, _), *_]):
+            return partitions.of_record(record.kind, record.id)
+        case ForgetRecords(kind, [id_, *_]):
+            return partitions.of_record(kind, id_)
+        case TakeClaim(claim) | ReleaseClaim(claim):
+            return partitions.of_claim(claim.key)
+    return partitions.of_node(source)
+
+
+# --- processes that come and go ---------------------------------------------------------------------------
+
+
+class Process:
+    """An owner in a process: it becomes the one who may tell, takes over, and decides what waits."""
+
+    def __init__(self, world: World, partition: int) -> None:
+        self._world, self._partition = world, partition
+        self._owner = CassandraOwner(world.rows, world.partitions)
+        self.call: Coroutine[Any, Any, None] = self._run()
+
+    async def _run(self) -> None:
+        part = self._world.parts[self._partition]
+        part.teller = self
+        with suppress(Fenced, StoreUnavailable):
+            self._tell(await self._owner.take(self._partition, part.place))
+            while part.teller is self and part.place < len(part.commands):
+                self._tell(await self._owner.decide(self._partition, self._world.batch(part)))
+
+    def _tell(self, decided: Sequence[Decided]) -> None:
+        """Append events and move the place, both or neither, if nobody else became the teller."""
+        part = self._world.parts[self._partition]
+        if part.teller is not self:
+            raise Fenced
+        if decided:
+            assert decided[0].offset == part.place
+            part.told += decided
+            part.place = decided[-1].offset + 1
+
+
+class Part:
+    """A partition of the log of commands."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[int, AnyCommand]] = []
+        self.place = 0
+        self.told: list[Decided] = []
+        self.teller: Process | None = None
+
+
+class World:
+    """Commands of some partitions, their rows, and those who decide them. All follows from the seed."""
+
+    def __init__(self, seed: int, partitions: int) -> None:
+        self.chance = random.Random(seed)
+        self.rows, self.partitions = MemoryRows(), Partitions(partitions)
+        self.parts = [Part() for _ in range(partitions)]
+        now_ms = START_MS
+        for _ in range(COMMANDS):
+            now_ms += self.chance.random() < 0.2
+            source = self.chance.choice(NODES)
+            asked = some_command(self.chance, source)
+            self.parts[owner_of(asked, source, self.partitions)].commands.append((now_ms, asked))
+        self.now_ms = now_ms
+
+    def batch(self, part: Part) -> list[Command]:
+        """Some of what waits, all of one millisecond."""
+        count, first_ms = self.chance.randint(1, 6), part.commands[part.place][0]
+        some = list(enumerate(part.commands))[part.place : part.place + count]
+        return [Command(at, ms, msgspec.msgpack.encode(asked)) for at, (ms, asked) in some if ms == first_ms]
+
+    def run(self) -> None:
+        """Let processes come, go and wake up until all is told."""
+        asleep: list[Process] = []
+        for number, part in enumerate(self.parts):
+            for _ in range(self.chance.randint(1, 6)):  # each takes over from the one before, who stops at some step
+                process = Process(self, number)
+                for _ in range(self.chance.randint(0, 60)):
+                    if self.chance.random() < 0.05 and asleep:
+                        self._wake(asleep)
+                    if not advance(process.call):
+                        break
+                else:
+                    asleep.append(process)  # killed, or only paused: it may wake up later, or never
+            while part.place < len(part.commands):  # who wakes up before its first step takes over as well
+                process = Process(self, number)
+                while advance(process.call):
+                    if self.chance.random() < 0.05:
+                        self._wake(asleep)
+        while asleep:
+            self._wake(asleep)
+
+    def _wake(self, asleep: list[Process]) -> None:
+        """Let one who was taken over go on for some steps, or to its end."""
+        if asleep:
+            process = self.chance.choice(asleep)
+            for _ in range(self.chance.randint(1, 40)):
+                if not advance(process.call):
+                    asleep.remove(process)
+                    return
+
+
+# --- what must hold ---------------------------------------------------------------------------------------
+
+
+def stored_edges(rows: MemoryRows) -> dict[tuple[int, int, int], Edge]:
+    return {key: read_edge(*key, values) for key, values in rows.table("edges").items()}
+
+
+def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
+    """Lists, counts and what expires follow from the rows of edges. Entries may stand in any part that is read."""
+    divided = {key: read_parts(values) for key, values in rows.table("divisions").items()}
+    entries, ending, expiring, counts = dict(rows.table("list_entries")), set(), set(), Counter[Any]()
+    for edge in stored_edges(rows).values():
+        owner = partitions.of_node(edge.source)
+        for listing, other in listings_of(edge):
+            places = divided.get(listed(listing), WHOLE).places(edge.position)
+            found = [entries.pop(entry_row(listing, part, edge.position, other).key, None) for part in places]
+            assert {one for one in found if one is not None} == {(edge.expires_ms,)}
+            counts[(*listed(listing), owner), 0] += 1
+            if edge.expires_ms:
+                ending.add((*listed(listing), edge.expires_ms, other))
+                counts[(*listed(listing), owner), 1] += 1
+        if edge.expires_ms:
+            expiring.add((owner, edge.expires_ms, edge.graph, edge.source, edge.destination))
+    assert not entries
+    assert set(rows.table("ending")) == ending
+    assert set(rows.table("expiring")) == expiring
+    stored = Counter({(key, at): n for key, values in rows.table("counts").items() for at, n in enumerate(values)})
+    assert +stored == counts
+    assert min(stored.values(), default=0) >= 0
+
+
+def check_told(world: World) -> None:
+    """Every command was told once, and what was told of an edge last is its row."""
+    forgotten = {
+        (asked.graph, *pair)
+        for part in world.parts
+        for _, asked in part.commands
+        if isinstance(asked, ForgetEdges)
+        for pair in asked.pairs
+    }
+    for part in world.parts:
+        assert [one.offset for one in part.told] == list(range(len(part.commands)))
+        last: dict[tuple[int, int, int], Event] = {}
+        for event in (event for one in part.told for event in one.events if event.state <= State.REMOVED):
+            key = (event.graph, event.source, event.destination)
+            before = last.get(key)
+            assert key in forgotten or event.before == (None if before is None else before.state)
+            last[key] = event
+        stored = stored_edges(world.rows)
+        for key, event in last.items():
+            if key not in forgotten:
+                edge = stored[key]
+                assert (edge.state, edge.position, edge.updated_at) == (event.state, event.position, event.updated_at)
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_whatever_stops_rows_lists_counts_and_events_agree(seed: int) -> None:
+    world = World(seed, partitions=3)
+    world.run()
+    check_lists(world.rows, world.partitions)
+    check_told(world)
+
+
+class Model:
+    """What one command after the other leaves, as references say."""
+
+    def __init__(self) -> None:
+        self.edges = ReferenceEdges()
+        self.edges.events.now_ms = lambda: self.now_ms
+        self.records = ReferenceRecords(self.edges)
+        self.now_ms = START_MS
+
+    def answers(self, now_ms: int, asked: AnyCommand) -> Any:
+        self.now_ms = now_ms
+        match asked:
+            case WriteEdges(writes, first_decides):
+                return list(self._changes(writes, first_decides))
+            case ForgetEdges(graph, pairs):
+                return at_once(self.edges.forget(graph, pairs))
+            case ChangeNode(node, state, private, labels, only_from):
+                changed = self.edges.change_node(node, state=state, private=private, labels=labels, only_from=only_from)
+                return at_once(changed).node
+            case PutNote(name, note, conditional, only_if):
+                return at_once(self.edges.put_note(name, note, only_if=only_if if conditional else ANYTHING))
+            case WriteRecords(records):
+                return self._written(records)
+            case ForgetRecords(kind, ids):
+                return at_once(self.records.forget(kind, ids))
+            case TakeClaim(claim):
+                return at_once(self.records.put([], claim=claim)).claimed
+            case ReleaseClaim(claim):
+                if at_once(self.records.claimed(claim)) == claim.value:
+                    del self.records._claims[claim.key]
+                return None
+        at_once(self.edges.count_many([]))  # what is over by now is removed
+        return ...
+
+    def _changes(self, writes: Sequence[EdgeWrite], first_decides: bool) -> Iterator[EdgeChange | None]:
+        refused = False
+        for at, write in enumerate(writes):
+            if write.chained and refused:
+                yield None
+                continue
+            (change,) = at_once(self.edges.apply([write]))
+            yield msgspec.structs.replace(change, mark=NOWHERE)
+            refused = change.outcome in REFUSED
+            if first_decides and at == 0 and refused:
+                return
+
+    def _written(self, records: Sequence[Conditional]) -> int:
+        for at, (record, version) in enumerate(records):
+            only_if = [] if version is None else [AtVersion(record.kind, record.id, version)]
+            if not at_once(self.records.put([record], only_if=only_if)).stored:
+                return at
+        return len(records)
+
+
+class Expected(NamedTuple):
+    """What is stored, but for edges that are over."""
+
+    edges: dict[tuple[int, int, int], Edge]
+    records: dict[tuple[int, int], tuple[int, bytes]]
+    nodes: dict[int, Node]
+    notes: dict[str, bytes]
+    told_records: list[tuple[int, int, bytes]]
+
+
+def left(world: World) -> Expected:
+    rows = world.rows
+    records = {key: (values[0], values[1]) for key, values in rows.table("records").items()}
+    ids = {(kind, id_) for kind, _, _, id_ in rows.table("record_ids")}
+    assert ids == {key for key in records if key[0] == RecordKind.NOTICE}
+    return Expected(
+        {key: as_of(edge, world.now_ms) for key, edge in stored_edges(rows).items()},
+        records,
+        {key[0]: Node(State(values[0]), *values[1:]) for key, values in rows.table("nodes").items()},
+        {key[1]: values[0] for key, values in rows.table("notes").items()},
+        [
+            (event.source, event.destination, event.data)
+            for one in world.parts[0].told
+            for event in one.events
+            if event.state == RECORD_CHANGED
+        ],
+    )
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_whatever_stops_one_partition_is_as_if_commands_came_one_after_the_other(seed: int) -> None:
+    world = World(seed, partitions=1)
+    world.run()
+    check_lists(world.rows, world.partitions)
+    check_told(world)
+    model = Model()
+    (part,) = world.parts
+    for (now_ms, asked), told in zip(part.commands, part.told, strict=True):
+        answer = model.answers(now_ms, asked)
+        if isinstance(asked, WriteEdges):
+            assert msgspec.msgpack.decode(told.outcome, type=list[EdgeChange | None]) == answer
+        elif answer is not ...:
+            assert told.outcome == msgspec.msgpack.encode(answer), asked
+    nodes = {node: known for node in NODES if (known := model.edges._nodes.get(node, Node())) != Node()}
+    found = left(world)
+    assert {node: known for node, known in found.nodes.items() if known != Node()} == nodes
+    assert found.edges == {key: as_of(edge, world.now_ms) for key, edge in model.edges.rows.items()}
+    assert found.notes == model.edges._notes
+    kept = {(int(key[0]), key[1]): (one.updated_at, one.data) for key, one in model.records.records.items()}
+    assert found.records == kept
+    logged = [event for event in model.edges.events.all if event.state == RECORD_CHANGED]
+    assert found.told_records == [(event.source, event.destination, event.data) for event in logged]
+
+
+def test_a_command_of_a_newer_kith_changes_nothing_and_is_answered_with_nothing() -> None:
+    world = World(0, partitions=1)
+    owner = CassandraOwner(world.rows, world.partitions)
+    run(owner.take(0, 0))
+    known = msgspec.msgpack.encode(WriteEdges([EdgeWrite(edge_of(1, 2))]))
+    asked = [b"\xc1", msgspec.msgpack.encode({"type": "of tomorrow"}), known]
+    decided = run(owner.decide(0, [Command(at, START_MS, data) for at, data in enumerate(asked)]))
+    assert [bool(one.outcome) for one in decided] == [False, False, True]
+    assert set(stored_edges(world.rows)) == {edge_row(1, 1, 2).key}
+
+
+def run(call: Coroutine[Any, Any, Any]) -> Any:
+    """What a call answers that nobody disturbs."""
+    while True:
+        try:
+            call.send(None)
+        except StopIteration as ended:
+            return ended.value

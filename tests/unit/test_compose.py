@@ -1,0 +1,82 @@
+"""compose.yaml is valid, and starts what the scripts in cluster/ start, with their versions, ports and settings.
+
+`compose-spec.json` is the schema of the Compose Specification (Apache-2.0), as published but for white space.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+NOT_SHARED = {"listeners", "log.dirs"}
+"""Of Kafka: in a container they are others."""
+
+
+def script(name: str) -> str:
+    return (ROOT / "cluster" / name).read_text()
+
+
+def defaults(name: str) -> list[str]:
+    """The ports that a script begins at."""
+    return re.findall(r"_PORT:-(\d+)\}\n", script(name))
+
+
+def test_it_is_what_the_specification_says() -> None:
+    schema = json.loads((Path(__file__).parent / "compose-spec.json").read_text())
+    assert not [error.message for error in jsonschema_rs.validator_for(schema).iter_errors(COMPOSE)]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_nothing_listens_to_other_machines(name: str) -> None:
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name]["ports"])
+
+
+@pytest.mark.parametrize(("service", "name"), [("cassandra", "cassandra.sh"), ("kafka", "kafka.sh"), ("s3", "s3.sh")])
+def test_ports_are_those_of_the_scripts(service: str, name: str) -> None:
+    assert {SERVICES[service]["ports"][0].split(":")[1]} == set(defaults(name))
+
+
+def test_redis_is_started_by_the_script() -> None:
+    (first,) = set(defaults("redis.sh"))
+    last = int(first) + 5
+    assert SERVICES["redis"]["ports"] == [f"127.0.0.1:{first}-{last}:{first}-{last}"]
+    assert SERVICES["redis"]["volumes"] == ["./cluster/redis.sh:/kith/cluster/redis.sh:ro"]
+
+
+def test_versions_are_those_of_the_scripts() -> None:
+    tags = {name: service["image"].split(":")[1] for name, service in SERVICES.items()}
+    assert {tags["cassandra"]} == set(re.findall(r"<version>(\d\.\d+\.\d+)<", script("cassandra.pom.xml")))
+    assert tags["kafka"] in re.findall(r"kafka_2.13</artifactId>\s*<version>(.*)<", script("kafka.pom.xml"))
+    assert [tags["s3"]] == re.findall(r"^version=(.*)$", script("s3.sh"), re.MULTILINE)
+
+
+def test_cassandra_has_the_settings_of_the_script() -> None:
+    settings = dict(re.findall(r"^(\w+): (\w+)$", script("cassandra.sh"), re.MULTILINE))
+    environment = SERVICES["cassandra"]["environment"]
+    for name in ("cluster_name", "num_tokens", "endpoint_snitch"):
+        assert environment[f"CASSANDRA_{name.upper()}"] == settings[name]
+
+
+def test_kafka_has_the_settings_of_the_script() -> None:
+    text = script("kafka.sh").split("<<P\n")[1].split("\nP\n")[0]
+    (port,) = set(defaults("kafka.sh"))
+    one_node = {"$1": "1", "$copies": "1", "$enough": "1", "$voters": f"1@127.0.0.1:{int(port) + 1000}"}
+    wanted = {}
+    for line in text.splitlines():
+        name, _, value = line.partition("=")
+        value = value.replace("$((port + $1 - 1))", port)
+        wanted[name] = one_node.get(value, value.partition(",")[0] if name == "advertised.listeners" else value)
+    environment = SERVICES["kafka"]["environment"]
+    found = {name: environment.get(f"KAFKA_{name.upper().replace('.', '_')}") for name in wanted}
+    assert {name: found[name] for name in wanted if name not in NOT_SHARED} == {
+        name: value for name, value in wanted.items() if name not in NOT_SHARED
+    }
