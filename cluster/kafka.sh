@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# kafka.sh up|down [NODES=1]: Kafka on 127.0.0.1, for clients at port ${KITH_KAFKA_PORT:-19092} and those after it.
+# Needs Java 17, and once Maven, which fetches the published artifacts of kafka.pom.xml into cluster/lib.
+# Files of a broker are in cluster/run/kafka-PORT/N. `up` waits until each has started; `down` removes them.
+set -euo pipefail
+cd "$(dirname "$0")"
+port=${KITH_KAFKA_PORT:-19092}
+heap=${KITH_KAFKA_HEAP:-384m}
+run=run/kafka-$port
+nodes=${2:-1}
+cluster_id=a2l0aC1jbHVzdGVyLWthZg  # 16 bytes, as Kafka writes them
+
+down() {
+  for pid in "$run"/*/pid; do [ -f "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || true; done
+  for pid in "$run"/*/pid; do
+    [ -f "$pid" ] || continue
+    for _ in $(seq 100); do kill -0 "$(cat "$pid")" 2>/dev/null || break; sleep 0.1; done
+    kill -9 "$(cat "$pid")" 2>/dev/null || true
+  done
+  rm -rf "$run"
+}
+
+up() {
+  command -v java > /dev/null || { echo "no java: install Java 17 (Debian's openjdk-17-jre-headless)" >&2; exit 1; }
+  if ! ls lib/kafka/kafka_*.jar > /dev/null 2>&1; then
+    command -v mvn > /dev/null || { echo "no mvn: install Maven (Debian's maven), which fetches Kafka" >&2; exit 1; }
+    mvn --quiet --batch-mode --file kafka.pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/lib/kafka"
+  fi
+  down
+  mkdir -p "$run"
+  cat > "$run/log4j2.properties" <<L
+status = error
+rootLogger.level = WARN
+rootLogger.appenderRef.out.ref = OUT
+appender.out.type = Console
+appender.out.name = OUT
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n
+logger.ks.name = kafka.server
+logger.ks.level = INFO
+L
+  for node in $(seq "$nodes"); do configure "$node"; start "$node"; done
+  for node in $(seq "$nodes"); do until_ready "$node"; done
+}
+
+configure() {  # NODE
+  local here=$run/$1 voters="" copies=$((nodes < 3 ? 1 : 3)) enough=$((nodes < 3 ? 1 : 2)) node
+  for node in $(seq "$nodes"); do voters+="${voters:+,}$node@127.0.0.1:$((port + 999 + node))"; done
+  mkdir -p "$here"
+  cat > "$here/server.properties" <<P
+process.roles=broker,controller
+node.id=$1
+controller.quorum.voters=$voters
+listeners=PLAINTEXT://127.0.0.1:$((port + $1 - 1)),CONTROLLER://127.0.0.1:$((port + 999 + $1))
+advertised.listeners=PLAINTEXT://127.0.0.1:$((port + $1 - 1))
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs=$here/data
+num.network.threads=2
+num.io.threads=4
+auto.create.topics.enable=false
+default.replication.factor=$copies
+min.insync.replicas=$enough
+offsets.topic.replication.factor=$copies
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=$copies
+transaction.state.log.min.isr=$enough
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=$copies
+share.coordinator.state.topic.min.isr=$enough
+share.coordinator.state.topic.num.partitions=4
+log.segment.bytes=67108864
+log.cleaner.dedupe.buffer.size=16777216
+P
+  java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp 'lib/kafka/*' \
+    -Dlog4j2.configurationFile="$run/log4j2.properties" \
+    kafka.tools.StorageTool format -t "$cluster_id" -c "$here/server.properties" > "$here/format.log" 2>&1
+}
+
+start() {  # NODE
+  local here=$run/$1
+  java -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExplicitGCInvokesConcurrent \
+    -XX:MaxDirectMemorySize=128m -Djava.awt.headless=true \
+    -Dlog4j2.configurationFile="$run/log4j2.properties" -Dkafka.logs.dir="$here" \
+    -cp 'lib/kafka/*' kafka.Kafka "$here/server.properties" > "$here/log" 2>&1 < /dev/null &
+  echo $! > "$here/pid"
+}
+
+until_ready() {  # NODE
+  local here=$run/$1
+  for _ in $(seq 600); do
+    grep -qs 'Kafka Server started' "$here/log" && return
+    kill -0 "$(cat "$here/pid")" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "Kafka's node $1 does not start:" >&2
+  tail -20 "$here/log" >&2
+  exit 1
+}
+
+"$1"
