@@ -54,16 +54,20 @@ lock: setup  ## pin again after a change of dependencies in pyproject.toml
 	cd tests/web && ../../$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.txt requirements.in
 
-cluster-up:  ## the distributed engines on this machine: a Redis Cluster so far
+cluster-up:  ## the distributed engines on this machine: a Redis Cluster and a Kafka so far
 	cluster/redis.sh up
+	cluster/kafka.sh up
 
 cluster-down:
 	cluster/redis.sh down
+	cluster/kafka.sh down
 
 test-cluster: setup cluster-up  ## what runs on distributed engines, on real ones; fails where one does not start
-	KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} $(BIN)/python -m pytest tests/cluster $(PARALLEL) && \
-	KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} $(BIN)/python -m pytest tests/conformance --engine cluster_engines:REDIS; \
-	status=$$?; cluster/redis.sh down; exit $$status
+	export KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} KITH_TEST_KAFKA=127.0.0.1:$${KITH_KAFKA_PORT:-19092}; \
+	$(BIN)/python -m pytest tests/cluster $(PARALLEL) && \
+	$(BIN)/python -m pytest tests/conformance --engine cluster_engines:REDIS && \
+	$(BIN)/python -m pytest tests/conformance --engine cluster_engines:KAFKA $(PARALLEL); \
+	status=$$?; cluster/redis.sh down; cluster/kafka.sh down; exit $$status
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist

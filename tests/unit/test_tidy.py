@@ -30,6 +30,8 @@ ENTRY_POINTS = {
     "kith.__main__": "python -m kith",
     "kith.commands.cli": "the command `kith`",
     "kith.client": "what apps import",
+    "kith.engines.kafka.connecting": "what the wiring of a cluster connects to",
+    "kith.engines.kafka.opening": "and what it opens of it",
 }
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 
@@ -185,6 +187,7 @@ PORTS = {
     "kith.home.fanout.state",
     "kith.home.timelines",
     "kith.leases.store",
+    "kith.log.commands",
     "kith.log.store",
     "kith.media.blobs",
     "kith.notifications.activity",
