@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # kafka.sh up|down [NODES=1]: Kafka on 127.0.0.1, for clients at port ${KITH_KAFKA_PORT:-19092} and those after it.
+# kafka.sh start N: a broker that was killed, again.
 # Needs Java 17, and once Maven, which fetches the published artifacts of kafka.pom.xml into cluster/lib.
 # Files of a broker are in cluster/run/kafka-PORT/N. `up` waits until each has started; `down` removes them.
 set -euo pipefail
@@ -99,4 +100,4 @@ until_ready() {  # NODE
   exit 1
 }
 
-"$1"
+"$@"

@@ -103,6 +103,10 @@ class Gate:
         self.steps, self._stops_at = 0, stops_at
         self.reached, self.open = asyncio.Event(), asyncio.Event()
 
+    def shut(self) -> None:
+        """The process stops at its next step."""
+        self._stops_at = self.steps
+
     async def step(self) -> None:
         """The process comes to its next step; all its tasks stop at the gate."""
         self.steps += 1

@@ -31,6 +31,7 @@ class Scene:
 
     def __init__(self, broker: Broker, stops_at: int | None = None, answered_s: float = PATIENCE_S) -> None:
         self.ledger = Ledger()
+        self.unknown = 0  # commands whose outcome nobody told
         self._book = OpenBook(broker, expelled_s=NEVER_S)
         self._recent = Recent(broker, self._book)
         self.commands = KafkaCommands(broker, self._recent, self._book.positions, answered_s)
@@ -108,12 +109,23 @@ class Scene:
     async def check(self, replies: Sequence[Reply]) -> None:
         """Each command counted once; each told once, in order; each answered by what is told."""
         log = KafkaLog(self._broker, self._book, self._recent, lambda source: source % self._broker.partitions)
-        batch = await log.read(NOWHERE, 1_000_000)
-        told = [(event.source, event.position) for event in batch.events]
-        accounts = {account for account, _ in told}
-        by_account = {account: [count for of, count in told if of == account] for account in accounts}
-        assert by_account == {account: list(range(1, 1 + self.ledger.rows[account][1])) for account in accounts}
-        assert sorted(map(self.account, replies)) == sorted(told)
+        for reply in replies:
+            assert await log.reached(reply.mark)
+        async with asyncio.timeout(PATIENCE_S):  # what nobody waits for any more may be under way
+            while True:
+                batch = await log.read(NOWHERE, 1_000_000)
+                told = [(event.source, event.position) for event in batch.events]
+                counts = {account: count for account, (_, count) in self.ledger.rows.items()}
+                if len(told) >= sum(counts.values()):
+                    break
+                await asyncio.sleep(0.01)
+        for account, count in counts.items():
+            assert [number for of, number in told if of == account] == list(range(1, 1 + count))
+        answered = sorted(map(self.account, replies))
+        assert len(told) == sum(counts.values())
+        assert set(answered) <= set(told)
+        assert len(set(answered)) == len(answered)
+        assert len(told) <= len(answered) + self.unknown
         marks = {(event.source, event.position): event.mark for event in batch.events}
         for reply in replies:
             assert log.covers(reply.mark, marks[self.account(reply)])

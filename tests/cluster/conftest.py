@@ -1,8 +1,9 @@
-"""Tests on real distributed engines. Without KITH_TEST_REDIS, as in `make test`, there is nothing to collect here."""
+"""Tests on real distributed engines; without KITH_TEST_REDIS and the like, as in `make test`, there is none."""
 
 from __future__ import annotations
 
 import os
 
-if "KITH_TEST_REDIS" not in os.environ:
-    collect_ignore_glob = ["test_*.py"]
+collect_ignore_glob = [
+    f"test_{engine}_*.py" for engine in ("redis", "kafka") if f"KITH_TEST_{engine.upper()}" not in os.environ
+]

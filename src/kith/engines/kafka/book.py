@@ -90,7 +90,8 @@ class OpenBook:
     async def changed(self, within_s: float) -> None:
         """Wait until more was read, `within_s` at most."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._grown.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self._grown.wait()
 
     def beat(self) -> None:
         """This process has workers: say from now on that it lives, and look whether others do."""

@@ -183,7 +183,8 @@ class _Partition:
                 self._owning.follow()
             tries += 1
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), min(_RETRY_S_MAX, _RETRY_S * 2**tries))
+                async with asyncio.timeout(min(_RETRY_S_MAX, _RETRY_S * 2**tries)):
+                    await self._stopping.wait()
 
     async def _take(self) -> Owned:
         """Fence former owners off, and do again what they may have left undone."""

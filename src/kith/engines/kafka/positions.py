@@ -19,7 +19,7 @@ _numbers = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class Place(NamedTuple):
-    """A place in a partition. `events`: how many are before it. `offset`: where the record with the next is looked for."""
+    """A place in a partition. `events`: how many are before it. `offset`: where the next one is looked for."""
 
     events: int
     offset: int

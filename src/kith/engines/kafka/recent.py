@@ -35,7 +35,8 @@ class Ring:
     async def rung(self, within_s: float) -> None:
         await self._recent.open()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._rung.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self._rung.wait()
         self._rung.clear()
 
 
@@ -112,7 +113,8 @@ class Recent:
     async def grown(self, within_s: float) -> None:
         """Wait until more was read, `within_s` at most."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._grown.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self._grown.wait()
 
     async def read(self, partition: int, after: Place, limit: int) -> tuple[list[Event], Place]:
         """Up to `limit` events behind a place that is kept, and the place behind them; at the end, the end."""
