@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench import (
     boards,
+    commands,
     console,
     flockdb,
     home,
@@ -99,6 +100,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "inbox": inboxes.inbox,
     "mention": mentions.mention,
     "console": console.console,
+    "commands-kafka": commands.kafka,
     "reader": reader.reader,
     "mention-storm": mention_storm.mention_storm,
     "import-pins": boards.import_file,

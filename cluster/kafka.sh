@@ -71,6 +71,8 @@ transaction.state.log.num.partitions=4
 share.coordinator.state.topic.replication.factor=$copies
 share.coordinator.state.topic.min.isr=$enough
 share.coordinator.state.topic.num.partitions=4
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
 log.segment.bytes=67108864
 log.cleaner.dedupe.buffer.size=16777216
 P

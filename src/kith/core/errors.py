@@ -281,7 +281,8 @@ class StandbyBehind(Unavailable):
 
 
 class NotConfirmed(Unavailable):
-    """No standby has the write yet, which `standby_mode` asks for. It may be done all the same: repeat it."""
+    """No standby has the write yet, which `standby_mode` asks for, or no owner of a cluster answered. Repeat it: it may be
+    done all the same."""
 
     code = "OUTCOME_UNKNOWN"
 

@@ -49,7 +49,11 @@ async def translated(doing: str, within_s: float = ANSWERED_S) -> AsyncIterator[
         async with asyncio.timeout(within_s):
             yield
     except (KafkaException, TimeoutError) as error:
-        raise StoreUnavailable(f"Kafka could not {doing} ({error or 'no answer'}); try again") from error
+        raise StoreUnavailable(f"Kafka could not {doing} ({_said(error)}); try again") from error
+
+
+def _said(error: Exception) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else error.args[0].str()
 
 
 class Kafka:
@@ -65,6 +69,8 @@ class Kafka:
         self._where: dict[str, Any] = {
             "bootstrap.servers": servers,
             "socket.nagle.disable": True,
+            "socket.timeout.ms": int(ANSWERED_S * 1000),  # so a broker that stands still is left for the next leader
+            "topic.metadata.refresh.interval.ms": 5_000,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 500,
             "log_level": 2,
@@ -231,6 +237,7 @@ class _Producer:
                 "linger.ms": 0,
                 "message.max.bytes": RECORD_BYTES_MAX,
                 "message.timeout.ms": int(2 * ANSWERED_S * 1000),
+                "request.timeout.ms": int(ANSWERED_S * 500),
                 "retry.backoff.ms": 20,
             }
         )

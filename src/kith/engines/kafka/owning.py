@@ -32,7 +32,7 @@ COMMIT_ROWS_MAX = 20_000
 """Events of a commit; a batch of more is several, between two of its commands."""
 WAITING_MAX = 2_000
 """Commands of a partition that are read ahead; when there are more, it is read on once they are fewer than a batch."""
-_RETRY_S, _RETRY_S_MAX = 0.05, 5.0
+_RETRY_S, _RETRY_S_MAX = 0.05, 1.0
 _LOOKED_S = 1.0
 _log = structlog.get_logger("kith.log")
 
