@@ -8,7 +8,7 @@ PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 3 / 2 ))) --dist 
 # A wait that ended too early, as on a loaded machine, is tried once more, and counted as a rerun. A wrong answer is not.
 AGAIN := --reruns 1 --only-rerun "not so within" --only-rerun "not ready in" --only-rerun "Timeout|timed out"
 
-.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-web cluster-up cluster-down
+.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-cluster-faults test-web cluster-up cluster-down
 
 setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 
@@ -68,6 +68,9 @@ test-cluster: setup cluster-up  ## what runs on distributed engines, on real one
 	$(BIN)/python -m pytest tests/conformance --engine cluster_engines:REDIS && \
 	$(BIN)/python -m pytest tests/conformance --engine cluster_engines:KAFKA $(PARALLEL); \
 	status=$$?; cluster/redis.sh down; cluster/kafka.sh down; exit $$status
+
+test-cluster-faults: setup  ## servers are killed and stopped under load: three brokers of Kafka so far
+	KITH_TEST_FAULTS=1 $(BIN)/python -m pytest -s tests/cluster -k faults
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from coroutines import Run
 from kafka_in_memory import Gate, Gated, MemoryKafka
 
 from kith.core.clock import Hlc
+from kith.core.errors import StoreUnavailable
 from kith.core.events import NOWHERE, TIMELINE_WANTED, Event
 from kith.engines.kafka import book as books
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Beat, Join
-from kith.engines.kafka.broker import Broker
+from kith.engines.kafka.broker import Broker, Record, Topic
 from kith.engines.kafka.commits import Owned, row_of
 from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.positions import START
@@ -47,6 +49,22 @@ def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) ->
         await again.take(START)
         assert (again.place, again.end.events) == (27, 30)
         await engine.close()
+
+    run(scene())
+
+
+def test_who_cannot_read_how_far_a_partition_is_does_not_own_it(run: Run) -> None:
+    class Blind(MemoryKafka):
+        async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
+            return (await super().fetch(topic, partition, first, end))[:-1]
+
+    async def scene() -> None:
+        kafka = Blind(1)
+        owned = Owned(kafka, 0)
+        await owned.take(START)
+        await owned.commit(7, [row_of(event_of(1, 1))], {})
+        with pytest.raises(StoreUnavailable):
+            await Owned(kafka, 0).take(START)
 
     run(scene())
 

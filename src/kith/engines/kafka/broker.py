@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
+from kith.core.errors import StoreUnavailable
+
 Topic = Literal["writes", "events", "groups"]
 RECORD_BYTES_MAX = 8 << 20
 """The largest record."""
@@ -81,9 +83,11 @@ class Broker(Protocol):
 
 
 async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
-    """All records from `first` on and before `end` that are kept."""
+    """All records from `first` on and before `end` that are kept; StoreUnavailable if the last do not come."""
     found: list[Record] = []
     while first < end and (some := await broker.fetch(topic, partition, first, end)):
         found += some
         first = some[-1].offset + 1
+    if first < end:
+        raise StoreUnavailable("Kafka does not give all that it has; try again")
     return found

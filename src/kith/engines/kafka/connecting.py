@@ -204,6 +204,8 @@ class Kafka:
         async with translated("be read"), self._asked:
             part = TopicPartition(self.named(topic), partition, first)
             found = await asyncio.to_thread(_fetched, self._asking, part, min(end - first, _FETCHED))
+        if not found:
+            raise StoreUnavailable("Kafka could not be read (no answer in time); try again")
         return [record for record in found if record.offset < end]
 
     async def forget(self, topic: Topic, partition: int, before: int) -> None:
