@@ -8,7 +8,7 @@ PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 3 / 2 ))) --dist 
 # A wait that ended too early, as on a loaded machine, is tried once more, and counted as a rerun. A wrong answer is not.
 AGAIN := --reruns 1 --only-rerun "not so within" --only-rerun "not ready in" --only-rerun "Timeout|timed out"
 
-.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-web cluster-up cluster-down
+.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-cluster-faults test-web cluster-up cluster-down
 
 setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 
@@ -56,8 +56,9 @@ lock: setup  ## pin again after a change of dependencies in pyproject.toml
 
 NODES ?= 1
 
-cluster-up:  ## the distributed engines on this machine, NODES=1 or 3 of each: a Redis Cluster, Cassandra and an S3 server so far
+cluster-up:  ## the distributed engines on this machine, NODES=1 or 3 of each: a Redis Cluster, Kafka, Cassandra and an S3 server
 	cluster/redis.sh up
+	cluster/kafka.sh up $(NODES)
 	cluster/cassandra.sh up $(NODES)
 	cluster/s3.sh up
 
@@ -65,17 +66,23 @@ cluster-down:
 	cluster/s3.sh down
 	cluster/cassandra.sh down
 	cluster/redis.sh down
+	cluster/kafka.sh down
 
 CLUSTER := KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} KITH_TEST_CASSANDRA=127.0.0.1:$${KITH_CASSANDRA_PORT:-19042} \
-  KITH_TEST_S3=http://127.0.0.1:$${KITH_S3_PORT:-19000} $(BIN)/python -m pytest
+  KITH_TEST_KAFKA=127.0.0.1:$${KITH_KAFKA_PORT:-19092} KITH_TEST_S3=http://127.0.0.1:$${KITH_S3_PORT:-19000}
+ON_CLUSTER := $(CLUSTER) $(BIN)/python -m pytest
 
 test-cluster: setup cluster-up  ## what runs on distributed engines, on real ones; fails where one does not start
-	$(CLUSTER) tests/cluster $(PARALLEL) && \
-	$(CLUSTER) tests/conformance --engine cluster_engines:REDIS && \
-	$(CLUSTER) tests/conformance --engine cluster_engines:CASSANDRA && \
-	$(CLUSTER) tests/conformance/test_edge_lists.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
-	$(CLUSTER) tests/conformance --engine cluster_engines:BUCKET; \
+	$(ON_CLUSTER) tests/cluster $(PARALLEL) && \
+	$(ON_CLUSTER) tests/conformance --engine cluster_engines:REDIS && \
+	$(ON_CLUSTER) tests/conformance --engine cluster_engines:CASSANDRA && \
+	$(ON_CLUSTER) tests/conformance/test_edge_lists.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
+	$(ON_CLUSTER) tests/conformance --engine cluster_engines:KAFKA $(PARALLEL) && \
+	$(ON_CLUSTER) tests/conformance --engine cluster_engines:BUCKET; \
 	status=$$?; $(MAKE) --no-print-directory cluster-down; exit $$status
+
+test-cluster-faults: setup  ## servers are killed and stopped under load: three brokers of Kafka so far
+	KITH_TEST_FAULTS=1 $(BIN)/python -m pytest -s tests/cluster -k faults
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist

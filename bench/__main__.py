@@ -17,6 +17,7 @@ from rich.table import Table
 from bench import (
     boards,
     cluster,
+    commands,
     console,
     flockdb,
     home,
@@ -101,6 +102,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "cluster-inbox": cluster.inbox,
     "mention": mentions.mention,
     "console": console.console,
+    "commands-kafka": commands.kafka,
     "reader": reader.reader,
     "mention-storm": mention_storm.mention_storm,
     "import-pins": boards.import_file,

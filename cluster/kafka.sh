@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # kafka.sh up|down [NODES=1]: Kafka on 127.0.0.1, for clients at port ${KITH_KAFKA_PORT:-19092} and those after it.
+# kafka.sh start N: a broker that was killed, again.
 # Needs Java 17, and once Maven, which fetches the published artifacts of kafka.pom.xml into cluster/lib.
 # Files of a broker are in cluster/run/kafka-PORT/N. `up` waits until each has started; `down` removes them.
 set -euo pipefail
@@ -70,6 +71,8 @@ transaction.state.log.num.partitions=4
 share.coordinator.state.topic.replication.factor=$copies
 share.coordinator.state.topic.min.isr=$enough
 share.coordinator.state.topic.num.partitions=4
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
 log.segment.bytes=67108864
 log.cleaner.dedupe.buffer.size=16777216
 P
@@ -99,4 +102,4 @@ until_ready() {  # NODE
   exit 1
 }
 
-"$1"
+"$@"

@@ -1,8 +1,9 @@
-"""How the conformance suites open the distributed engines: `--engine cluster_engines:REDIS`, `CASSANDRA`, `BUCKET`.
+"""How the suites open the distributed engines: `--engine cluster_engines:REDIS`, `CASSANDRA`, `KAFKA`, `BUCKET`.
 
 KITH_TEST_CASSANDRA: nodes of Cassandra, see `cassandra_stores`.
 KITH_TEST_S3: the address of an S3 server with a bucket `kith`; its keys are those of `cluster/s3.sh`.
 KITH_TEST_REDIS: nodes of a Redis Cluster that tests may fill and empty, as HOST:PORT,HOST:PORT.
+KITH_TEST_KAFKA: servers of a Kafka in which tests may make topics, likewise.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from cassandra_stores import (
@@ -24,7 +26,7 @@ from cassandra_stores import (
     open_logs,
     open_stores,
 )
-from engines import Clock, Engine
+from engines import Clock, Engine, Logged
 
 from kith.access.sliding_window import QuotaStore
 from kith.engines.blobs.blob_store import open_blobs
@@ -44,6 +46,7 @@ S3 = {
     "AWS_REGION": "us-east-1",
 }
 """What points a client to the S3 server."""
+KAFKA_SERVERS = os.environ.get("KITH_TEST_KAFKA", "127.0.0.1:19092")
 
 
 def prefix_of(folder: Path) -> str:
@@ -78,6 +81,16 @@ def _blobs(folder: Path) -> Iterator[BlobStore]:
         yield open_blobs(url, folder, sync=True)
 
 
+@contextmanager
+def open_log(folder: Path, **settings: Any) -> Iterator[Logged]:
+    """A log under names of this folder."""
+    from kafka_edges import KafkaOfTests, open_log  # noqa: PLC0415  whose driver need not be installed for Redis
+
+    prefix = f"{prefix_of(folder)}-{os.getpid()}"
+    with open_log(KafkaOfTests(KAFKA_SERVERS, prefix=prefix, partitions=4), **settings) as opened:
+        yield opened
+
+
 REDIS = Engine("redis", timelines=open_timelines, quotas=_quotas, activity=_activity)
 BUCKET = Engine("s3", blobs=_blobs)
 CASSANDRA = Engine(
@@ -90,5 +103,6 @@ CASSANDRA = Engine(
     credentials=open_credentials,
     inboxes=open_inboxes,
 )
+KAFKA = Engine("kafka", logs=open_log)
 DIVIDED = Engine("cassandra-divided", edges=open_divided)
 """Cassandra with parts of lists so short that most lists have several."""

@@ -1,8 +1,13 @@
-"""Tests on real distributed engines. Those of one are collected where its variable names it; none in `make test`."""
+"""Tests on real distributed engines. Those of one are collected where its variable names it; none in `make test`.
+
+Those that kill servers start their own, and are for `make test-cluster-faults`, which sets KITH_TEST_FAULTS.
+"""
 
 from __future__ import annotations
 
 import os
 
-ENGINES = ("redis", "cassandra", "s3")
+ENGINES = ("redis", "cassandra", "kafka", "s3")
 collect_ignore_glob = [f"test_{name}_*.py" for name in ENGINES if f"KITH_TEST_{name.upper()}" not in os.environ]
+if "KITH_TEST_FAULTS" not in os.environ:
+    collect_ignore_glob.append("*_faults.py")

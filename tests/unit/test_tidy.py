@@ -36,6 +36,8 @@ ENTRY_POINTS = {
     "kith.engines.cassandra.small_stores": "what needs no owner on Cassandra; as above",
     "kith.engines.redis.quota_store": "quotas of several machines; as above",
     "kith.engines.redis.activity_store": "who is here, of several machines; as above",
+    "kith.engines.kafka.connecting": "what the wiring of a cluster connects to",
+    "kith.engines.kafka.opening": "and what it opens of it",
 }
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 

@@ -281,7 +281,10 @@ class StandbyBehind(Unavailable):
 
 
 class NotConfirmed(Unavailable):
-    """No standby has the write yet, which `standby_mode` asks for. It may be done all the same: repeat it."""
+    """No standby has the write yet, which `standby_mode` asks for; or no owner of a cluster answered.
+
+    It may be done all the same: repeat it.
+    """
 
     code = "OUTCOME_UNKNOWN"
 

@@ -1,0 +1,155 @@
+"""This process's copy of the book (see `book_state`): it follows the topic `groups`, and appends to it.
+
+Who appends waits until the record is read again and so knows what became of it. A snapshot every SNAPSHOT_RECORDS lets
+the records before it go. A process with workers appends a beat every BEAT_S; of one whose last beat was the same for
+`expelled_s`, by the clock of whoever looks, the workers are expelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+
+from kith.core.errors import KithError, StoreUnavailable, Unavailable
+from kith.engines.kafka import book_state
+from kith.engines.kafka.book_state import Beat, Entry, Expel, Named, Snapshot, Verdict, applied
+from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Broker, Following, Record, fetch_all
+from kith.engines.kafka.commits import pack
+from kith.engines.kafka.positions import NAME_BYTES, Positions
+
+SNAPSHOT_RECORDS = 2_000
+BEAT_S = 2.0
+EXPELLED_S = 10.0
+_VERDICTS_MAX = 10_000
+"""Verdicts of records that are kept for those who appended them."""
+_entry = msgspec.msgpack.Decoder(Entry).decode
+_log = structlog.get_logger("kith.log")
+
+
+class OpenBook:
+    """The book as this process has read it; `positions` of the log that it is of."""
+
+    def __init__(self, broker: Broker, expelled_s: float = EXPELLED_S) -> None:
+        self._broker, self._expelled_s = broker, expelled_s
+        self.instance = secrets.token_hex(8)
+        self.now = book_state.Book()
+        self.positions = Positions(b"")
+        self._next = 0  # the offset of the next record to read
+        self._verdicts: dict[int, Verdict] = {}
+        self._grown = asyncio.Event()
+        self._following: Following | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._seen: dict[str, tuple[int, float]] = {}  # by process: its last beat, and when it was seen first
+
+    async def open(self) -> None:
+        """Read all there is, the first time; what is appended from then on is read as it comes."""
+        async with self._opening:
+            if self._following is not None:
+                return
+            (start,), (end,) = await self._broker.starts("groups"), await self._broker.ends("groups")
+            self._read(await fetch_all(self._broker, "groups", 0, start, end))
+            self._next = end
+            following = self._broker.following("groups", self._handle)
+            following.follow({0: end})
+            self._following = following
+            if not self.now.name:
+                await self.write(Named(secrets.token_bytes(NAME_BYTES)))
+
+    async def close(self) -> None:
+        """Take the workers of this process out, and follow it no more."""
+        if self._beating is not None:
+            self._beating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._beating
+            with contextlib.suppress(KithError):  # if Kafka is away, others notice that this process is gone
+                await self.write(Expel(self.instance, (await self.sync()).instances.get(self.instance, -1)))
+        if self._following is not None:
+            await self._following.close()
+
+    async def write(self, entry: Entry) -> Verdict:
+        """Append a record; what became of it."""
+        offset = await self._broker.append("groups", 0, pack(entry))
+        await self._until(offset + 1)
+        if offset % SNAPSHOT_RECORDS == SNAPSHOT_RECORDS - 1:
+            await self._snapshot()
+        return self._verdicts[offset]
+
+    async def sync(self) -> book_state.Book:
+        """Read all that was appended until now."""
+        (end,) = await self._broker.ends("groups")
+        await self._until(end)
+        return self.now
+
+    async def changed(self, within_s: float) -> None:
+        """Wait until more was read, `within_s` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._grown.wait()
+
+    def beat(self) -> None:
+        """This process has workers: say from now on that it lives, and look whether others do."""
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                await self.write(Beat(self.instance))
+                for instance in self._silent():
+                    if await self.write(Expel(instance, self.now.instances[instance])):
+                        _log.warning("a process is gone, its partitions are handed over", instance=instance)
+            except Unavailable as error:
+                _log.warning("waiting for Kafka", error=error.message)
+            await asyncio.sleep(min(BEAT_S, self._expelled_s / 4))
+
+    def _silent(self) -> list[str]:
+        """Other processes whose last beat has been the same for too long."""
+        now_s, before = time.monotonic(), self._seen
+        self._seen = {
+            instance: before[instance] if before.get(instance, (None,))[0] == beat else (beat, now_s)
+            for instance, beat in self.now.instances.items()
+            if instance != self.instance
+        }
+        return [instance for instance, (_, seen_s) in self._seen.items() if now_s - seen_s > self._expelled_s]
+
+    async def _snapshot(self) -> None:
+        """Append all there is as one record, and delete those before it. Left to the next if another was faster."""
+        expects = self._next
+        packed = pack(Snapshot(expects, self.now))
+        if len(packed) > RECORD_BYTES_MAX // 2:
+            _log.warning("too many failures for a snapshot; what groups save is kept whole until then")
+            return
+        if await self._broker.append("groups", 0, packed) == expects:
+            await self._broker.forget("groups", 0, expects)
+
+    async def _until(self, end: int) -> None:
+        """Wait until all before an offset is read."""
+        until_s = time.monotonic() + ANSWERED_S
+        while self._next < end:
+            if time.monotonic() > until_s:
+                raise StoreUnavailable("what was saved cannot be read from Kafka; try again")
+            await self.changed(until_s - time.monotonic() + 0.001)
+
+    async def _handle(self, partition: int, records: Sequence[Record]) -> None:
+        self._read(records)
+
+    def _read(self, records: Sequence[Record]) -> None:
+        for record in records:
+            entry = _entry(record.value)
+            if isinstance(entry, Snapshot) and record.offset > self._next and entry.expects == record.offset:
+                self.now = entry.book  # the records before it were deleted
+            self._next = record.offset + 1
+            self._verdicts[record.offset] = applied(self.now, record.offset, entry)
+            if len(self._verdicts) > _VERDICTS_MAX:
+                del self._verdicts[next(iter(self._verdicts))]
+        if self.now.name != self.positions.name:
+            self.positions.name = self.now.name
+        self._grown.set()
+        self._grown = asyncio.Event()

@@ -1,0 +1,252 @@
+"""What the one partition of the topic `groups` adds up to, record by record. Pure: the same in every process.
+
+Each record asks for a change; whether it is granted follows from the records before it. So a worker whose partitions
+were handed over is refused, whatever it still believes, and a lease and what is forgotten never overlook each other.
+
+    Named      the log's name; the first one counts
+    Join       a worker of a group; Leave: it goes
+    Beat       a process lives; Expel: it did not, since a beat, so its workers go
+    Release    a worker lets go of a partition that another is to have
+    Save       a checkpoint and failures
+    Lease      keep what follows; Free: no longer
+    Forget     the oldest events of a partition, but for what leases keep
+    Snapshot   all of this, so that the records before it can be deleted; void unless it lies where it expects to
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kith.core.events import LogPosition
+from kith.engines.kafka.positions import START, Place
+from kith.log.store import LEASES_MAX, Failure
+
+FULL = "full"
+"""What a lease is answered for which there is no room."""
+
+
+class Named(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    name: bytes
+
+
+class Join(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """`gentle`: partitions are handed over when their worker releases them, not at once."""
+
+    group: str
+    member: str
+    instance: str
+    partitions: int
+    gentle: bool
+
+
+class Leave(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    group: str
+    member: str
+
+
+class Beat(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    instance: str
+
+
+class Expel(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """`beat`: the offset of the last beat that was seen."""
+
+    instance: str
+    beat: int
+
+
+class Release(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    group: str
+    member: str
+    partition: int
+
+
+class Save(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """`since`: of the partitions concerned, the offset by which the worker got each. None: a person's tool saves.
+
+    `failures`: (partition, mark, failure; None: remove it).
+    """
+
+    group: str
+    member: str
+    since: dict[int, int] | None
+    places: dict[int, Place] | None
+    failures: list[tuple[int, LogPosition, Failure | None]]
+
+
+class Lease(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    name: str
+    places: dict[int, Place]
+    now_ms: int
+    until_ms: int
+
+
+class Free(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    name: str
+
+
+class Forget(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """`upto`: forget what lies before; `surely`: that much even if it is leased."""
+
+    partition: int
+    upto: Place
+    surely: Place
+    now_ms: int
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A lease."""
+
+    places: dict[int, Place]
+    until_ms: int
+
+
+class Group(msgspec.Struct, array_like=True):
+    """A group: its workers, in the order in which they came; who has each partition, and since which offset."""
+
+    partitions: int = 0
+    gentle: bool = False
+    members: dict[str, str] = {}  # by worker: its process
+    owners: dict[int, tuple[str, int]] = {}
+    saved: dict[int, Place] | None = None
+    failures: dict[LogPosition, tuple[int, Failure]] = {}
+
+    def of(self, member: str) -> dict[int, int]:
+        """The partitions of a worker, each with the offset since which it is."""
+        return {at: since for at, (owner, since) in self.owners.items() if owner == member}
+
+    def divided(self) -> dict[int, str]:
+        """Who is to have each partition: as equal shares as can be, the newest workers first, with the fewest moves."""
+        left = {member: self.partitions // len(self.members) for member in self.members}
+        for member in list(self.members)[::-1][: self.partitions - sum(left.values())]:
+            left[member] += 1
+        to: dict[int, str] = {}
+        for at, (owner, _) in sorted(self.owners.items()):
+            if left.get(owner, 0):
+                to[at] = owner
+                left[owner] -= 1
+        lacking = [member for member, more in left.items() for _ in range(more)]
+        for at in range(self.partitions):
+            if at not in to:
+                to[at] = lacking.pop()
+        return to
+
+    def divide(self, offset: int) -> None:
+        """Hand partitions over, as of this offset."""
+        self.owners = {at: owner for at, owner in self.owners.items() if owner[0] in self.members}
+        if self.members:
+            for at, member in self.divided().items():
+                owner, _ = self.owners.get(at, ("", 0))
+                if not owner or (owner != member and not self.gentle):
+                    self.owners[at] = member, offset
+
+
+class Book(msgspec.Struct, array_like=True):
+    """The whole of it."""
+
+    name: bytes = b""
+    instances: dict[str, int] = {}  # by process: the offset of its last beat
+    groups: dict[str, Group] = {}
+    leases: dict[str, Held] = {}
+    forgotten: dict[int, Place] = {}
+
+    def start(self, partition: int) -> Place:
+        """The oldest place of a partition that is kept."""
+        return self.forgotten.get(partition, START)
+
+    def keeps(self, places: dict[int, Place]) -> bool:
+        """Whether all that follows is there."""
+        return all(start.events <= places.get(at, START).events for at, start in self.forgotten.items())
+
+    def is_lost(self, lease: Held, now_ms: int) -> bool:
+        return now_ms >= lease.until_ms or not self.keeps(lease.places)
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    expects: int
+    book: Book
+
+
+Entry = Named | Join | Leave | Beat | Expel | Release | Save | Lease | Free | Forget | Snapshot
+Verdict = bool | str
+
+
+def applied(book: Book, offset: int, entry: Entry) -> Verdict:
+    """Change a book by a record, and answer whether it was granted."""
+    match entry:
+        case Named(name):
+            book.name = book.name or name
+        case Beat(instance):
+            if instance in book.instances:
+                book.instances[instance] = offset
+        case Join() | Leave() | Release() | Expel():
+            return _changed_workers(book, offset, entry)
+        case Save():
+            return _saved(book, entry)
+        case Lease():
+            return _leased(book, entry)
+        case Free(name):
+            return book.leases.pop(name, None) is not None
+        case Forget():
+            _forget(book, entry)
+        case Snapshot():
+            return entry.expects == offset
+    return True
+
+
+def _changed_workers(book: Book, offset: int, entry: Join | Leave | Release | Expel) -> bool:
+    if isinstance(entry, Expel):
+        if book.instances.get(entry.instance) != entry.beat:
+            return False  # it lives
+        del book.instances[entry.instance]
+        for group in book.groups.values():
+            group.members = {member: of for member, of in group.members.items() if of != entry.instance}
+            group.divide(offset)
+        return True
+    group = book.groups.setdefault(entry.group, Group())
+    if isinstance(entry, Join):
+        book.instances[entry.instance] = offset
+        group.partitions, group.gentle = entry.partitions, entry.gentle
+        group.members[entry.member] = entry.instance
+    elif isinstance(entry, Leave):
+        group.members.pop(entry.member, None)
+    elif group.owners.get(entry.partition, ("", 0))[0] != entry.member:
+        return False
+    else:
+        del group.owners[entry.partition]
+    group.divide(offset)
+    return True
+
+
+def _saved(book: Book, entry: Save) -> bool:
+    group = book.groups.setdefault(entry.group, Group())
+    if entry.since is not None and not entry.since.items() <= group.of(entry.member).items():
+        return False
+    if entry.places is not None:
+        group.saved = (group.saved or {}) | entry.places
+    for partition, mark, failure in entry.failures:
+        group.failures.pop(mark, None)
+        if failure is not None:
+            group.failures[mark] = partition, failure
+    return True
+
+
+def _leased(book: Book, entry: Lease) -> Verdict:
+    held = entry.name in book.leases
+    if not book.keeps(entry.places):
+        book.leases.pop(entry.name, None)
+        return False
+    if not held and len(book.leases) >= LEASES_MAX:
+        lost = [name for name, lease in book.leases.items() if book.is_lost(lease, entry.now_ms)]
+        if not lost:
+            return FULL
+        for name in lost:
+            del book.leases[name]
+    book.leases[entry.name] = Held(entry.places, entry.until_ms)
+    return True
+
+
+def _forget(book: Book, entry: Forget) -> None:
+    at, live = entry.partition, [lease for lease in book.leases.values() if entry.now_ms < lease.until_ms]
+    kept = min([entry.upto, *(lease.places.get(at, START) for lease in live)])
+    book.forgotten[at] = max(book.start(at), kept, entry.surely)

@@ -1,0 +1,82 @@
+"""Commands on Kafka: appended to `writes`, answered in `events` by the commit that does them (see `commits`).
+
+    writes    who asks (8 bytes), the number of the question (u64), the command
+
+So an outcome is never lost on its way: who waits long enough hears it, and has read the events of the command then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import struct
+from collections.abc import Sequence
+
+from kith.core.errors import BadRequest, NotConfirmed
+from kith.engines.kafka.broker import ANSWERED_S, Broker
+from kith.engines.kafka.commits import Told
+from kith.engines.kafka.positions import Positions
+from kith.engines.kafka.recent import Recent
+from kith.log.commands import Reply
+
+COMMAND_BYTES_MAX = 1 << 20
+WAITING_MAX = 10_000
+"""Calls that wait for outcomes at once; further ones wait before anything is appended."""
+NAME_BYTES = 8
+_head = struct.Struct(f">{NAME_BYTES}sQ")
+
+
+def unpacked(value: bytes) -> tuple[bytes, int, bytes]:
+    """Who asked, the number of the question, the command."""
+    name, number = _head.unpack_from(value)
+    return name, number, value[_head.size :]
+
+
+class KafkaCommands:
+    """See `log.commands.Commands`. `answered_s`: how long to wait for an outcome."""
+
+    def __init__(self, broker: Broker, recent: Recent, positions: Positions, answered_s: float = ANSWERED_S) -> None:
+        self._broker, self._recent, self._positions, self._answered_s = broker, recent, positions, answered_s
+        self.partitions = broker.partitions
+        self._name = secrets.token_bytes(NAME_BYTES)
+        self._numbers = itertools.count()
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._room = asyncio.Semaphore(WAITING_MAX)
+        recent.hear(self._hear)
+
+    async def ask(self, partition: int, data: bytes) -> Reply:
+        (reply,) = await self.ask_many([(partition, data)])
+        return reply
+
+    async def ask_many(self, asked: Sequence[tuple[int, bytes]]) -> list[Reply]:
+        if any(len(data) > COMMAND_BYTES_MAX for _, data in asked):
+            raise BadRequest(f"a command has {COMMAND_BYTES_MAX} bytes at most; write less at once")
+        loop = asyncio.get_running_loop()
+        numbers = [next(self._numbers) for _ in asked]
+        answers = [loop.create_future() for _ in asked]
+        try:
+            async with asyncio.timeout(self._answered_s), self._room:
+                await self._recent.open()
+                self._waiting.update(zip(numbers, answers, strict=True))
+                await self._broker.append_many(
+                    "writes",
+                    [
+                        (partition, _head.pack(self._name, number) + data)
+                        for number, (partition, data) in zip(numbers, asked, strict=True)
+                    ],
+                )
+                return [await answer for answer in answers]
+        except TimeoutError:
+            raise NotConfirmed(
+                f"nobody answered within {self._answered_s:g} s; it may be done all the same: repeat it"
+            ) from None
+        finally:
+            for number in numbers:
+                self._waiting.pop(number, None)
+
+    def _hear(self, partition: int, told: Told) -> None:
+        for number, outcome, upto in told.answered(self._name):
+            answer = self._waiting.get(number)
+            if answer is not None and not answer.done():
+                answer.set_result(Reply(outcome, self._positions.packed({partition: told.after(upto)})))

@@ -1,0 +1,193 @@
+"""The records of the topic `events`, and how one owner at a time appends them.
+
+    take        a new owner begins; what a former owner appends after it is void
+    commit      a batch of commands is done: its events, what is answered to who asked, and the place in `writes`
+                behind it; all or nothing
+    announced   one event that is no edge; anybody appends it at any time
+
+A commit says at which offset it expects to lie, behind all that its owner knows of. **It counts only if it lies
+there.** The first record that another owner appends moves what the former one appends, so nobody has to look up who
+the owner was: every reader sees by the record alone that it is void, and the former owner by the offset it is
+acknowledged with.
+
+Each commit also says how many events there are before it, so positions count events.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.errors import StoreUnavailable
+from kith.core.events import Event
+from kith.engines.kafka.broker import Broker, Record, fetch_all
+from kith.engines.kafka.positions import Place, Positions
+from kith.log.store import Fenced
+
+Row = tuple[int, int | None, int, int, int, int, int, bytes]
+"""An event as it is stored: graph, before, state, source, destination, position, updated_at, data."""
+Answer = tuple[int, bytes, int]
+"""The number of a question, the outcome, and how many events of the commit there are up to this command."""
+_LOOKED = 8
+"""Records that are read first to find the last commit; more where these hold none."""
+
+
+class Take(msgspec.Struct, frozen=True, array_like=True, tag="take"):
+    """A new owner begins. `owner` makes it another than all others."""
+
+    owner: str
+
+
+class Commit(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
+    """A batch is done. `place`: of the next command. `first`: events before it in the partition.
+
+    `answers`: by process that asked, a list of `Answer`.
+    """
+
+    expects: int
+    place: int
+    first: int
+    count: int
+    rows: msgspec.Raw
+    answers: list[tuple[bytes, msgspec.Raw]]
+
+
+class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
+    """One event."""
+
+    row: Row
+
+
+_kind = msgspec.msgpack.Decoder(Take | Commit | Announced).decode
+_answers = msgspec.msgpack.Decoder(list[Answer]).decode
+_rows = msgspec.msgpack.Decoder(list[Row]).decode
+pack = msgspec.msgpack.encode
+
+
+def row_of(event: Event) -> Row:
+    """An event as it is stored."""
+    return (
+        event.graph,
+        event.before,
+        event.state,
+        event.source,
+        event.destination,
+        event.position,
+        event.updated_at,
+        event.data,
+    )
+
+
+class Told(NamedTuple):
+    """A record that tells events: where it lies, how many events are before it, and how many in it."""
+
+    offset: int
+    at_ms: int
+    first: int
+    length: int
+    rows: msgspec.Raw | Row
+    answers: Sequence[tuple[bytes, msgspec.Raw]] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes of its events, about."""
+        return 64 + (memoryview(self.rows).nbytes if isinstance(self.rows, msgspec.Raw) else 64)
+
+    def alone(self) -> Told:
+        """The same without answers, and without keeping the record that it was read from."""
+        return self._replace(rows=self.rows.copy() if isinstance(self.rows, msgspec.Raw) else self.rows, answers=())
+
+    def answered(self, name: bytes) -> list[Answer]:
+        """What is answered to a process."""
+        return [answer for of, some in self.answers if of == name for answer in _answers(some)]
+
+    def events(self, positions: Positions, partition: int) -> list[Event]:
+        """Its events; the last one's mark is the place behind this record."""
+        rows = _rows(self.rows) if isinstance(self.rows, msgspec.Raw) else [self.rows]
+        return [
+            Event(*row[:6], Hlc(row[6]), self.at_ms, positions.packed({partition: self.after(number)}), row[7])
+            for number, row in enumerate(rows, 1)
+        ]
+
+    def after(self, number: int) -> Place:
+        """The place after so many of its events."""
+        return Place(self.first + number, self.offset + (number == self.length))
+
+
+class State(NamedTuple):
+    """A partition up to some offset: the place in `writes`, and the events."""
+
+    place: int
+    events: int
+
+
+def tells(record: Record, count: int) -> Told | None:
+    """What a record tells, perhaps of no event; None for what is void or a take. `count`: the events before it."""
+    kind = _kind(record.value)
+    if isinstance(kind, Announced):
+        return Told(record.offset, record.at_ms, count, 1, kind.row)
+    if isinstance(kind, Commit) and kind.expects == record.offset:
+        return Told(record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers)
+    return None
+
+
+async def state_before(broker: Broker, partition: int, start: Place, end: int) -> State:
+    """What a partition is up to an offset, by the last commit before it. `start`: the oldest place that is kept."""
+    low, looked = end, _LOOKED
+    while True:
+        low, looked = max(start.offset, low - looked), looked * 8
+        place, count = None, start.events
+        for record in await fetch_all(broker, "events", partition, low, end):
+            kind = _kind(record.value)
+            if isinstance(kind, Commit) and kind.expects == record.offset:
+                place, count = kind.place, kind.first + kind.count
+            elif isinstance(kind, Announced):
+                count += 1
+        if place is not None:
+            return State(place, count)
+        if low == start.offset:  # there was none yet: what is forgotten lies before a commit
+            return State(0, count)
+
+
+class Owned:
+    """The end of a partition, for its owner. `place`: of the next command in `writes`. `end`: behind all events."""
+
+    def __init__(self, broker: Broker, partition: int) -> None:
+        self._broker, self._partition = broker, partition
+        self.place = 0
+        self.end = Place(0, 0)
+
+    async def take(self, start: Place) -> None:
+        """Become the owner: from now on no former one can commit. `start`: the oldest place that is kept."""
+        offset = await self._broker.append("events", self._partition, pack(Take(secrets.token_hex(8))))
+        state = await state_before(self._broker, self._partition, start, offset)
+        self.place, self.end = state.place, Place(state.events, offset + 1)
+
+    async def commit(self, place: int, rows: Sequence[Row], answers: Mapping[bytes, Sequence[Answer]]) -> None:
+        """Append events and answers, and move the place. Fenced, if there is another owner by now."""
+        encoded = msgspec.Raw(pack(rows)), [(name, msgspec.Raw(pack(some))) for name, some in answers.items()]
+        while True:
+            first, expects = self.end
+            record = Commit(expects, place, first, len(rows), *encoded)
+            offset = await self._broker.append("events", self._partition, pack(record))
+            if offset == expects:
+                self.place, self.end = place, Place(first + len(rows), offset + 1)
+                return
+            await self._skip(expects, offset)
+
+    async def _skip(self, first: int, offset: int) -> None:
+        """Come behind what others appended in between. Fenced, if one of them is an owner."""
+        between = await fetch_all(self._broker, "events", self._partition, first, offset)
+        if len(between) != offset - first:
+            raise StoreUnavailable(f"the log's partition {self._partition} is not what it was; Kafka lost records")
+        count = self.end.events
+        for record in between:
+            kind = _kind(record.value)
+            if isinstance(kind, Take):
+                raise Fenced(f"another process owns partition {self._partition} now")
+            count += isinstance(kind, Announced)
+        self.end = Place(count, offset + 1)

@@ -1,0 +1,298 @@
+"""The connections of a process to Kafka, and errors of the driver made ours. See `broker` for what it is asked.
+
+The driver is librdkafka, which has threads of its own. What it acknowledges and reads is handed to the event loop: by
+one thread that polls the producer, and one for each task that follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from kith.core.errors import BadRequest, Overloaded, StoreMismatch, StoreUnavailable
+from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Handle, Record, Topic
+from kith.engines.kafka.following import KafkaFollowing, records_of
+
+PARTITIONS = 16
+_POLL_S = 0.1
+_MADE_S = 30.0
+_DAY_MS = 86_400_000
+_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+_KEPT: dict[Topic, dict[str, str]] = {
+    "writes": {"retention.ms": str(7 * _DAY_MS)},
+    "events": _FOR_EVER,  # until `retention` deletes them
+    "groups": _FOR_EVER,  # until a snapshot stands for them
+}
+_RETRY_S = 0.02
+_PASSING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._TRANSPORT,
+}
+_FETCHED = 10_000
+"""Records of one fetch at most."""
+
+
+@contextlib.asynccontextmanager
+async def translated(doing: str, within_s: float = ANSWERED_S) -> AsyncIterator[None]:
+    """Errors of the driver, and no answer in time, are a store that is away."""
+    try:
+        async with asyncio.timeout(within_s):
+            yield
+    except (KafkaException, TimeoutError) as error:
+        raise StoreUnavailable(f"Kafka could not {doing} ({_said(error)}); try again") from error
+
+
+def _said(error: Exception) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else error.args[0].str()
+
+
+class Kafka:
+    """See `broker.Broker`. Connects with the first call; `close` ends it. One event loop uses it."""
+
+    def __init__(self, servers: str, *, prefix: str = "kith", partitions: int = PARTITIONS, copies: int = 1) -> None:
+        """`servers`: HOST:PORT,HOST:PORT. The topics are made where there are none, with so many partitions for good,
+        each on `copies` brokers; with 3, two of them confirm each append.
+        """
+        if not all(part.strip().rpartition(":")[2].isdecimal() for part in servers.split(",")):
+            raise BadRequest(f"{servers!r} names no server of Kafka; write HOST:PORT,HOST:PORT")
+        self.partitions, self._prefix, self._copies = partitions, prefix, copies
+        self._where: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            "socket.nagle.disable": True,
+            "socket.timeout.ms": int(ANSWERED_S * 1000),  # so a broker that stands still is left for the next leader
+            "topic.metadata.refresh.interval.ms": 5_000,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 2,
+        }
+        self._admin: AdminClient | None = None
+        self._asking: Consumer | None = None
+        self._producer: _Producer | None = None
+        self._connecting, self._asked = asyncio.Lock(), asyncio.Lock()
+        self._followings: list[KafkaFollowing] = []
+
+    async def close(self) -> None:
+        """End all connections."""
+        await asyncio.gather(*(following.close() for following in self._followings))
+        if self._producer is not None:
+            await self._producer.close()
+        if self._asking is not None:
+            await asyncio.to_thread(self._asking.close)
+        self._producer = self._asking = self._admin = None
+
+    # --- connecting ----------------------------------------------------------------------------------------
+
+    async def _connected(self) -> AdminClient:
+        if self._admin is None or self._asking is None:
+            async with self._connecting:
+                if self._admin is None:
+                    admin = AdminClient(self._where)
+                    await self._make_topics(admin)
+                    self._asking = self.consumer(wait_ms=10)
+                    self._admin = admin
+        return self._admin
+
+    async def _make_topics(self, admin: AdminClient) -> None:
+        common = {
+            "message.timestamp.type": "LogAppendTime",
+            "max.message.bytes": str(RECORD_BYTES_MAX),
+            "min.insync.replicas": "2" if self._copies > 2 else "1",
+            "unclean.leader.election.enable": "false",
+        }
+        topics = {
+            topic: NewTopic(self.named(topic), self.width(topic), self._copies, config=common | kept)
+            for topic, kept in _KEPT.items()
+        }
+        async with translated("make its topics", _MADE_S):
+            for made in admin.create_topics(list(topics.values()), operation_timeout=10).values():
+                try:
+                    await asyncio.wrap_future(made)
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise
+            for topic in topics:
+                width = await asyncio.to_thread(self._told_width, admin, topic)
+                if width != self.width(topic):
+                    raise StoreMismatch(
+                        f"the topic {self.named(topic)} has {width} partitions where {self.width(topic)} are set; "
+                        "their number is for good"
+                    )
+
+    def _told_width(self, admin: AdminClient, topic: Topic) -> int:
+        """In a thread. The controller has made the topic, and the broker that is asked hears of it."""
+        until_s = time.monotonic() + _MADE_S
+        while time.monotonic() < until_s:
+            told = admin.list_topics(self.named(topic), timeout=ANSWERED_S).topics[self.named(topic)]
+            if not told.error and told.partitions:
+                return len(told.partitions)
+            time.sleep(_POLL_S)
+        return 0
+
+    def width(self, topic: Topic) -> int:
+        """How many partitions a topic has."""
+        return 1 if topic == "groups" else self.partitions
+
+    def named(self, topic: Topic) -> str:
+        """The name that a topic has on the servers."""
+        return f"{self._prefix}-{topic}"
+
+    def consumer(self, wait_ms: int = 200) -> Consumer:
+        """A consumer of the driver; the name of a group is asked for, and none is joined."""
+        return Consumer(
+            self._where
+            | {
+                "group.id": self._prefix,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": wait_ms,
+                "fetch.error.backoff.ms": 50,
+                "fetch.queue.backoff.ms": 20,
+                "queued.max.messages.kbytes": 16_384,
+                "fetch.message.max.bytes": RECORD_BYTES_MAX,
+            }
+        )
+
+    # --- what is asked -------------------------------------------------------------------------------------
+
+    async def append(self, topic: Topic, partition: int, value: bytes) -> int:
+        (offset,) = await self.append_many(topic, [(partition, value)])
+        return offset
+
+    async def append_many(self, topic: Topic, records: Sequence[tuple[int, bytes]]) -> list[int]:
+        await self._connected()
+        if self._producer is None or self._producer.is_dead:
+            self._producer = _Producer(self._where)
+        async with translated("append"):
+            name, producer = self.named(topic), self._producer
+            sent = [producer.append(name, partition, value) for partition, value in records]
+            return [await one for one in sent]
+
+    async def starts(self, topic: Topic) -> list[int]:
+        return await self._offsets(topic, OffsetSpec.earliest())
+
+    async def ends(self, topic: Topic) -> list[int]:
+        return await self._offsets(topic, OffsetSpec.latest())
+
+    async def _offsets(self, topic: Topic, which: OffsetSpec) -> list[int]:
+        admin = await self._connected()
+        parts = [TopicPartition(self.named(topic), at) for at in range(self.width(topic))]
+        async with translated("tell its offsets"):
+            while True:
+                told = admin.list_offsets(dict.fromkeys(parts, which), request_timeout=ANSWERED_S)
+                found = await asyncio.gather(*map(asyncio.wrap_future, told.values()), return_exceptions=True)
+                if not (failed := [one for one in found if isinstance(one, BaseException)]):
+                    offsets = dict(zip(told, found, strict=True))
+                    return [offsets[part].offset for part in parts]
+                if not _passes(failed[0]):
+                    raise failed[0]
+                await asyncio.sleep(_RETRY_S)
+
+    async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
+        if first >= end or first >= (await self.ends(topic))[partition]:
+            return []
+        async with translated("be read"), self._asked:
+            part = TopicPartition(self.named(topic), partition, first)
+            found = await asyncio.to_thread(_fetched, self._asking, part, min(end - first, _FETCHED))
+        if not found:
+            raise StoreUnavailable("Kafka could not be read (no answer in time); try again")
+        return [record for record in found if record.offset < end]
+
+    async def forget(self, topic: Topic, partition: int, before: int) -> None:
+        admin = await self._connected()
+        async with translated("delete records"):
+            part = TopicPartition(self.named(topic), partition, before)
+            await asyncio.wrap_future(admin.delete_records([part])[part])
+
+    def following(self, topic: Topic, handle: Handle) -> KafkaFollowing:
+        following = KafkaFollowing(self.consumer, self.named(topic), handle)
+        self._followings.append(following)
+        return following
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether an error goes by itself, as while a partition gets another leader."""
+    return isinstance(error, KafkaException) and error.args[0].code() in _PASSING
+
+
+class _Producer:
+    """Appends. `is_dead`: librdkafka gave up on it; what it had not acknowledged may be there or not."""
+
+    def __init__(self, where: dict[str, Any]) -> None:
+        self.is_dead = False
+        self._loop = asyncio.get_running_loop()
+        self._producer = Producer(
+            where
+            | {
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "message.max.bytes": RECORD_BYTES_MAX,
+                "message.timeout.ms": int(2 * ANSWERED_S * 1000),
+                "request.timeout.ms": int(ANSWERED_S * 500),
+                "retry.backoff.ms": 20,
+            }
+        )
+        self._done: deque[tuple[asyncio.Future[int], Any, int]] = deque()
+        self._closing = False
+        self._thread = threading.Thread(target=self._poll, name="kafka-acknowledged", daemon=True)
+        self._thread.start()
+
+    def append(self, name: str, partition: int, value: bytes) -> asyncio.Future[int]:
+        """The future offset of a record."""
+        appended: asyncio.Future[int] = self._loop.create_future()
+
+        def acknowledged(error: Any, message: Any) -> None:  # in the thread that polls
+            first = not self._done
+            self._done.append((appended, error, OFFSET_INVALID if error else message.offset()))
+            if first:
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    self._loop.call_soon_threadsafe(self._tell)
+
+        try:
+            self._producer.produce(name, value, partition=partition, on_delivery=acknowledged)
+        except BufferError as error:
+            raise Overloaded("too much waits for Kafka; try again later") from error
+        return appended
+
+    def _tell(self) -> None:
+        while self._done:
+            appended, error, offset = self._done.popleft()
+            self.is_dead = self.is_dead or bool(error and error.fatal())
+            if appended.done():
+                continue
+            if error:
+                appended.set_exception(KafkaException(error))
+                appended.exception()  # nobody may wait any more
+            else:
+                appended.set_result(offset)
+
+    def _poll(self) -> None:
+        while not self._closing:
+            self._producer.poll(_POLL_S)
+
+    async def close(self) -> None:
+        """Append what waits."""
+        await asyncio.to_thread(self._producer.flush, ANSWERED_S)
+        self._closing = True
+        await asyncio.to_thread(self._thread.join)
+
+
+def _fetched(consumer: Consumer, part: TopicPartition, count: int) -> list[Record]:
+    """Records from an offset on, of which there is one."""
+    consumer.assign([part])
+    try:
+        messages = consumer.consume(1, ANSWERED_S)
+        return records_of([*messages, *consumer.consume(count, 0)])
+    finally:
+        consumer.unassign()

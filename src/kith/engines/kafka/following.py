@@ -1,0 +1,111 @@
+"""A task that reads partitions as they grow: a thread waits for records, the event loop handles them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from kith.engines.kafka.broker import ANSWERED_S, Handle, Record
+
+_WAIT_S = 0.1
+"""How long the thread waits at once, and so how long until it reads other partitions, or ends."""
+_RETRY_S = 0.2
+_AT_ONCE = 2_000
+_log = structlog.get_logger("kith.log")
+
+
+class KafkaFollowing:
+    """See `broker.Following`. `consumer` makes one of the driver; only the thread uses it."""
+
+    def __init__(self, consumer: Callable[[], Consumer], name: str, handle: Handle) -> None:
+        self._make, self._name, self._handle = consumer, name, handle
+        self._next: dict[int, int] = {}  # by partition, the offset to go on from
+        self._asked: deque[tuple[bool, list[TopicPartition]]] = deque()  # to read (true), or no more
+        self._consumer: Consumer | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def follow(self, offsets: Mapping[int, int]) -> None:
+        new = {at: offset for at, offset in offsets.items() if at not in self._next}
+        gone = self._next.keys() - offsets.keys()
+        if gone:
+            self._asked.append((False, [TopicPartition(self._name, at) for at in gone]))
+        if new:
+            self._asked.append((True, [TopicPartition(self._name, at, offset) for at, offset in new.items()]))
+        self._next = {at: offset for at, offset in self._next.items() if at in offsets} | new
+        if self._thread is None and new:
+            self._consumer = self._make()
+            arguments = asyncio.get_running_loop(), self._consumer
+            self._thread = threading.Thread(target=self._read, args=arguments, name=self._name, daemon=True)
+            self._thread.start()
+
+    async def close(self) -> None:
+        self._closing = True
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+
+    def _read(self, loop: asyncio.AbstractEventLoop, consumer: Consumer) -> None:
+        """The thread. The next records are read once these were handled."""
+        while not self._closing:
+            try:
+                while self._asked:
+                    to_read, parts = self._asked.popleft()
+                    (consumer.incremental_assign if to_read else consumer.incremental_unassign)(parts)
+                if messages := consumer.consume(1, _WAIT_S):
+                    messages += consumer.consume(_AT_ONCE, 0)
+                    asyncio.run_coroutine_threadsafe(self._give(messages), loop).result()
+            except RuntimeError:  # the loop has ended
+                break
+            except Exception:
+                _log.exception("what follows Kafka failed; it goes on", topic=self._name)
+        consumer.close()
+
+    async def _give(self, messages: Sequence[Any]) -> None:
+        by_partition: dict[int, list[Record]] = {}
+        for message in messages:
+            if error := message.error():
+                _log.warning("waiting for Kafka", topic=self._name, error=error.str())
+            else:
+                by_partition.setdefault(message.partition(), []).append(_record(message))
+        for at, records in by_partition.items():
+            wanted = await self._wanted(at, records)
+            while wanted:
+                try:
+                    await self._handle(at, wanted)
+                except Exception:
+                    _log.exception("what follows Kafka failed; it tries again", topic=self._name)
+                    await asyncio.sleep(_RETRY_S)
+                else:
+                    if self._next.get(at) == wanted[0].offset:
+                        self._next[at] = wanted[-1].offset + 1
+                    break
+
+    async def _wanted(self, partition: int, records: Sequence[Record]) -> list[Record]:
+        """The records that go on where we are; those of before a partition was left and taken again do not."""
+        after = [record for record in records if record.offset >= self._next.get(partition, record.offset + 1)]
+        if self._consumer is not None and after and after[0].offset > self._next[partition]:
+            part = TopicPartition(self._name, partition)
+            with contextlib.suppress(KafkaException):
+                low, _ = await asyncio.to_thread(self._consumer.get_watermark_offsets, part, ANSWERED_S)
+                if partition in self._next and low > self._next[partition]:
+                    self._next[partition] = low  # what was between is deleted
+        if not after or after[0].offset != self._next.get(partition):
+            return []
+        return after
+
+
+def records_of(messages: Sequence[Any]) -> list[Record]:
+    """The records of messages of the driver, without errors."""
+    return [_record(message) for message in messages if not message.error()]
+
+
+def _record(message: Any) -> Record:
+    return Record(message.offset(), message.timestamp()[1], message.value())

@@ -1,0 +1,166 @@
+"""The LogStore on Kafka: events in the topic `events`, all else in the book (see `book_state`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from kith.core.clock import wall_ms
+from kith.core.errors import Overloaded, StoreUnavailable
+from kith.core.events import Event, LogPosition
+from kith.engines.kafka.book import OpenBook
+from kith.engines.kafka.book_state import FULL, Free, Lease, Save
+from kith.engines.kafka.broker import ANSWERED_S, Broker
+from kith.engines.kafka.commits import Announced, pack, row_of
+from kith.engines.kafka.positions import START, Place
+from kith.engines.kafka.recent import Recent
+from kith.engines.kafka.retention import KEEP, Keep
+from kith.engines.kafka.subscription import KafkaSubscription, failures_of
+from kith.log.store import LEASES_MAX, Batch, Behind, Bell, Failure, LogLease, Progress
+
+
+class KafkaLog:
+    """See `log.store.LogStore`: a partition for each owner. `partition_of`: of the source of an event."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        book: OpenBook,
+        recent: Recent,
+        partition_of: Callable[[int], int],
+        keep: Keep = KEEP,
+        now_ms: Callable[[], int] = wall_ms,
+    ) -> None:
+        self._broker, self._book, self._partition_of, self._now_ms = broker, book, partition_of, now_ms
+        self._keep = keep
+        self._kept = keep.events_max // broker.partitions
+        self._recent = recent
+        self._turn = 0
+        self.covers, self.joined = book.positions.covers, book.positions.joined
+
+    async def open(self) -> None:
+        """Follow the log; every call does so."""
+        await self._recent.open()
+
+    def bell(self) -> AbstractContextManager[Bell]:
+        return self._recent.ringing()
+
+    async def end(self) -> LogPosition:
+        await self.open()
+        return self._book.positions.packed(dict(enumerate(self._recent.ends)))
+
+    async def read(self, after: LogPosition, limit: int) -> Batch:
+        await self.open()
+        places = self._book.positions.places(after)
+        batch = await self.read_of(dict.fromkeys(range(self._broker.partitions), START) | (places or {}), limit)
+        return batch if places is not None else batch._replace(lost=True)
+
+    async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
+        """Up to `limit` events of the partitions of these places."""
+        await self._see_forgotten(after)
+        found: list[Event] = []
+        reached, lost = dict(after), False
+        self._turn += 1  # so that each partition is the first at times
+        for at in sorted(after, key=lambda at: (at + self._turn) % self._broker.partitions):
+            start = self._book.now.start(at)
+            lost = lost or after[at].events < start.events
+            events, reached[at] = await self._recent.read(at, max(after[at], start), limit - len(found))
+            found += events
+        return Batch(found, self._book.positions.packed(reached), lost)
+
+    async def _see_forgotten(self, after: Mapping[int, Place]) -> None:
+        """Know what is forgotten, where it may be some of what follows: never of what is always kept."""
+        ends = self._recent.ends
+        if any(ends[at].events - place.events > self._kept for at, place in after.items()):
+            await self._book.sync()
+
+    async def behind(self, after: LogPosition) -> Behind:
+        await self.open()
+        return await self._behind(self._book.positions.places(after) or {})
+
+    async def _behind(self, after: Mapping[int, Place]) -> Behind:
+        await self._see_forgotten(dict.fromkeys(range(self._broker.partitions), START) | dict(after))
+        events, times, lost, ends = 0, list[int](), False, self._recent.ends
+        for at, end in enumerate(ends):
+            place = after.get(at, START)
+            lost = lost or place.events < self._book.now.start(at).events
+            events += max(0, end.events - place.events)
+            if end.events > place.events and not lost:
+                times.append(await self._recent.next_ms(at, place))
+        packed = self._book.positions.packed(dict(enumerate(ends)))
+        return Behind(packed, events, None if lost else min(times, default=None), lost)
+
+    async def reached(self, mark: LogPosition) -> bool:
+        await self.open()
+        places = self._book.positions.places(mark)
+        if places is None or max(places, default=0) >= self._broker.partitions:
+            return False
+        until_s, looked = time.monotonic() + ANSWERED_S, False
+        while any(place.events > self._recent.ends[at].events for at, place in places.items()):
+            if not looked:
+                ends, looked = await self._broker.ends("events"), True
+                if any(place.offset > ends[at] for at, place in places.items()):
+                    return False
+            if time.monotonic() > until_s:
+                raise StoreUnavailable("the log is not read as far as your Kith-Token stands for; try again")
+            await self._recent.grown(ANSWERED_S)
+        return True
+
+    async def announce(self, event: Event) -> None:
+        await self.open()
+        at = self._partition_of(event.source)
+        offset = await self._broker.append("events", at, pack(Announced(row_of(event))))
+        until_s = time.monotonic() + ANSWERED_S
+        while self._recent.ends[at].offset <= offset and time.monotonic() < until_s:
+            await self._recent.grown(ANSWERED_S)
+
+    async def lease(self, name: str, at: LogPosition) -> bool:
+        await self.open()
+        places = self._book.positions.places(at)
+        if places is None:
+            await self.release(name)
+            return False
+        now_ms = self._now_ms()
+        granted = await self._book.write(Lease(name, places, now_ms, now_ms + self._keep.lease_ms))
+        if granted == FULL:
+            raise Overloaded(f"{LEASES_MAX} leases of the log are held; release some (`kith log release`)")
+        return bool(granted)
+
+    async def release(self, name: str) -> None:
+        await self.open()
+        await self._book.write(Free(name))
+
+    async def leases(self) -> Sequence[LogLease]:
+        await self.open()
+        book, now_ms = await self._book.sync(), self._now_ms()
+        return [
+            LogLease(name, self._book.positions.packed(held.places), held.until_ms, book.is_lost(held, now_ms))
+            for name, held in book.leases.items()
+        ]
+
+    async def subscribe(self, group: str) -> KafkaSubscription:
+        await self.open()
+        subscription = KafkaSubscription(self, self._book, self._recent, group, self._broker.partitions)
+        await subscription.join()
+        return subscription
+
+    async def progress(self, group: str) -> Progress | None:
+        await self.open()
+        known = (await self._book.sync()).groups.get(group)
+        if known is None or known.saved is None:
+            return None
+        saved = dict(known.saved)
+        return Progress(self._book.positions.packed(saved), await self._behind(saved))
+
+    async def failures(self, group: str, limit: int | None = None) -> Sequence[Failure]:
+        await self.open()
+        return failures_of(await self._book.sync(), group)[:limit]
+
+    async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        await self.open()
+        places = None if at is None else self._book.positions.places(at) or {}
+        if places is not None:
+            places = dict.fromkeys(range(self._broker.partitions), START) | places
+        kept = [(self._book.positions.partition(mark), mark, failure) for mark, failure in failures.items()]
+        await self._book.write(Save(group, "", None, places, kept))

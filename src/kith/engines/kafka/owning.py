@@ -1,0 +1,245 @@
+"""Runs an `Owner` (see `log.commands`) over the partitions that are this process's.
+
+The processes that own are a group of the book, whose partitions are handed over gently: who has one finishes its batch
+and lets go. Each partition has a task, which takes whatever commands wait, has them decided, and commits what follows
+(see `commits`). A partition whose store is away is taken anew, after growing pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from kith.core.clock import wall_ms
+from kith.core.errors import KithError
+from kith.engines.kafka.book import OpenBook
+from kith.engines.kafka.book_state import Group, Join, Leave, Release
+from kith.engines.kafka.broker import Broker, Record, fetch_all
+from kith.engines.kafka.commands import unpacked
+from kith.engines.kafka.commits import Answer, Owned, Row, row_of
+from kith.engines.kafka.retention import KEEP, Keep, Retention
+from kith.log.commands import Command, Decided, Owner
+from kith.log.store import Fenced
+
+GROUP = "owners of writes"
+BATCH_MAX = 500
+"""Commands that are decided at once."""
+COMMIT_ROWS_MAX = 20_000
+"""Events of a commit; a batch of more is several, between two of its commands."""
+WAITING_MAX = 2_000
+"""Commands of a partition that are read ahead; when there are more, it is read on once they are fewer than a batch."""
+_RETRY_S, _RETRY_S_MAX = 0.05, 1.0
+_LOOKED_S = 1.0
+_log = structlog.get_logger("kith.log")
+
+
+class Owning:
+    """Owns partitions while it runs. `keep`: how many events the partitions keep."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        book: OpenBook,
+        owner: Owner,
+        keep: Keep = KEEP,
+        now_ms: Callable[[], int] = wall_ms,
+    ) -> None:
+        self.broker, self.book, self.owner, self.keep, self.now_ms = broker, book, owner, keep, now_ms
+        self._name = secrets.token_hex(8)
+        self._stopping = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._tasks: dict[int, _Partition] = {}
+        self._following = broker.following("writes", self._handle)
+
+    async def start(self) -> None:
+        """Join those who own; returns at once, partitions are taken in the background."""
+        await self.book.open()
+        await self.book.write(self._join())
+        self.book.beat()
+        self._running = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Finish the batches that are under way, and hand all partitions over."""
+        self._stopping.set()
+        if self._running is not None:
+            await self._running
+        await self._following.close()
+
+    @property
+    def partitions(self) -> list[int]:
+        """The partitions whose commands are decided here now."""
+        return sorted(at for at, part in self._tasks.items() if part.is_ready)
+
+    def _join(self) -> Join:
+        return Join(GROUP, self._name, self.book.instance, self.broker.partitions, gentle=True)
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self._take_and_leave()
+                await self._rest()
+            except KithError as error:
+                _log.warning("waiting for Kafka", error=error.message)
+                await asyncio.sleep(_RETRY_S)
+            except Exception:
+                _log.exception("taking and leaving partitions failed; it goes on")
+                await asyncio.sleep(_RETRY_S)
+        await asyncio.gather(*(part.close() for part in self._tasks.values()))
+        with contextlib.suppress(KithError):  # if it is away, others notice that this process is gone
+            await self.book.write(Leave(GROUP, self._name))
+
+    async def _rest(self) -> None:
+        """Until the book has changed, or this is to stop."""
+        waits = [asyncio.create_task(self.book.changed(_LOOKED_S)), asyncio.create_task(self._stopping.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def _take_and_leave(self) -> None:
+        """Have a task for each partition that is ours, and let go of those that others are to have."""
+        group = self.book.now.groups.get(GROUP, Group())
+        if self._name not in group.members:  # this process was silent for long
+            await self.book.write(self._join())
+            group = self.book.now.groups[GROUP]
+        ours, to_be = group.of(self._name), group.divided()
+        for at in list(self._tasks):
+            if self._tasks[at].since != ours.get(at) or to_be[at] != self._name:
+                await self._tasks[at].close()
+                del self._tasks[at]
+                if at in ours and to_be[at] != self._name:
+                    await self.book.write(Release(GROUP, self._name, at))
+        for at, since in ours.items():
+            if at not in self._tasks and to_be[at] == self._name:
+                self._tasks[at] = _Partition(self, at, since)
+
+    # --- what tasks of partitions ask -----------------------------------------------------------------------
+
+    def is_ours(self, partition: int, since: int) -> bool:
+        """Whether a partition is still this process's."""
+        return self.book.now.groups.get(GROUP, Group()).of(self._name).get(partition) == since
+
+    def follow(self) -> None:
+        """Read the commands of partitions that take some."""
+        self._following.follow(
+            {at: part.next for at, part in self._tasks.items() if part.is_ready and not part.is_full}
+        )
+
+    async def _handle(self, partition: int, records: Sequence[Record]) -> None:
+        part = self._tasks.get(partition)
+        if part is not None:
+            part.put(records)
+
+
+class _Partition:
+    """The task of one partition."""
+
+    def __init__(self, owning: Owning, partition: int, since: int) -> None:
+        self._owning, self._partition, self.since = owning, partition, since
+        self._broker, self._owner = owning.broker, owning.owner
+        self._retention = Retention(owning.broker, owning.book, partition, owning.keep, owning.now_ms)
+        self._waiting: list[Record] = []
+        self._arrived, self._stopping = asyncio.Event(), asyncio.Event()
+        self.is_ready = self.is_full = False
+        self.next = 0  # the offset of the first command that was not put yet
+        self._task = asyncio.create_task(self._run())
+
+    def put(self, records: Sequence[Record]) -> None:
+        """Let commands wait to be decided."""
+        if self.is_ready:
+            self._waiting += records
+            self.next = records[-1].offset + 1
+            self._arrived.set()
+            if len(self._waiting) > WAITING_MAX:
+                self.is_full = True
+                self._owning.follow()
+
+    async def close(self) -> None:
+        """Finish the batch that is under way, and decide no more."""
+        self._stopping.set()
+        self._arrived.set()
+        await self._task
+
+    async def _run(self) -> None:
+        tries = 0
+        while not self._stopping.is_set():
+            try:
+                owned = await self._take()
+                tries = 0
+                while not self._stopping.is_set():
+                    await self._step(owned)
+            except Fenced as error:
+                _log.warning("a partition of writes was handed over", partition=self._partition, error=str(error))
+            except KithError as error:
+                _log.warning("a partition of writes waits", partition=self._partition, error=error.message)
+            except Exception:
+                _log.exception("a partition of writes failed; it is taken anew", partition=self._partition)
+            finally:
+                self.is_ready = self.is_full = False
+                self._waiting = []
+                self._owning.follow()
+            tries += 1
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(_RETRY_S_MAX, _RETRY_S * 2**tries)):
+                    await self._stopping.wait()
+
+    async def _take(self) -> Owned:
+        """Fence former owners off, and do again what they may have left undone."""
+        at, book = self._partition, await self._owning.book.sync()
+        if not self._owning.is_ours(at, self.since):
+            raise Fenced(f"partition {at} is another process's now")
+        owned = Owned(self._broker, at)
+        await owned.take(book.start(at))
+        again = await self._owner.take(at, owned.place)
+        if again:
+            upto = again[-1].offset + 1
+            await self._tell(owned, again, await fetch_all(self._broker, "writes", at, owned.place, upto))
+        self.next, self.is_ready = owned.place, True
+        self._owning.follow()
+        return owned
+
+    async def _step(self, owned: Owned) -> None:
+        """Decide what waits."""
+        while not self._waiting:
+            self._arrived.clear()
+            await self._arrived.wait()
+            if self._stopping.is_set():
+                return
+        batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
+        if self.is_full and len(self._waiting) < BATCH_MAX:
+            self.is_full = False
+            self._owning.follow()
+        commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
+        await self._tell(owned, await self._owner.decide(self._partition, commands), batch)
+
+    async def _tell(self, owned: Owned, decided: Sequence[Decided], records: Sequence[Record]) -> None:
+        """Commit the events of commands, what is answered, and the place behind them."""
+        asked = {record.offset: unpacked(record.value)[:2] for record in records}
+        for part in _parts(decided):
+            rows: list[Row] = []
+            answers: dict[bytes, list[Answer]] = {}
+            for one in part:
+                rows += map(row_of, one.events)
+                name, number = asked[one.offset]
+                answers.setdefault(name, []).append((number, one.outcome, len(rows)))
+            await owned.commit(part[-1].offset + 1, rows, answers)
+        try:
+            await self._retention.forget(owned.end)
+        except KithError as error:
+            _log.warning("old events are kept longer", partition=self._partition, error=error.message)
+
+
+def _parts(decided: Sequence[Decided]) -> list[list[Decided]]:
+    """Commands in parts of up to COMMIT_ROWS_MAX events, or of one command."""
+    parts: list[list[Decided]] = [[]]
+    rows = 0
+    for one in decided:
+        if parts[-1] and rows + len(one.events) > COMMIT_ROWS_MAX:
+            parts.append([])
+            rows = 0
+        parts[-1].append(one)
+        rows += len(one.events)
+    return [part for part in parts if part]

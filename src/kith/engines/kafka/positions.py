@@ -1,0 +1,73 @@
+"""Positions of the log: for each partition, how many events are covered, and where the next one is looked for.
+
+    LogPosition = the log's name (4 bytes), then [partition, offset, events, partition, ...] as MessagePack
+
+Two positions compare by the events: what no event takes up, such as a change of owner, makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from kith.core.events import NOWHERE, LogPosition
+
+NAME_BYTES = 4
+_numbers = msgspec.msgpack.Decoder(list[int]).decode
+
+
+class Place(NamedTuple):
+    """A place in a partition. `events`: how many are before it. `offset`: where the next one is looked for."""
+
+    events: int
+    offset: int
+
+
+START = Place(0, 0)
+Places = Mapping[int, Place]
+
+
+class Positions:
+    """Packs places for the log of this name."""
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+
+    def packed(self, places: Places) -> LogPosition:
+        """The position of these places; that of none is not NOWHERE."""
+        flat = [number for at, place in sorted(places.items()) for number in (at, place.offset, place.events)]
+        return LogPosition(self.name + msgspec.msgpack.encode(flat))
+
+    def places(self, position: LogPosition) -> dict[int, Place] | None:
+        """The places of a position; None if it is none of this log."""
+        if position == NOWHERE:
+            return {}
+        if position[:NAME_BYTES] != self.name:
+            return None
+        try:
+            flat = _numbers(position[NAME_BYTES:])
+        except msgspec.MsgspecError:
+            return None
+        if len(flat) % 3 or min(flat, default=0) < 0:
+            return None
+        return {at: Place(events, offset) for at, offset, events in zip(*[iter(flat)] * 3, strict=True)}
+
+    def partition(self, mark: LogPosition) -> int:
+        """The partition of an event, by its mark."""
+        return min(self.places(mark) or {0: START})
+
+    def covers(self, position: LogPosition, other: LogPosition) -> bool:
+        """See `log.store.LogStore.covers`."""
+        reached, asked = self.places(position), self.places(other)
+        if reached is None or asked is None:
+            return False
+        return all(place.events <= reached.get(at, START).events for at, place in asked.items())
+
+    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+        """See `log.store.LogStore.joined`; a position of another log counts for nothing."""
+        places = self.places(one) or {}
+        for at, place in (self.places(other) or {}).items():
+            places[at] = max(place, places.get(at, START))
+        return self.packed(places)

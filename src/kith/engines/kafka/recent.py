@@ -1,0 +1,193 @@
+"""The newest events, as this process follows them, and how older ones are read.
+
+One task follows all partitions of `events` for everybody in the process. The newest RECENT_BYTES of records stay in
+memory, so those who keep up ask Kafka nothing. Who is behind reads chunks; the last one of each partition is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from kith.core.errors import StoreUnavailable
+from kith.core.events import Event
+from kith.engines.kafka.book import OpenBook
+from kith.engines.kafka.broker import Broker, Following, Record
+from kith.engines.kafka.commits import Told, state_before, tells
+from kith.engines.kafka.positions import Place, Positions
+
+RECENT_BYTES = 16 << 20
+CHUNK_RECORDS = 500
+"""Records that are read at once of what is older."""
+
+
+class Ring:
+    """See `log.store.Bell`."""
+
+    def __init__(self, recent: Recent) -> None:
+        self._recent, self._rung = recent, asyncio.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def rung(self, within_s: float) -> None:
+        await self._recent.open()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._rung.wait()
+        self._rung.clear()
+
+
+class _Part:
+    """A partition: `end` is the place behind all that was read, `oldest` the count before the first that is held."""
+
+    def __init__(self, end: Place) -> None:
+        self.end, self.oldest = end, end.events
+        self.held: list[Told] = []
+        self.chunk: list[Told] = []  # read last of what is older
+        self._decoded: tuple[int, list[Event]] = (-1, [])  # of the record at this offset, read last
+
+    def events(self, one: Told, positions: Positions, partition: int) -> list[Event]:
+        """The events of a record."""
+        if self._decoded[0] != one.offset:
+            self._decoded = one.offset, one.events(positions, partition)
+        return self._decoded[1]
+
+
+class Recent:
+    """The events that can be read now."""
+
+    def __init__(self, broker: Broker, book: OpenBook) -> None:
+        self._broker, self._book = broker, book
+        self._parts: list[_Part] = []
+        self._bytes = 0
+        self._following: Following | None = None
+        self._opening = asyncio.Lock()
+        self._grown = asyncio.Event()
+        self._rings: set[Ring] = set()
+        self._hearing: list[Callable[[int, Told], None]] = []
+
+    def hear(self, hear: Callable[[int, Told], None]) -> None:
+        """Hand over every commit that answers something, with its partition, as it is read."""
+        self._hearing.append(hear)
+
+    async def open(self) -> None:
+        """Follow the log from its end on, if nobody does yet."""
+        if self._following is not None:
+            return
+        async with self._opening:
+            if self._following is not None:
+                return
+            await self._book.open()
+            book, ends = await self._book.sync(), await self._broker.ends("events")
+            parts = []
+            for at, end in enumerate(ends):
+                state = await state_before(self._broker, at, book.start(at), end)
+                parts.append(_Part(Place(state.events, end)))
+            self._parts = parts
+            following = self._broker.following("events", self._handle)
+            following.follow(dict(enumerate(ends)))
+            self._following = following
+
+    async def close(self) -> None:
+        if self._following is not None:
+            await self._following.close()
+
+    @property
+    def ends(self) -> list[Place]:
+        """The place behind all that can be read, of each partition."""
+        return [part.end for part in self._parts]
+
+    @contextlib.contextmanager
+    def ringing(self) -> Iterator[Ring]:
+        """A bell, rung when events were read."""
+        ring = Ring(self)
+        self._rings.add(ring)
+        try:
+            yield ring
+        finally:
+            self._rings.discard(ring)
+
+    async def grown(self, within_s: float) -> None:
+        """Wait until more was read, `within_s` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._grown.wait()
+
+    async def read(self, partition: int, after: Place, limit: int) -> tuple[list[Event], Place]:
+        """Up to `limit` events behind a place that is kept, and the place behind them; at the end, the end."""
+        part, positions = self._parts[partition], self._book.positions
+        found: list[Event] = []
+        while len(found) < limit and after.events < part.end.events:
+            for one in await self._told(partition, after):
+                read = max(0, after.events - one.first)
+                events = part.events(one, positions, partition)[read:][: limit - len(found)]
+                found += events
+                after = one.after(read + len(events))
+                if len(found) == limit:
+                    break
+        return found, (part.end if after.events == part.end.events else after)
+
+    async def next_ms(self, partition: int, after: Place) -> int:
+        """When the first event behind a place was logged, which is not the end."""
+        return (await self._told(partition, after))[0].at_ms
+
+    async def _told(self, partition: int, after: Place) -> list[Told]:
+        """Records, in order, of which the first has the first event behind a place; that is not the end."""
+        part = self._parts[partition]
+        if after.events >= part.oldest:
+            return _behind(part.held, after)
+        if not (behind := _behind(part.chunk, after)) or part.chunk[0].first > after.events:
+            part.chunk = await self._chunk(partition, after)
+            behind = _behind(part.chunk, after)
+        if not behind or behind[0].first > after.events:
+            raise StoreUnavailable("these events were forgotten while they were read; read again")
+        return behind
+
+    async def _chunk(self, partition: int, after: Place) -> list[Told]:
+        """Records of which one has the event behind a place."""
+        found, count, first = list[Told](), after.events, after.offset
+        while True:
+            end = self._parts[partition].end.offset
+            records = await self._broker.fetch("events", partition, first, min(end, first + CHUNK_RECORDS))
+            for record in records:
+                if one := tells(record, count):
+                    count = one.first + one.length
+                    found += [one] if one.length else []
+            if count > after.events or not records:
+                return found
+            first = records[-1].offset + 1
+
+    async def _handle(self, partition: int, records: Sequence[Record]) -> None:
+        part, before = self._parts[partition], self._parts[partition].end.events
+        for record in records:
+            one = tells(record, part.end.events)
+            part.end = Place(one.first + one.length if one else part.end.events, record.offset + 1)
+            if one and one.length:
+                part.held.append(one.alone())
+                self._bytes += one.size
+            if one and one.answers:
+                for hear in self._hearing:
+                    hear(partition, one)
+        while self._bytes > RECENT_BYTES:
+            self._let_go()
+        if part.end.events > before:
+            for ring in self._rings:
+                ring.ring()
+        self._grown.set()
+        self._grown = asyncio.Event()
+
+    def _let_go(self) -> None:
+        """Hold the older half of the partition with most records no more."""
+        part = max(self._parts, key=lambda part: len(part.held))
+        half = part.held[: len(part.held) // 2 + 1]
+        del part.held[: len(half)]
+        part.oldest = half[-1].first + half[-1].length
+        self._bytes -= sum(one.size for one in half)
+
+
+def _behind(records: list[Told], after: Place) -> list[Told]:
+    """The records that have events behind a place."""
+    return records[bisect_right(records, after.events, key=lambda one: one.first + one.length) :]

@@ -1,0 +1,86 @@
+"""How long events are kept: the oldest of a partition go beyond a number, unless somebody leased them.
+
+The owner of a partition forgets. It writes to the book what is forgotten, which takes leases into account; then the
+records are deleted. The last commit of a partition always stays, as `commits` needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kith.core.clock import wall_ms
+from kith.engines.kafka.book import OpenBook
+from kith.engines.kafka.book_state import Forget
+from kith.engines.kafka.broker import Broker
+from kith.engines.kafka.commits import tells
+from kith.engines.kafka.positions import Place
+
+_CHUNK_RECORDS = 200
+_STEPS = 8
+_STEP_EVENTS_MIN = 16
+
+
+class Keep(NamedTuple):
+    """The bounds of a log: events kept, how long a lease lasts, and events kept while one is held."""
+
+    events_max: int = 10_000_000
+    lease_ms: int = 72 * 3_600_000
+    leased_events_max: int = 100_000_000
+
+
+KEEP = Keep()
+
+
+class Retention:
+    """Forgets the oldest events of one partition, in steps of an eighth of what is kept."""
+
+    def __init__(
+        self, broker: Broker, book: OpenBook, partition: int, keep: Keep, now_ms: Callable[[], int] = wall_ms
+    ) -> None:
+        self._broker, self._book, self._partition, self._now_ms = broker, book, partition, now_ms
+        self._events_max = max(1, keep.events_max // broker.partitions)
+        self._leased_max = max(self._events_max, keep.leased_events_max // broker.partitions)
+        self._step = max(self._events_max // _STEPS, _STEP_EVENTS_MIN)
+        self._next = 0
+
+    async def forget(self, end: Place) -> None:
+        """Forget what is too much before this end, if it is time."""
+        if end.events < self._next:
+            return
+        start = (await self._book.sync()).start(self._partition)
+        self._next = max(start.events + self._events_max, end.events) + self._step
+        if end.events - start.events <= self._events_max:
+            return
+        upto = await self._find(start, end, end.events - self._events_max)
+        surely = await self._find(start, end, end.events - self._leased_max)
+        await self._book.write(Forget(self._partition, upto, surely, self._now_ms()))
+        forgotten = self._book.now.start(self._partition)
+        if forgotten.offset > start.offset:
+            await self._broker.forget("events", self._partition, forgotten.offset)
+
+    async def _find(self, start: Place, end: Place, count: int) -> Place:
+        """The place behind so many events; `start` if that is further."""
+        if count <= start.events:
+            return start
+        low, high = start, end.offset
+        while high - low.offset > _CHUNK_RECORDS:
+            middle = (low.offset + high) // 2
+            found = await self._commit_from(middle, high)
+            if found is None or found.events > count:
+                high = middle
+            else:
+                low = found
+        for record in await self._broker.fetch("events", self._partition, low.offset, end.offset):
+            if one := tells(record, low.events):
+                if one.first + one.length > count:
+                    return Place(count, one.offset)
+                low = Place(one.first + one.length, one.offset + 1)
+        return low
+
+    async def _commit_from(self, offset: int, end: int) -> Place | None:
+        """The place before the first commit from an offset on, among the next records."""
+        for record in await self._broker.fetch("events", self._partition, offset, min(end, offset + _CHUNK_RECORDS)):
+            if (one := tells(record, -1)) and one.first >= 0:
+                return Place(one.first, one.offset)
+        return None

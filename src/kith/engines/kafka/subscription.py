@@ -1,0 +1,79 @@
+"""A worker's share of a group: which partitions it has stands in the book, and so does what it saves."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from kith.core.events import NOWHERE, LogPosition
+from kith.engines.kafka.book import OpenBook
+from kith.engines.kafka.book_state import Book, Group, Join, Leave, Save
+from kith.engines.kafka.positions import Place
+from kith.engines.kafka.recent import Recent
+from kith.log.store import Batch, Failure, Fenced
+
+_NONE = Group()
+
+
+class Reads(Protocol):
+    """The log that it is a part of."""
+
+    async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
+        """Up to `limit` events of the partitions of these places."""
+        ...
+
+
+class KafkaSubscription:
+    """See `log.store.Subscription`."""
+
+    def __init__(self, log: Reads, book: OpenBook, recent: Recent, group: str, partitions: int) -> None:
+        self._log, self._book, self._recent = log, book, recent
+        self._group, self._partitions, self._name = group, partitions, secrets.token_hex(8)
+        self._since: dict[int, int] = {}  # of each partition that is read here: when it became this worker's
+        self._at: dict[int, Place] = {}  # and the place up to which it was read
+
+    async def join(self) -> None:
+        """Ask for a share."""
+        await self._book.write(Join(self._group, self._name, self._book.instance, self._partitions, gentle=False))
+        self._book.beat()
+
+    async def read(self, limit: int) -> Batch:
+        group = self._book.now.groups.get(self._group, _NONE)
+        if self._name not in group.members:  # this process was silent for long, and others took over
+            await self.join()
+            group = self._book.now.groups[self._group]
+        since, lost, saved = group.of(self._name), False, group.saved or {}
+        self._at = {at: place for at, place in self._at.items() if self._since.get(at) == since.get(at)}
+        for at in since.keys() - self._at.keys():
+            lost = lost or at not in saved
+            self._at[at] = saved[at] if at in saved else self._recent.ends[at]
+        self._since = since
+        if not since:
+            return Batch((), NOWHERE)
+        batch = await self._log.read_of(self._at, 0 if lost else limit)
+        self._at = self._book.positions.places(batch.next) or {}
+        return batch._replace(lost=lost or batch.lost)
+
+    async def failures(self) -> Sequence[Failure]:
+        book = await self._book.sync()
+        return failures_of(book, self._group, book.groups.get(self._group, _NONE).of(self._name))
+
+    async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        positions = self._book.positions
+        places = None if at is None else positions.places(at)
+        kept = [(positions.partition(mark), mark, failure) for mark, failure in failures.items()]
+        since = {at: self._since.get(at, -1) for at in [*(places or {}), *(at for at, _, _ in kept)]}
+        save = Save(self._group, self._name, since, places, kept)
+        if (at is not None and not places) or not await self._book.write(save):
+            self._at, self._since = {}, {}
+            raise Fenced(f"another worker of {self._group} has partitions that were read here")
+
+    async def close(self) -> None:
+        await self._book.write(Leave(self._group, self._name))
+
+
+def failures_of(book: Book, group: str, partitions: Mapping[int, int] | None = None) -> list[Failure]:
+    """The failures of a group; of these partitions only, if given."""
+    kept = book.groups.get(group, _NONE).failures
+    return [failure for at, failure in kept.values() if partitions is None or at in partitions]

@@ -1,0 +1,99 @@
+"""Reference edges whose changes are told by Kafka: each call is a command, decided by an owner in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from engines import Clock, Logged
+from reference_edges import ReferenceEdges
+from reference_logs import Partitions
+
+from kith.core.clock import wall_ms
+from kith.core.events import NOWHERE, Event, LogPosition
+from kith.engines.kafka.connecting import Kafka
+from kith.engines.kafka.opening import KafkaEngine
+from kith.engines.kafka.owning import Owning
+from kith.engines.kafka.retention import Keep
+from kith.graph.edge import EdgeChange, EdgeWrite
+from kith.log.commands import Command, Decided
+
+
+class KafkaOfTests(Kafka):
+    """Knows the event loop that uses it."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+    async def _connected(self) -> Any:
+        self.loop = asyncio.get_running_loop()
+        return await super()._connected()
+
+
+class _Told(Partitions):
+    """Keeps the events of one command."""
+
+    def __init__(self, now_ms: Clock) -> None:
+        super().__init__()
+        self.now_ms = now_ms
+
+    def append(self, event: Event) -> LogPosition:
+        self.all.append(event)
+        return NOWHERE
+
+
+class KafkaEdges(ReferenceEdges):
+    """See `graph.store.EdgeStore`. Opens Kafka with the first call."""
+
+    transactional = False
+
+    def __init__(self, kafka: Kafka, keep: Keep, now_ms: Clock) -> None:
+        super().__init__(_Told(now_ms))
+        self.kafka = kafka
+        self.engine = KafkaEngine(kafka, lambda node: node % kafka.partitions, keep=keep, now_ms=now_ms)
+        self._asked: dict[int, list[EdgeWrite]] = {}
+        self._calls = itertools.count()
+        self._changes: dict[int, list[EdgeChange]] = {}
+        self.owning: Owning | None = None
+
+    async def take(self, partition: int, place: int) -> Sequence[Decided]:
+        return ()
+
+    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+        return [self._decide(command.offset, int(command.data)) for command in commands]
+
+    def _decide(self, offset: int, number: int) -> Decided:
+        self._changes[number] = [self._apply(write) for write in self._asked.pop(number)]
+        events, self.events.all = self.events.all, []
+        return Decided(offset, b"", events)
+
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        if self.owning is None:
+            self.owning = await self.engine.owning(self)
+        asked = [(write.edge.source % self.kafka.partitions, next(self._calls)) for write in writes]
+        self._asked.update({number: [write] for (_, number), write in zip(asked, writes, strict=True)})
+        replies = await self.engine.commands.ask_many([(at, b"%d" % number) for at, number in asked])
+        mark = NOWHERE
+        for reply in replies:
+            mark = self.engine.log.joined(mark, reply.mark)
+        return [msgspec.structs.replace(self._changes.pop(number)[0], mark=mark) for _, number in asked]
+
+    async def close(self) -> None:
+        if self.owning is not None:
+            await self.owning.close()
+        await self.engine.close()
+        await self.kafka.close()
+
+
+@contextlib.contextmanager
+def open_log(
+    kafka: KafkaOfTests, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
+) -> Iterator[Logged]:
+    """A log over topics of its own, which are closed in the loop that used them."""
+    edges = KafkaEdges(kafka, Keep(events_max, 3_600_000, events_max + 600 if leased_little else 10**9), now_ms)
+    yield Logged(edges, edges.engine.log)
+    if kafka.loop is not None:
+        kafka.loop.run_until_complete(edges.close())

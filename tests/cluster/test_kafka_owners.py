@@ -1,0 +1,77 @@
+"""Owners on a real Kafka: handed over, stopped at some steps, woken up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+
+import pytest
+from coroutines import Run
+from owners import Scene
+
+from kith.core.errors import StoreMismatch
+from kith.engines.kafka.connecting import Kafka
+
+SERVERS = os.environ["KITH_TEST_KAFKA"]
+
+
+def kafka_of(prefix: str, partitions: int = 2) -> Kafka:
+    return Kafka(SERVERS, prefix=prefix, partitions=partitions)
+
+
+@pytest.fixture
+def prefix() -> str:
+    return "tests-" + secrets.token_hex(6)
+
+
+@pytest.mark.parametrize("wakes", [False, True], ids=["killed", "paused"])
+@pytest.mark.parametrize("step", [5, 9, 12, 15, 18, 21, 24, 27, 30])
+def test_an_owner_that_stops_at_a_step_is_followed_by_another(prefix: str, run: Run, step: int, wakes: bool) -> None:
+    async def scene() -> None:
+        kafka = kafka_of(prefix)
+        async with Scene(kafka, step) as played:
+            assert await played.played(wakes=wakes)
+        await kafka.close()
+
+    run(scene())
+
+
+def test_partitions_are_handed_over_under_load_and_nothing_is_lost(prefix: str, run: Run) -> None:
+    async def scene() -> None:
+        kafka = kafka_of(prefix, 8)
+        async with Scene(kafka) as played:
+            first = await played.owning()
+            replies, going = [], True
+
+            async def asking(account: int) -> None:
+                while going:
+                    replies.append(await played.asked(account))
+
+            tasks = [asyncio.create_task(asking(account)) for account in range(24)]
+            await played.until(lambda: len(replies) > 200)
+            second = await played.owning()
+            await played.until(lambda: (len(first.partitions), len(second.partitions)) == (4, 4))
+            before = len(replies)
+            await played.until(lambda: len(replies) > before + 200)
+            await first.close()
+            await played.until(lambda: len(second.partitions) == 8)
+            going = False
+            await asyncio.gather(*tasks)
+            await played.check(replies)
+            assert set(played.ledger.decided.values()) == {1}
+        await kafka.close()
+
+    run(scene())
+
+
+def test_the_number_of_partitions_is_for_good(prefix: str, run: Run) -> None:
+    async def scene() -> None:
+        kafka = kafka_of(prefix, 2)
+        await kafka.ends("writes")
+        other = kafka_of(prefix, 3)
+        with pytest.raises(StoreMismatch):
+            await other.ends("writes")
+        await asyncio.gather(kafka.close(), other.close())
+
+    run(scene())

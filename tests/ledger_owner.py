@@ -1,0 +1,62 @@
+"""An owner that counts: the plainest that keeps the promises of `log.commands.Owner`, in memory that outlives it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.errors import StoreUnavailable
+from kith.core.events import Event
+from kith.log.commands import Command, Decided
+
+
+class Ledger:
+    """What owners write: rows, and a journal for each partition, with the number of who owns it."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, tuple[int, int]] = {}  # by account: the offset that wrote it, how often it was counted
+        self.journals: dict[int, list[tuple[Decided, tuple[int, int]]]] = defaultdict(list)
+        self.epochs: Counter[int] = Counter()
+        self.decided: Counter[bytes] = Counter()  # how often each command was written down
+
+
+class LedgerOwner:
+    """A command is an account (8 bytes) and whatever makes it another than others; the outcome is its number."""
+
+    def __init__(self, ledger: Ledger, step: Callable[[], Awaitable[None]]) -> None:
+        self._ledger, self._step = ledger, step
+        self._epochs: dict[int, int] = {}
+
+    async def take(self, partition: int, place: int) -> Sequence[Decided]:
+        await self._step()
+        self._ledger.epochs[partition] += 1
+        self._epochs[partition] = self._ledger.epochs[partition]
+        await self._step()
+        again = [(one, row) for one, row in self._ledger.journals[partition] if one.offset >= place]
+        await self._write(again)
+        return [one for one, _ in again]
+
+    async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+        rows, batch = dict(self._ledger.rows), list[tuple[Decided, tuple[int, int]]]()
+        for command in commands:
+            account = int.from_bytes(command.data[:8], "big")
+            count = rows.get(account, (0, 0))[1] + 1
+            rows[account] = command.offset, count
+            event = Event(1, None, 0, account, count, count, Hlc(command.offset))
+            batch.append((Decided(command.offset, msgspec.json.encode([account, count]), [event]), (account, count)))
+        await self._step()
+        if self._ledger.epochs[partition] != self._epochs[partition]:
+            raise StoreUnavailable("another owner has taken over")
+        self._ledger.journals[partition] = batch
+        self._ledger.decided.update(command.data for command in commands)
+        await self._write(batch)
+        return [one for one, _ in batch]
+
+    async def _write(self, batch: Sequence[tuple[Decided, tuple[int, int]]]) -> None:
+        for one, (account, count) in batch:
+            await self._step()
+            if one.offset >= self._ledger.rows.get(account, (-1, 0))[0]:
+                self._ledger.rows[account] = one.offset, count

@@ -1,0 +1,138 @@
+"""A scene of owners of commands: processes that come, stop and wake up, and what must be so in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+import msgspec
+from kafka_in_memory import Gate, Gated
+from ledger_owner import Ledger, LedgerOwner
+
+from kith.core.events import NOWHERE
+from kith.engines.kafka.book import OpenBook
+from kith.engines.kafka.book_state import Expel
+from kith.engines.kafka.broker import Broker
+from kith.engines.kafka.commands import KafkaCommands
+from kith.engines.kafka.log_store import KafkaLog
+from kith.engines.kafka.owning import Owning
+from kith.engines.kafka.recent import Recent
+from kith.log.commands import Reply
+
+ACCOUNTS = 3
+NEVER_S = 1e9
+PATIENCE_S = 20.0
+
+
+class Scene:
+    """Owners over one broker. The first stops at its step `stops_at`."""
+
+    def __init__(self, broker: Broker, stops_at: int | None = None, answered_s: float = PATIENCE_S) -> None:
+        self.ledger = Ledger()
+        self.unknown = 0  # commands whose outcome nobody told
+        self._book = OpenBook(broker, expelled_s=NEVER_S)
+        self._recent = Recent(broker, self._book)
+        self.commands = KafkaCommands(broker, self._recent, self._book.positions, answered_s)
+        self._broker, self._stops_at = broker, stops_at
+        self._numbers = itertools.count()
+        self._gates: list[Gate] = []
+        self._owning: list[Owning] = []
+        self._books: list[OpenBook] = []
+
+    async def __aenter__(self) -> Scene:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        for gate in self._gates:
+            gate.open.set()
+        await asyncio.gather(*(owning.close() for owning in self._owning))
+        await self._recent.close()
+        await asyncio.gather(*(book.close() for book in [*self._books, self._book]))
+
+    async def owning(self, stops_at: int | None = None) -> Owning:
+        """One more process that owns."""
+        gate = Gate(stops_at)
+        broker = Gated(self._broker, gate)
+        book = OpenBook(broker, expelled_s=NEVER_S)
+        owning = Owning(broker, book, LedgerOwner(self.ledger, gate.step))
+        self._gates.append(gate)
+        self._books.append(book)
+        self._owning.append(owning)
+        await owning.start()
+        return owning
+
+    async def played(self, *, wakes: bool = False) -> bool:
+        """The first owner stops while commands are asked, and is taken for dead. Whether it came to that step."""
+        first = asyncio.create_task(self.owning(self._stops_at))
+        await asyncio.sleep(0)
+        gate = self._gates[0]
+        asking = asyncio.gather(*map(self._asking, range(ACCOUNTS)))
+        reaching = asyncio.create_task(gate.reached.wait())
+        await asyncio.wait((asking, reaching), return_when=asyncio.FIRST_COMPLETED)
+        reaching.cancel()
+        stopped = gate.reached.is_set()
+        if stopped:
+            await self.owning()
+            book = self._books[1]
+            instance = self._books[0].instance
+            if instance in (await book.sync()).instances:
+                await book.write(Expel(instance, book.now.instances[instance]))
+        replies = [reply for some in await asking for reply in some]
+        if wakes:
+            gate.open.set()
+            await first
+            replies += [reply for some in await asyncio.gather(*map(self._asking, range(ACCOUNTS))) for reply in some]
+        await self.check(replies)
+        gate.open.set()
+        await first
+        return stopped
+
+    async def _asking(self, account: int) -> list[Reply]:
+        """Three commands one after the other, and two that need not wait for each other."""
+        replies = [await self.asked(account) for _ in range(3)]
+        return replies + await asyncio.gather(self.asked(account), self.asked(account))
+
+    def command(self, account: int) -> bytes:
+        """A command, another each time."""
+        return account.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
+
+    async def asked(self, account: int) -> Reply:
+        return await self.commands.ask(account % self._broker.partitions, self.command(account))
+
+    def account(self, reply: Reply) -> tuple[int, int]:
+        """Which account was counted, and its number then."""
+        account, count = msgspec.json.decode(reply.outcome, type=tuple[int, int])
+        return account, count
+
+    async def check(self, replies: Sequence[Reply]) -> None:
+        """Each command counted once; each told once, in order; each answered by what is told."""
+        log = KafkaLog(self._broker, self._book, self._recent, lambda source: source % self._broker.partitions)
+        for reply in replies:
+            assert await log.reached(reply.mark)
+        async with asyncio.timeout(PATIENCE_S):  # what nobody waits for any more may be under way
+            while True:
+                batch = await log.read(NOWHERE, 1_000_000)
+                told = [(event.source, event.position) for event in batch.events]
+                counts = {account: count for account, (_, count) in self.ledger.rows.items()}
+                if len(told) >= sum(counts.values()):
+                    break
+                await asyncio.sleep(0.01)
+        for account, count in counts.items():
+            assert [number for of, number in told if of == account] == list(range(1, 1 + count))
+        answered = sorted(map(self.account, replies))
+        assert len(told) == sum(counts.values())
+        assert set(answered) <= set(told)
+        assert len(set(answered)) == len(answered)
+        assert len(told) <= len(answered) + self.unknown
+        marks = {(event.source, event.position): event.mark for event in batch.events}
+        for reply in replies:
+            assert log.covers(reply.mark, marks[self.account(reply)])
+            assert log.covers(batch.next, reply.mark)
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait for a condition."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not true():  # noqa: ASYNC110  whatever it is
+                await asyncio.sleep(0.001)

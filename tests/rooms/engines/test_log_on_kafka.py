@@ -1,0 +1,144 @@
+"""The log and the book over a Kafka in memory: what the conformance suites, which run on a real one, do not see."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from coroutines import Run
+from kafka_in_memory import Gate, Gated, MemoryKafka
+
+from kith.core.clock import Hlc
+from kith.core.errors import StoreUnavailable
+from kith.core.events import NOWHERE, TIMELINE_WANTED, Event
+from kith.engines.kafka import book as books
+from kith.engines.kafka.book import OpenBook
+from kith.engines.kafka.book_state import Beat, Join
+from kith.engines.kafka.broker import Broker, Record, Topic
+from kith.engines.kafka.commits import Owned, row_of
+from kith.engines.kafka.opening import KafkaEngine
+from kith.engines.kafka.positions import START
+from kith.log.store import Subscription
+
+PATIENCE_S = 60.0
+
+
+def engine_over(kafka: Broker, expelled_s: float = 1e9) -> KafkaEngine:
+    return KafkaEngine(kafka, lambda node: node % kafka.partitions, expelled_s=expelled_s)
+
+
+def event_of(source: int, number: int) -> Event:
+    return Event(1, None, 0, source, number, 0, Hlc(number))
+
+
+def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(1)
+        engine = engine_over(kafka)
+        owned = Owned(kafka, 0)
+        await owned.take(START)
+        for number in range(0, 30, 3):
+            await owned.commit(number, [row_of(event_of(1, number)), row_of(event_of(1, number + 1))], {})
+            await engine.log.announce(event_of(1, number + 2))
+        events, after = [], NOWHERE
+        while batch := (await engine.log.read(after, 2)).events:
+            events += batch
+            after = engine.log.joined(after, batch[-1].mark)
+        assert [event.destination for event in events] == list(range(30))
+        again = Owned(kafka, 0)
+        await again.take(START)
+        assert (again.place, again.end.events) == (27, 30)
+        await engine.close()
+
+    run(scene())
+
+
+def test_who_cannot_read_how_far_a_partition_is_does_not_own_it(run: Run) -> None:
+    class Blind(MemoryKafka):
+        async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
+            return (await super().fetch(topic, partition, first, end))[:-1]
+
+    async def scene() -> None:
+        kafka = Blind(1)
+        owned = Owned(kafka, 0)
+        await owned.take(START)
+        await owned.commit(7, [row_of(event_of(1, 1))], {})
+        with pytest.raises(StoreUnavailable):
+            await Owned(kafka, 0).take(START)
+
+    run(scene())
+
+
+def test_old_events_are_read_in_chunks_like_new_ones(run: Run) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(2)
+        for at in range(2):
+            owned = Owned(kafka, at)
+            await owned.take(START)
+            for number in range(300):
+                await owned.commit(number, [row_of(event_of(at, number * 4 + n)) for n in range(number % 4)], {})
+        written = [number * 4 + n for number in range(300) for n in range(number % 4)]
+        engine = engine_over(kafka)
+        for limit in (7, 10_000):
+            found, after = list[Event](), NOWHERE
+            while events := (batch := await engine.log.read(after, limit)).events:
+                found += events
+                after = batch.next
+            for at in range(2):
+                assert [event.destination for event in found if event.source == at] == written
+        half = (await engine.log.read(NOWHERE, 444)).next
+        behind = await engine.log.behind(half)
+        assert behind.events == 2 * len(written) - 444
+        assert behind.oldest_ms
+        await engine.close()
+
+    run(scene())
+
+
+def test_the_book_is_read_from_its_last_snapshot(run: Run) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(2)
+        book = OpenBook(kafka, expelled_s=1e9)
+        await book.open()
+        await book.write(Join("readers", "a", "somebody", 2, gentle=False))
+        for _ in range(books.SNAPSHOT_RECORDS):
+            await book.write(Beat("somebody"))
+        assert (await kafka.starts("groups"))[0] > 0
+        later = OpenBook(kafka, expelled_s=1e9)
+        await later.open()
+        assert await later.sync() == await book.sync()
+        assert later.positions.name == book.positions.name != b""
+        await asyncio.gather(book.close(), later.close())
+
+    run(scene())
+
+
+def test_the_share_of_a_process_that_is_silent_is_anothers_and_some_is_its_own_once_it_is_back(run: Run) -> None:
+    async def scene() -> None:
+        kafka, gate = MemoryKafka(4), Gate()
+        silent, other = engine_over(Gated(kafka, gate), expelled_s=1e9), engine_over(kafka, expelled_s=0.2)
+        share = await silent.log.subscribe("readers")
+        await other.log.save("readers", await other.log.end(), {})
+        gate.shut()
+        rest = await other.log.subscribe("readers")
+        await announced(other, 8)
+        assert len(await read_by(rest, 8)) == 8
+        gate.open.set()
+        async with asyncio.timeout(PATIENCE_S):
+            while not (await share.read(100)).events:
+                await announced(other, 4)
+        await asyncio.gather(silent.close(), other.close())
+
+    async def announced(engine: KafkaEngine, count: int) -> None:
+        for source in range(count):
+            await engine.log.announce(Event(0, None, TIMELINE_WANTED, source, 0, 0, Hlc(1)))
+
+    async def read_by(share: Subscription, count: int) -> list[Event]:
+        found: list[Event] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while len(found) < count:
+                found += (await share.read(100)).events
+                await asyncio.sleep(0.001)
+        return found
+
+    run(scene())

@@ -1,0 +1,91 @@
+"""Commands are decided once, told once and answered rightly, wherever an owner stops, for good or for a while."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from coroutines import Run
+from kafka_in_memory import MemoryKafka
+from owners import Scene
+
+from kith.core.errors import NotConfirmed
+from kith.log.commands import Reply
+
+STEPS = 75
+"""More than the first owner takes in a scene."""
+
+
+def test_an_owner_killed_at_any_step_leaves_nothing_undone_nor_done_twice(run: Run) -> None:
+    async def killed_at(step: int) -> bool:
+        async with Scene(MemoryKafka(2), step) as scene:
+            return await scene.played()
+
+    async def scenes() -> None:
+        stopped = await asyncio.gather(*map(killed_at, range(3, STEPS)))
+        assert stopped.count(True) > 40
+        assert not stopped[-1], "the last ones let the first owner do it all"
+
+    run(scenes())
+
+
+def test_an_owner_that_wakes_up_after_others_took_over_changes_nothing(run: Run) -> None:
+    async def paused_at(step: int) -> bool:
+        async with Scene(MemoryKafka(2), step) as scene:
+            return await scene.played(wakes=True)
+
+    async def scenes() -> None:
+        stopped = await asyncio.gather(*map(paused_at, range(3, STEPS // 2)))
+        assert stopped.count(True) > 30
+
+    run(scenes())
+
+
+def test_partitions_are_handed_over_when_owners_come_and_go(run: Run) -> None:
+    async def scene() -> None:
+        async with Scene(MemoryKafka(8)) as scene:
+            first = await scene.owning()
+            await scene.until(lambda: len(first.partitions) == 8)
+            asked = [await scene.asked(account) for account in range(16)]
+            second = await scene.owning()
+            await scene.until(lambda: (len(first.partitions), len(second.partitions)) == (4, 4))
+            asked += [await scene.asked(account) for account in range(16)]
+            await first.close()
+            asked += [await scene.asked(account) for account in range(16)]
+            await scene.until(lambda: len(second.partitions) == 8)
+            await scene.check(asked)
+            assert set(scene.ledger.decided.values()) == {1}
+
+    run(scene())
+
+
+def test_many_commands_that_wait_are_decided_in_their_order(run: Run) -> None:
+    async def scene() -> None:
+        async with Scene(MemoryKafka(2)) as scene:
+            asking = [asyncio.create_task(scene.asked(account % 5)) for account in range(3_000)]
+            await asyncio.sleep(0)
+            await scene.owning()
+            await scene.check(await asyncio.gather(*asking))
+
+    run(scene())
+
+
+def test_nobody_answers_while_nobody_owns(run: Run) -> None:
+    async def scene() -> None:
+        async with Scene(MemoryKafka(2), answered_s=0.01) as scene:
+            with pytest.raises(NotConfirmed):
+                await scene.asked(1)
+
+    run(scene())
+
+
+def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
+    async def scene() -> None:
+        async with Scene(MemoryKafka(2)) as scene:
+            await scene.owning()
+            commands = scene.commands
+            replies = await commands.ask_many([(at % 2, scene.command(at)) for at in (4, 1, 4, 2)])
+            assert [scene.account(reply) for reply in replies] == [(4, 1), (1, 1), (4, 2), (2, 1)]
+            assert isinstance(replies[0], Reply)
+
+    run(scene())

@@ -1,0 +1,173 @@
+"""What the book of groups grants and refuses, record by record."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from kith.core.clock import Hlc
+from kith.core.events import Event, LogPosition
+from kith.engines.kafka.book_state import (
+    FULL,
+    Beat,
+    Book,
+    Entry,
+    Expel,
+    Forget,
+    Free,
+    Join,
+    Lease,
+    Leave,
+    Named,
+    Release,
+    Save,
+    Snapshot,
+    Verdict,
+    applied,
+)
+from kith.engines.kafka.positions import Place, Positions
+from kith.log.store import LEASES_MAX, Failure
+
+GROUP = "readers"
+
+
+class Written:
+    """A book and the offset of the next record."""
+
+    def __init__(self) -> None:
+        self.book, self._offsets = Book(), itertools.count()
+        self.last = -1
+
+    def write(self, *entries: Entry) -> list[Verdict]:
+        return [self._write(entry) for entry in entries]
+
+    def _write(self, entry: Entry) -> Verdict:
+        self.last = next(self._offsets)
+        read = msgspec.msgpack.decode(msgspec.msgpack.encode(entry), type=Entry)
+        return applied(self.book, self.last, read)
+
+    def shares(self) -> dict[str, int]:
+        """How many partitions each worker has."""
+        group = self.book.groups[GROUP]
+        return {member: len(group.of(member)) for member in group.members}
+
+
+@pytest.fixture
+def written() -> Written:
+    return Written()
+
+
+def join(member: str, *, instance: str = "", gentle: bool = False, partitions: int = 8) -> Join:
+    return Join(GROUP, member, instance or f"process of {member}", partitions, gentle)
+
+
+def save(written: Written, member: str, since: dict[int, int], events: int = 1) -> Verdict:
+    places = {at: Place(events, 0) for at in since}
+    return written.write(Save(GROUP, member, since, places, []))[0]
+
+
+def test_partitions_are_divided_into_equal_shares_with_few_moves(written: Written) -> None:
+    written.write(join("a"))
+    assert written.shares() == {"a": 8}
+    before = written.book.groups[GROUP].owners
+    written.write(join("b"), join("c"))
+    assert sorted(written.shares().values()) == [2, 3, 3]
+    now = written.book.groups[GROUP].owners
+    assert sum(now[at] != before[at] for at in now) == 6
+    written.write(Leave(GROUP, "b"))
+    assert sorted(written.shares().values()) == [4, 4]
+    written.write(*(join(str(number), partitions=8) for number in range(10)))
+    assert sorted(written.shares().values()) == [0] * 4 + [1] * 8
+    assert written.shares()["9"] == 1, "whoever comes last has some"
+
+
+def test_gentle_partitions_stay_until_they_are_released(written: Written) -> None:
+    written.write(join("a", gentle=True), join("b", gentle=True))
+    group = written.book.groups[GROUP]
+    assert written.shares() == {"a": 8, "b": 0}
+    to_be = group.divided()
+    leaving = [at for at, member in to_be.items() if member == "b"]
+    assert len(leaving) == 4
+    assert written.write(*(Release(GROUP, "a", at) for at in leaving)) == [True] * 4
+    assert written.shares() == {"a": 4, "b": 4}
+    assert written.write(Release(GROUP, "a", leaving[0])) == [False]
+    assert group.divided() == {at: owner for at, (owner, _) in group.owners.items()}
+
+
+def test_whoever_lost_a_partition_saves_nothing_of_it_even_if_it_has_it_again(written: Written) -> None:
+    written.write(join("a"))
+    old = written.book.groups[GROUP].of("a")
+    assert save(written, "a", old)
+    written.write(join("b"))
+    assert not save(written, "a", old, events=9)
+    written.write(Leave(GROUP, "b"))
+    assert set(written.book.groups[GROUP].of("a")) == set(old)
+    assert not save(written, "a", old, events=9)
+    assert save(written, "a", written.book.groups[GROUP].of("a"), events=5)
+    assert set((written.book.groups[GROUP].saved or {}).values()) == {Place(5, 0)}
+
+
+def test_a_process_that_was_heard_of_since_is_not_expelled(written: Written) -> None:
+    written.write(join("a", instance="one"))
+    seen = written.last
+    written.write(join("b", instance="two"), Beat("one"))
+    assert written.write(Expel("one", seen)) == [False]
+    assert written.write(Expel("one", written.book.instances["one"])) == [True]
+    assert written.shares() == {"b": 8}
+    assert written.write(Expel("one", -1), Beat("one")) == [False, True]
+    assert "one" not in written.book.instances
+
+
+def test_what_is_forgotten_stops_at_leases_and_leases_at_what_is_forgotten(written: Written) -> None:
+    lease = Lease("backup", {0: Place(10, 5)}, 0, 100)
+    assert written.write(lease, Forget(0, Place(50, 25), Place(0, 0), 99)) == [True, True]
+    assert written.book.forgotten == {0: Place(10, 5)}
+    written.write(Forget(0, Place(50, 25), Place(20, 11), 99))
+    assert written.book.forgotten == {0: Place(20, 11)}, "more than leases may keep"
+    assert written.book.is_lost(written.book.leases["backup"], 0)
+    assert written.write(lease) == [False]
+    assert not written.book.leases
+    assert written.write(Lease("late", {0: Place(30, 15)}, 0, 100), Free("late"), Free("late")) == [True, True, False]
+    written.write(Lease("over", {0: Place(30, 15)}, 0, 100), Forget(0, Place(50, 25), Place(0, 0), 100))
+    assert written.book.forgotten == {0: Place(50, 25)}, "a lease that ended keeps nothing"
+
+
+def test_there_is_room_for_so_many_leases(written: Written) -> None:
+    leases = [Lease(str(number), {}, 0, 100 + number) for number in range(LEASES_MAX)]
+    assert set(written.write(*leases)) == {True}
+    assert written.write(Lease("more", {}, 0, 100)) == [FULL]
+    assert written.write(Lease("7", {}, 0, 100)) == [True]
+    assert written.write(Lease("more", {}, 100, 200)) == [True], "the lost ones give way"
+    assert len(written.book.leases) == LEASES_MAX - 1
+
+
+def test_a_snapshot_holds_everything(written: Written) -> None:
+    event = Event(1, None, 0, 7, 8, 9, Hlc(10), 11, LogPosition(b"mark"), b"data")
+    failure = Failure(GROUP, event, 1, "a bug", 0, 0)
+    written.write(
+        Named(b"name"),
+        Named(b"late"),
+        join("a"),
+        Save(GROUP, "", None, {0: Place(1, 2)}, [(0, event.mark, failure)]),
+        Lease("backup", {0: Place(10, 5)}, 0, 100),
+        Forget(0, Place(5, 2), Place(0, 0), 0),
+    )
+    expects = written.last + 1
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(Snapshot(expects, written.book)), type=Entry)
+    assert isinstance(read, Snapshot)
+    assert read.book == written.book
+    assert read.book.name == b"name"
+    assert written.write(read, read) == [True, False]
+
+
+def test_positions_of_other_logs_and_junk_are_none_of_this_one() -> None:
+    ours, theirs = Positions(b"ours"), Positions(b"them")
+    position = ours.packed({3: Place(4, 5)})
+    assert ours.places(position) == {3: Place(4, 5)}
+    assert theirs.places(position) is None
+    for junk in (b"ours", b"ours\xff", b"ours\x91\x01", b"ours\x93\x00\xff\x00", b"our"):
+        assert ours.places(LogPosition(junk)) is None, junk
+        assert not ours.covers(position, LogPosition(junk))
+    assert ours.joined(position, theirs.packed({1: Place(1, 1)})) == position
