@@ -36,7 +36,7 @@ def timelines(server: Server) -> int:
 
 def test_posts_come_home_through_redis_and_again_after_it_was_emptied(tmp_path: Path, people: People, run: Run) -> None:
     with (
-        serving(tmp_path, KITH_TIMELINES_REDIS=NODES) as server,
+        serving(tmp_path, KITH_REDIS=NODES) as server,
         server.client(acting=people.alice) as alice,
         server.client(acting=people.bob) as bob,
     ):
@@ -61,7 +61,7 @@ async def emptied() -> None:
 
 def test_homes_are_read_from_outboxes_while_redis_is_away(tmp_path: Path, people: People) -> None:
     with (
-        serving(tmp_path, KITH_TIMELINES_REDIS="127.0.0.1:1") as server,
+        serving(tmp_path, KITH_REDIS="127.0.0.1:1") as server,
         server.client(acting=people.alice) as alice,
         server.client(acting=people.bob) as bob,
     ):

@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from kith.access.credentials import CredentialStore
 from kith.commands.console import Data
 from kith.core.errors import BadRequest
 from kith.core.ids import parse_id
-from kith.run import config, keys
-from kith.run.folders import open_credentials
+from kith.run import config, keys, wiring
 
 commands = typer.Typer()
 
@@ -29,10 +27,10 @@ def token(
         raise BadRequest("say either --user ID or --server")
     settings = config.load({"data": data})
 
-    async def made(store: CredentialStore) -> str:
-        if user is None:
-            return await keys.made(store)
-        return (await keys.user_tokens(store, settings)).issue(parse_id(user, "--user"), hours * 3600)
+    async def made() -> str:
+        async with wiring.credentials(settings, create=server) as store:
+            if user is None:
+                return await keys.made(store)
+            return (await keys.user_tokens(store, settings)).issue(parse_id(user, "--user"), hours * 3600)
 
-    with open_credentials(settings, create=server) as store:
-        print(asyncio.run(made(store)))
+    print(asyncio.run(made()))

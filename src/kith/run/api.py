@@ -51,12 +51,10 @@ from kith.api.resources.web import WebResource
 from kith.api.resources.webhooks import WebhooksResource
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
-from kith.engines.embedded import quota_store
-from kith.engines.embedded.quota_store import FileQuotas
 from kith.notifications.walks import Walks
 from kith.people.by_name import ByName
 from kith.people.search import PeopleSearch
-from kith.run import config, limits, processes
+from kith.run import config, limits, processes, quotas
 from kith.run.audits import AuditProcesses
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
@@ -84,8 +82,8 @@ async def serving(
     async with (
         running(settings, create=create, on_fatal=on_fatal) as services,
         machine_of(settings, services.opened.folder) as machine,
+        quotas.counted(settings) as counts,
     ):
-        counts = FileQuotas(Path(settings.data) / quota_store.FILE)
         api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
         sampling = asyncio.create_task(api.history.run())
         try:
@@ -93,7 +91,6 @@ async def serving(
         finally:
             sampling.cancel()
             await api.audits.close()
-            counts.close()
 
 
 def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine | None) -> Api:

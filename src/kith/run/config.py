@@ -55,6 +55,23 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be set. A bound that a request may exceed names the error that it then gets."""
 
     data: Annotated[str, _doc("Folder of the embedded engine.")] = "kith-data"
+    engine: Annotated[
+        Literal["folder", "cluster"],
+        _doc("folder: all in `data`, on this machine. cluster: on Cassandra, Kafka and Redis, see docs/cluster.md."),
+    ] = "folder"
+    cassandra: Annotated[str, _doc("Nodes of Cassandra, for `engine = cluster`: HOST:PORT,HOST:PORT.")] = ""
+    cassandra_keyspace: Annotated[
+        str, Meta(pattern=r"^[a-z][a-z0-9_]{0,40}$"), _doc("Its keyspace; topics and keys begin with it too.")
+    ] = "kith"
+    cassandra_username: Annotated[str, _doc("Who logs in there; empty: nobody has to.")] = ""
+    cassandra_password: Annotated[str, _doc("Of that user; a secret.")] = ""
+    kafka: Annotated[str, _doc("Servers of Kafka, for `engine = cluster`: HOST:PORT,HOST:PORT.")] = ""
+    cluster_partitions: Annotated[
+        int, Meta(ge=1, le=1_000), _doc("Parts into which writes are divided among workers; for good.")
+    ] = 16
+    cluster_copies: Annotated[
+        int, Meta(ge=1, le=7), _doc("Nodes on which each row, and each record of the log, is kept.")
+    ] = 3
     host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535), _doc("Port to listen on.")] = 7400
     workers: Annotated[
@@ -146,7 +163,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str,
         _doc("Where home timelines lie; empty: in the data folder. For millions of them let it be in memory (tmpfs)."),
     ] = ""
-    timelines_redis: Annotated[
+    redis: Annotated[
         str,
         _doc("Nodes of a Redis Cluster that keeps home timelines in place of this machine: HOST:PORT,HOST:PORT."),
     ] = ""
@@ -299,7 +316,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.workers or min(_WORKERS_MAX, cores)
 
 
-SECRET = frozenset({"api_keys", "jwt_secret", "redis_password"})
+SECRET = frozenset({"api_keys", "jwt_secret", "redis_password", "cassandra_password"})
 """Never shown or logged."""
 
 

@@ -6,6 +6,7 @@ runs it, `kith worker` and `kith dead` know its name, and `/metrics` tells its l
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -19,6 +20,7 @@ from kith.boards import upkeep as boards
 from kith.boards.settling import Settling
 from kith.boards.upkeep import Upkeep
 from kith.core.clock import wall_ms
+from kith.core.errors import StoreMismatch
 from kith.core.ids import NODES_MAX
 from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
@@ -51,6 +53,8 @@ from kith.watch.tokens import WatchTokens
 from kith.webhooks import webhooks
 from kith.webhooks.webhook import Secrets
 
+APPLY = "apply"
+"""The worker that decides the writes of distributed engines. It follows the log of commands, not that of events."""
 PUSH_BATCH_MAX = 200
 """Events that the worker `push` handles between two places where it may be stopped; what it sent since is repeated."""
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
@@ -68,6 +72,10 @@ EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
 FILL_INBOXES = Task("inboxes are filled from notices", every_s=600.0)
 EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
+
+
+END_EDGES = Task("edges that are over end", every_s=1.0)
+DIVIDE_LISTS = Task("long lists are divided", every_s=60.0)
 
 
 class Follower(Protocol):
@@ -103,12 +111,47 @@ class Registered(NamedTuple):
 
     `alone`: how many processes of its own `kith serve` gives it, because it works long at a time; with 0 of them it
     shares one with all others of these. `has_place`: it reads the log from one place, kept under its name.
+    `of_cluster`: there is work for it on distributed engines only.
     """
 
     open: Callable[[Settings, Opened], AbstractAsyncContextManager[Worker]]
     gauges: Callable[[Opened], Awaitable[Mapping[str, float]]] = _no_gauges
     alone: Callable[[Settings], int] = lambda _: 0
     has_place: bool = True
+    of_cluster: bool = False
+
+
+class _Decider:
+    """Takes part in deciding writes until it is stopped; a `Follower`."""
+
+    name = APPLY
+
+    def __init__(self, own: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+        self._own, self._stopping = own, asyncio.Event()
+
+    async def run(self) -> None:
+        async with self._own():
+            await self._stopping.wait()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+@contextlib.asynccontextmanager
+async def _apply(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+    """Decides writes, and has edges end and lists divided meanwhile. StoreMismatch over a folder."""
+    deciding = parts.deciding
+    if deciding is None:
+        raise StoreMismatch("the worker `apply` is for distributed engines; over a data folder nothing is left to it")
+
+    async def end_expired() -> None:
+        await deciding.end_expired()
+
+    async def divide_long() -> None:
+        if divided := await deciding.divide_long():
+            _log.info("long lists are divided", parts=divided)
+
+    yield Worker(_Decider(deciding.own), {END_EDGES: end_expired, DIVIDE_LISTS: divide_long})
 
 
 @contextlib.asynccontextmanager
@@ -296,6 +339,7 @@ async def _push_gauges(parts: Opened) -> Mapping[str, float]:
 
 
 CONSUMERS: Mapping[str, Registered] = {
+    APPLY: Registered(_apply, alone=lambda _: 1, has_place=False, of_cluster=True),
     fanout.NAME: Registered(_fanout, _fanout_gauges, lambda _: 1),
     webhooks.NAME: Registered(_webhooks, _webhook_gauges, has_place=False),
     boards.NAME: Registered(_boards),
@@ -311,5 +355,6 @@ CONSUMERS: Mapping[str, Registered] = {
 
 def processes_of_workers(settings: Settings) -> list[tuple[str, ...]]:
     """The consumers that each worker process of `kith serve` runs."""
-    alone = [(name,) for name, registered in CONSUMERS.items() for _ in range(registered.alone(settings))]
-    return [*alone, tuple(name for name, registered in CONSUMERS.items() if not registered.alone(settings))]
+    here = {name: one for name, one in CONSUMERS.items() if settings.engine == "cluster" or not one.of_cluster}
+    alone = [(name,) for name, registered in here.items() for _ in range(registered.alone(settings))]
+    return [*alone, tuple(name for name, registered in here.items() if not registered.alone(settings))]

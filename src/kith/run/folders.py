@@ -10,10 +10,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from kith.access.credentials import CredentialStore
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import folder_locks, standing
-from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.graph.graphs import BUILT_IN
 from kith.run.config import Settings
@@ -41,13 +39,6 @@ def open_environment(settings: Settings, *, create: bool = True) -> Environment:
     )
     environment.declare([*BUILT_IN, *settings.graphs])
     return environment
-
-
-@contextlib.contextmanager
-def open_credentials(settings: Settings, *, create: bool = True) -> Iterator[CredentialStore]:
-    """Keys and secrets alone, for a command."""
-    with open_environment(settings, create=create) as environment:
-        yield EmbeddedCredentials(environment)
 
 
 def refuse_unfinished_import(environment: Environment) -> None:
@@ -80,7 +71,7 @@ def serving(settings: Settings) -> Iterator[None]:
         "durability": settings.durability,
         "store_bytes_max": settings.store_bytes_max,
         "timelines_folder": str(timelines_folder(settings).resolve()),
-        "timelines_redis": settings.timelines_redis,
+        "redis": settings.redis,
     }
     with folder_locks.serving(Path(settings.data), agreed) as first:
         if first:

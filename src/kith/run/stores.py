@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple
 
 from kith.access.credentials import CredentialStore
 from kith.core.errors import StoreMismatch
@@ -32,6 +34,17 @@ class Folder(NamedTuple):
     log: EmbeddedLog
 
 
+class Deciding(NamedTuple):
+    """What decides the writes of distributed engines, in the worker `apply` (see `log.commands`).
+
+    `own`: takes part in it while it is entered. `end_expired` and `divide_long`: what any one of these does at times.
+    """
+
+    own: Callable[[], AbstractAsyncContextManager[None]]
+    end_expired: Callable[[], Coroutine[Any, Any, int]]
+    divide_long: Callable[[], Coroutine[Any, Any, int]]
+
+
 class Opened(NamedTuple):
     """Open stores and the graph over them, the same in every process."""
 
@@ -48,6 +61,8 @@ class Opened(NamedTuple):
     metrics: Metrics
     folder: Folder | None
     """None where the stores are those of distributed engines."""
+    deciding: Deciding | None = None
+    """Of distributed engines; None over a folder, whose writes are decided where they are asked."""
 
     def of_folder(self, what: str) -> Folder:
         """The data folder, for `what` only a folder can do. Errors: StoreMismatch on distributed engines."""

@@ -28,10 +28,9 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
-from kith.access.credentials import CredentialStore
 from kith.core.errors import KithError, Unavailable
 from kith.engines.blobs.archives import open_archive
-from kith.run import folders, heartbeats, keys, peers, processes, server, worker
+from kith.run import folders, heartbeats, keys, peers, processes, server, wiring, worker
 from kith.run.backups import schedule
 from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
@@ -55,8 +54,11 @@ _log = structlog.get_logger("kith")
 def prepare(settings: Settings, *, standby: bool = False) -> None:
     """Check the folder, and the place of backups, before any process starts.
 
-    StoreMismatch where the folder takes no writes, unless as a standby's.
+    StoreMismatch where the folder takes no writes, unless as a standby's. On distributed engines make what is missing.
     """
+    if settings.engine == "cluster":
+        wiring.cluster_of(settings).prepare(settings)
+        return
     if settings.backup_to:
         open_archive(settings.backup_to)
     with folders.open_environment(settings) as environment:
@@ -67,13 +69,18 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
 
 
 def _first_key(settings: Settings) -> str | None:
-    """Make a server key where there is none, and return it, this once."""
+    """Make a server key where there is none, and return it, this once.
 
-    async def first(store: CredentialStore) -> str | None:
-        return None if await keys.server_keys(store, settings) else await keys.made(store)
+    Not on distributed engines, where several machines start at once: there `kith token --server` makes it.
+    """
+    if settings.engine == "cluster":
+        return None
 
-    with folders.open_credentials(settings) as store:
-        return asyncio.run(first(store))
+    async def first() -> str | None:
+        async with wiring.credentials(settings) as store:
+            return None if await keys.server_keys(store, settings) else await keys.made(store)
+
+    return asyncio.run(first())
 
 
 def run(

@@ -1,4 +1,4 @@
-"""Where home timelines are: in this machine's memory, or in a Redis Cluster (`timelines_redis`)."""
+"""Where home timelines are: in this machine's memory, or in a Redis Cluster (`redis`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kith.run.folders import timelines_folder
 @contextlib.asynccontextmanager
 async def written(settings: Settings) -> AsyncIterator[TimelineStore]:
     """Timelines for the worker, which writes them."""
-    if settings.timelines_redis:
+    if settings.redis:
         async with _in_redis(settings) as timelines:
             yield timelines
     else:
@@ -27,7 +27,7 @@ async def written(settings: Settings) -> AsyncIterator[TimelineStore]:
 @contextlib.asynccontextmanager
 async def read(settings: Settings) -> AsyncIterator[TimelineReader]:
     """Timelines for those who read them."""
-    if settings.timelines_redis:
+    if settings.redis:
         async with _in_redis(settings) as timelines:
             yield timelines
     else:
@@ -44,8 +44,8 @@ async def _in_redis(settings: Settings) -> AsyncIterator[TimelineStore]:
         from kith.engines.redis.connecting import connect  # noqa: PLC0415 - an extra
         from kith.engines.redis.timeline_store import RedisTimelines  # noqa: PLC0415
     except ImportError as error:
-        raise BadRequest("`timelines_redis` needs Redis' client: pip install 'kith-social[cluster]'") from error
-    cluster = connect(settings.timelines_redis, settings.redis_password)
+        raise BadRequest("`redis` needs Redis' client: pip install 'kith-social[cluster]'") from error
+    cluster = connect(settings.redis, settings.redis_password)
     try:
         yield RedisTimelines(cluster, slots=settings.timelines_max, now_ms=wall_ms)
     finally:

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from types import ModuleType
 
+from kith.access.credentials import CredentialStore
 from kith.boards.settling import Settling
+from kith.core.errors import BadRequest
+from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.graph.graph import Graph
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
 from kith.run import one_machine
 from kith.run.config import Settings
+from kith.run.folders import open_environment
 from kith.run.stores import Opened
 from kith.suggestions.suggestions import Suggestions
 
@@ -26,8 +31,34 @@ async def opened(
 
     `on_fatal` is called when a store refuses everything. Errors: StoreMismatch where an import was cut short.
     """
-    async with one_machine.opened(settings, process, create=create, on_fatal=on_fatal) as parts:
-        yield parts
+    if settings.engine == "cluster":
+        async with cluster_of(settings).opened(settings, process) as parts:
+            yield parts
+    else:
+        async with one_machine.opened(settings, process, create=create, on_fatal=on_fatal) as parts:
+            yield parts
+
+
+def cluster_of(settings: Settings) -> ModuleType:
+    """The module that knows distributed engines. BadRequest where their clients are not installed."""
+    try:
+        from kith.run import cluster  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise BadRequest(
+            f"`engine = \"{settings.engine}\"` needs clients: pip install 'kith-social[cluster]'"
+        ) from error
+    return cluster
+
+
+@contextlib.asynccontextmanager
+async def credentials(settings: Settings, *, create: bool = True) -> AsyncIterator[CredentialStore]:
+    """Keys and secrets alone, for a command."""
+    if settings.engine == "cluster":
+        async with cluster_of(settings).credentials(settings) as store:
+            yield store
+    else:
+        with open_environment(settings, create=create) as environment:
+            yield EmbeddedCredentials(environment)
 
 
 @contextlib.asynccontextmanager

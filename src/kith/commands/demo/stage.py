@@ -34,9 +34,9 @@ from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NodeId
 from kith.core.trust import trusted
-from kith.run import keys, supervisor
+from kith.run import keys, supervisor, wiring
 from kith.run.config import Settings
-from kith.run.folders import open_credentials, open_environment
+from kith.run.folders import open_environment
 
 SEED = 1
 """Decides what people say and do before the questions."""
@@ -139,7 +139,7 @@ def _invite(console: Console, url: str, reader: Person, home: Any, token: str | 
 
 async def _token(settings: Settings, reader: Person) -> str:
     """As the app would sign it."""
-    with open_credentials(settings, create=False) as store:
+    async with wiring.credentials(settings, create=False) as store:
         return (await keys.user_tokens(store, settings)).issue(NodeId(reader.id), _TOKEN_S)
 
 

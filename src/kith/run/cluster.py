@@ -1,0 +1,179 @@
+"""The stores of distributed engines: Cassandra, Kafka and Redis Cluster, which many machines share.
+
+Clients of the three are an extra, so only this file imports them, and nothing imports it before it is needed. The data
+folder holds what a machine has for itself: its metrics, and the samples of what was served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from redis.asyncio.cluster import RedisCluster
+
+from kith.access.credentials import CredentialStore
+from kith.core.clock import HybridClock, wall_ms
+from kith.core.errors import BadRequest
+from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.connecting import Session, connect
+from kith.engines.cassandra.dividing import Divider
+from kith.engines.cassandra.edge_store import CassandraEdges
+from kith.engines.cassandra.metadata import Metadata
+from kith.engines.cassandra.owner import CassandraOwner
+from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.record_store import CassandraRecords
+from kith.engines.cassandra.rows import CassandraRows
+from kith.engines.cassandra.schema import TABLES, create
+from kith.engines.cassandra.small_stores import (
+    SMALL_TABLES,
+    CassandraCredentials,
+    CassandraFanoutState,
+    CassandraInboxes,
+    CassandraLeases,
+    CassandraSuggestions,
+)
+from kith.engines.kafka.connecting import Kafka
+from kith.engines.kafka.opening import KafkaEngine
+from kith.engines.kafka.retention import Keep
+from kith.engines.redis import connecting as redis
+from kith.engines.redis.activity_store import RedisActivity
+from kith.graph.graph import Graph
+from kith.graph.graphs import BUILT_IN, Graphs
+from kith.home.fanout import consumer as fanout
+from kith.leases.holding import Leases
+from kith.log.runner import begin
+from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
+from kith.run.folders import metrics_folder
+from kith.run.gauges import gauges
+from kith.run.metrics import Metrics
+from kith.run.observed import observed
+from kith.run.stores import Deciding, Opened
+
+
+class _Engines(NamedTuple):
+    """What a process has open of the three. `edges` decides nothing; it asks owners."""
+
+    session: Session
+    rows: CassandraRows
+    kafka: KafkaEngine
+    asker: Asker
+    edges: CassandraEdges
+    redis: RedisCluster
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings, process: str) -> AsyncIterator[Opened]:
+    """Connect to the engines. See `wiring.opened`. StoreUnavailable where one does not answer."""
+    async with _connected(settings) as engines:
+        metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
+        metrics.start()
+        try:
+            parts = await _stores(settings, engines, metrics)
+            yield parts
+        finally:
+            metrics.close()
+
+
+@contextlib.asynccontextmanager
+async def credentials(settings: Settings) -> AsyncIterator[CredentialStore]:
+    """Keys and secrets alone, for a command."""
+    session = await _session(settings)
+    try:
+        await create(session, settings.cassandra_keyspace, SMALL_TABLES)
+        yield CassandraCredentials(session)
+    finally:
+        await session.close()
+
+
+def prepare(settings: Settings) -> None:
+    """Make tables, topics and places in the log where there are none.
+
+    In a process of its own: those that are forked from this one must not have the threads of drivers.
+    """
+    missing = [name for name in ("cassandra", "kafka", "redis") if not getattr(settings, name)]
+    if missing:
+        raise BadRequest(f"`engine = cluster` needs {' and '.join(missing)} too; see docs/cluster.md")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        alone.submit(_prepare, settings).result()
+
+
+def _prepare(settings: Settings) -> None:
+    async def made() -> None:
+        async with _connected(settings) as engines:
+            await create(engines.session, settings.cassandra_keyspace, (*TABLES, *SMALL_TABLES))
+            await Metadata(engines.session).check_partitions(settings.cluster_partitions)
+            await engines.edges.declare([*BUILT_IN, *settings.graphs])
+            await begin(engines.kafka.log, [name for name, one in CONSUMERS.items() if one.has_place])
+
+    asyncio.run(made())
+
+
+async def _session(settings: Settings) -> Session:
+    return await connect(
+        settings.cassandra,
+        settings.cassandra_keyspace,
+        replicas=settings.cluster_copies,
+        username=settings.cassandra_username,
+        password=settings.cassandra_password,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _connected(settings: Settings) -> AsyncIterator[_Engines]:
+    async with contextlib.AsyncExitStack() as closing:
+        session = await _session(settings)
+        closing.push_async_callback(session.close)
+        broker = Kafka(
+            settings.kafka,
+            prefix=settings.cassandra_keyspace,
+            partitions=settings.cluster_partitions,
+            copies=settings.cluster_copies,
+        )
+        closing.push_async_callback(broker.close)
+        keep = Keep(settings.log_events_max, settings.log_lease_hours * 3_600_000)
+        kafka = KafkaEngine(broker, Partitions(broker.partitions).of_node, keep=keep)
+        closing.push_async_callback(kafka.close)
+        cluster = redis.connect(settings.redis, settings.redis_password)
+        closing.push_async_callback(cluster.aclose)
+        rows, asker = CassandraRows(session), Asker(kafka.commands, kafka.log.joined)
+        yield _Engines(session, rows, kafka, asker, CassandraEdges(rows, asker, wall_ms), cluster)
+
+
+async def _stores(settings: Settings, engines: _Engines, metrics: Metrics) -> Opened:
+    session, edges = engines.session, observed(engines.edges, "edges", metrics)
+    log, records = engines.kafka.log, CassandraRecords(engines.rows, engines.asker, engines.edges)
+    graphs = Graphs(await edges.declare([]))
+    return Opened(
+        store=edges,
+        records=observed(records, "records", metrics),
+        log=observed(log, "log", metrics),
+        graph=Graph(edges, graphs, HybridClock(), walk_max=settings.walk_max),
+        suggestions=observed(CassandraSuggestions(session), "suggestions", metrics),
+        fanout_state=observed(CassandraFanoutState(session, log, fanout.NAME), "fanout", metrics),
+        inboxes=observed(CassandraInboxes(session), "inboxes", metrics),
+        activity=observed(RedisActivity(engines.redis, prefix=settings.cassandra_keyspace), "activity", metrics),
+        leases=Leases(CassandraLeases(session)),
+        credentials=CassandraCredentials(session),
+        metrics=metrics,
+        folder=None,
+        deciding=_deciding(engines),
+    )
+
+
+def _deciding(engines: _Engines) -> Deciding:
+    owner = CassandraOwner(engines.rows, engines.asker.partitions)
+
+    @contextlib.asynccontextmanager
+    async def own() -> AsyncIterator[None]:
+        owning = await engines.kafka.owning(owner)
+        try:
+            yield
+        finally:
+            await owning.close()
+
+    return Deciding(own, engines.edges.end_expired, Divider(engines.rows, engines.asker).divide_long)
