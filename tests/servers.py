@@ -6,6 +6,7 @@ How an answer reads is in `calls`.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import signal
@@ -119,6 +120,22 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _engine(folder: Path) -> dict[str, str]:
+    """On which engines a server runs: those of its folder, or (TEST_ON_CLUSTER) the distributed ones of the tests,
+    with a keyspace of its own.
+    """
+    if "TEST_ON_CLUSTER" not in os.environ:
+        return {}
+    nodes = {f"KITH_{name}": os.environ[f"KITH_TEST_{name}"] for name in ("CASSANDRA", "KAFKA", "REDIS")}
+    keyspace = "t" + hashlib.blake2b(f"{os.getpid()} {folder}".encode(), digest_size=8).hexdigest()
+    return nodes | {
+        "KITH_ENGINE": "cluster",
+        "KITH_CASSANDRA_KEYSPACE": keyspace,
+        "KITH_CLUSTER_COPIES": "1",
+        "KITH_CLUSTER_PARTITIONS": "4",
+    }
+
+
 def launch(folder: Path, *arguments: str, port: int, output: Path, **environment: str) -> subprocess.Popen[bytes]:
     """`kith serve` in a process of its own, with settings from `environment` only."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -127,7 +144,7 @@ def launch(folder: Path, *arguments: str, port: int, output: Path, **environment
         return subprocess.Popen(
             [COMMAND, "serve", "--data", str(folder / "data"), "--port", str(port), *arguments],
             cwd=folder,
-            env={**clean, **environment},
+            env={**clean, **_engine(folder), **environment},
             stdout=sink,
             stderr=subprocess.STDOUT,
         )

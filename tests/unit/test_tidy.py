@@ -30,14 +30,7 @@ ENTRY_POINTS = {
     "kith.__main__": "python -m kith",
     "kith.commands.cli": "the command `kith`",
     "kith.client": "what apps import",
-    "kith.engines.cassandra.dividing": "divides long lists on Cassandra; as the next",
-    "kith.engines.cassandra.owner": "decides what is written to Cassandra; the wiring of a cluster is to come",
-    "kith.engines.cassandra.record_store": "records and edges on Cassandra; as above",
-    "kith.engines.cassandra.small_stores": "what needs no owner on Cassandra; as above",
-    "kith.engines.redis.quota_store": "quotas of several machines; as above",
-    "kith.engines.redis.activity_store": "who is here, of several machines; as above",
-    "kith.engines.kafka.connecting": "what the wiring of a cluster connects to",
-    "kith.engines.kafka.opening": "and what it opens of it",
+    "kith.run.cluster": "the wiring of distributed engines, imported where the settings ask for it",
 }
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 
