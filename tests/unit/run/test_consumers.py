@@ -29,6 +29,7 @@ from kith.run.consumers import CONSUMERS, Registered
 from kith.run.stores import Opened
 
 OTHER = "other"
+ON_ONE_MACHINE = [name for name, one in CONSUMERS.items() if not one.of_cluster]
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
     assert (*CONSUMERS, schedule.NAME) == worker.NAMES
 
 
-@pytest.mark.parametrize("name", CONSUMERS)
+@pytest.mark.parametrize("name", ON_ONE_MACHINE)
 def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Run, name: str) -> None:
     async def opened() -> str:
         async with (
@@ -86,7 +87,7 @@ def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
     for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is put back
     with supervisor.workers(settings):
-        assert sorted(name for names in started for name in names) == sorted([*CONSUMERS, OTHER])
+        assert sorted(name for names in started for name in names) == sorted([*ON_ONE_MACHINE, OTHER])
         assert {("fanout",), ("mentions-month",)} < {*started}, "these are alone, the others share one"
         assert len(started) == 3
         for pid in started.values():
