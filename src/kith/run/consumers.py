@@ -239,7 +239,7 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
     async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(parts, number)
         comments = CommentReader(posts)
-        told = telling(settings, parts, posts, comments)
+        told = telling(settings, parts, posts)
 
         async def expire() -> None:
             periods, notices = await told.notices.expire(wall_ms() - KEPT_MS)
@@ -317,10 +317,10 @@ async def _push(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     outbound = Outbound(networks_of(settings.outbound_networks), whole_s=pushing.SEND_S, http2=True)
     async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(parts, number)
-        comments, preferences = CommentReader(posts), PreferencesKept(parts.records, parts.graph.clock)
-        told = telling(settings, parts, posts, comments)
+        preferences = PreferencesKept(parts.records, parts.graph.clock)
+        told = telling(settings, parts, posts)
         devices = Devices(parts.records, parts.graph.clock, signing)
-        dues = Dues(parts.graph, told.notices, NoticeRules(parts.graph, posts, comments), preferences, devices)
+        dues = Dues(parts.graph, told.notices, NoticeRules(parts.graph, parts.records), preferences, devices)
         owed = OwedKept(parts.store, random.random)
         consumer = push.Push(
             told.notices, dues, devices, owed, push_keys.providers(outbound.send), parts.leases, now_ms=wall_ms
