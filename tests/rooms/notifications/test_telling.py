@@ -194,6 +194,17 @@ def test_a_page_is_made_anew_where_something_changed_and_else_it_is_the_one_of_b
     run(scenario())
 
 
+def test_mentions_of_other_systems_are_told_by_their_events(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        drafts = [Draft("mention", BOB, ALICE, desk.services.clock.ms, event=event) for event in ("first", "second")]
+        told = await desk.notices.tell(drafts)
+        assert len({*told}) == 2
+        assert await desk.notices.tell(drafts) == told
+        assert len(await desk.listed(ALICE)) == 2
+
+    run(scenario())
+
+
 def test_a_removed_account_is_told_nothing_and_keeps_nothing(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await post_of(desk, BOB, text="hello", mentions=(ALICE,))
