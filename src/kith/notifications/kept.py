@@ -16,8 +16,8 @@ from kith.graph.store import EdgeStore
 from kith.graph.together import together
 from kith.records.store import Record, RecordKind, RecordStore
 
-KEPT_MAX = 2_000
-"""Answers that are kept, a page of 50 with some 35 KB; beyond, the one that was made first is given up."""
+KEPT_MAX = 1_000
+"""Answers that are kept: a page of 50 takes some 60 KB. Beyond, the one that was asked for longest ago is given up."""
 A = TypeVar("A")
 
 
@@ -79,16 +79,15 @@ class KeptAnswers(Generic[A]):
     async def get(self, key: Hashable, make: Callable[[Reads], Awaitable[A]]) -> A:
         """The answer that `make` gives now; the one that was kept, if all that it reads is the same."""
         kept = self._kept.get(key)
-        if kept is not None and await kept[0].same(immediate=self._immediate):
-            return kept[1]
-        reads = Reads()
-        answer = await make(reads)
+        if kept is None or not await kept[0].same(immediate=self._immediate):
+            reads = Reads()
+            kept = reads, await make(reads)
         self._kept.pop(key, None)
-        if reads.complete:
-            self._kept[key] = reads, answer
+        if kept[0].complete:
+            self._kept[key] = kept
             if len(self._kept) > self._kept_max:
                 del self._kept[next(iter(self._kept))]
-        return answer
+        return kept[1]
 
 
 def _itself(found: A) -> A:
