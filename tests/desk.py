@@ -14,6 +14,7 @@ from services import Services, Telling
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.notifications.kept import KeptAnswers, Reads
 from kith.notifications.notice import Notice
 from kith.notifications.notifications import NotificationPage
 
@@ -29,6 +30,7 @@ class Desk:
         telling = Telling(self.posts, services.clock, self.inbox)
         self.preferences, self.notices, self.recent = telling.preferences, telling.notices, telling.recent
         self.intake, self.outside, self.notifications = telling.intake, telling.outside, telling.notifications
+        self._pages = KeptAnswers[NotificationPage](immediate=self.notifications.immediate)
 
     @classmethod
     async def over(cls, whole: Whole, clock: FakeClock) -> Desk:
@@ -48,8 +50,12 @@ class Desk:
             self._at = batch.next
 
     async def page(self, user: NodeId, limit: int = 50, *, grouped: bool = True) -> NotificationPage:
-        """The newest of a user's notifications."""
-        return await self.notifications.page(user, Window(limit), grouped=grouped)
+        """The newest of a user's notifications; kept from one look to the next as the API keeps them."""
+
+        async def make(reads: Reads) -> NotificationPage:
+            return await self.notifications.page(user, Window(limit), grouped=grouped, reads=reads)
+
+        return await self._pages.get((user, limit, grouped), make)
 
     async def listed(self, user: NodeId) -> list[Notice]:
         """Every notice that a user is shown, newest first; their unread number agrees with it."""

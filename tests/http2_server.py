@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,10 +11,15 @@ from typing import Literal, NamedTuple
 
 import h2.config
 import h2.connection
+import h2.errors
 import h2.events
+import h2.exceptions
+import h2.settings
 
-Say = int | Literal["nothing", "reset", "goaway before", "goaway after", "hang up"]
-"""A status; or no answer; or the stream is reset; or GOAWAY, before the request was looked at or after; or the end."""
+Say = int | Literal["nothing", "reset", "refused", "endless", "goaway before", "goaway after", "hang up"]
+"""A status; or no answer; or the stream is reset, or refused before the request was looked at; or an answer without
+end; or GOAWAY, before the request was looked at or after; or the end.
+"""
 
 
 class Got(NamedTuple):
@@ -25,12 +31,14 @@ class Got(NamedTuple):
 
 
 class Http2Server:
-    """`say`: what it does with a request."""
+    """`say`: what it does with a request. `streams_max`: requests that it takes at once on a connection."""
 
     def __init__(self) -> None:
         self.got: list[Got] = []
         self.say: Callable[[Got], Say] = lambda _: 200
         self.connections = self.port = 0
+        self.streams_max: int | None = None
+        self._endless = set[int]()
 
     async def serve(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
         """One connection."""
@@ -38,6 +46,8 @@ class Http2Server:
         number, paths, bodies = self.connections, dict[int, str](), dict[int, bytes]()
         connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
         connection.initiate_connection()
+        if self.streams_max is not None:
+            connection.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: self.streams_max})
         writing.write(connection.data_to_send())
         try:
             while data := await reading.read(65_536):
@@ -47,6 +57,8 @@ class Http2Server:
                     elif isinstance(event, h2.events.DataReceived):
                         bodies[event.stream_id] = bodies.get(event.stream_id, b"") + event.data
                         connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                    elif isinstance(event, h2.events.WindowUpdated) and event.stream_id in self._endless:
+                        _send_on(connection, event.stream_id)
                     elif isinstance(event, h2.events.StreamEnded):
                         at = event.stream_id
                         if self._answer(connection, at, Got(paths[at], bodies.get(at, b""), number)):
@@ -67,13 +79,25 @@ class Http2Server:
         self.got.append(got)
         if isinstance(said, int):
             connection.send_headers(stream, [(":status", str(said))], end_stream=True)
-        elif said == "reset":
-            connection.reset_stream(stream)
+        elif said in ("reset", "refused"):
+            codes = h2.errors.ErrorCodes
+            connection.reset_stream(stream, codes.REFUSED_STREAM if said == "refused" else codes.INTERNAL_ERROR)
+        elif said == "endless":
+            self._endless.add(stream)
+            connection.send_headers(stream, [(":status", "200")])
+            _send_on(connection, stream)
         elif said == "goaway after":
             connection.send_headers(stream, [(":status", "200")], end_stream=True)
             connection.close_connection(last_stream_id=stream)
             return True
         return said == "hang up"
+
+
+def _send_on(connection: h2.connection.H2Connection, stream: int) -> None:
+    """As much as may be sent now."""
+    with contextlib.suppress(h2.exceptions.StreamClosedError):
+        while size := min(connection.local_flow_control_window(stream), connection.max_outbound_frame_size):
+            connection.send_data(stream, b"x" * size)
 
 
 @asynccontextmanager

@@ -157,7 +157,7 @@ class PushDesk:
     def restart(self) -> None:
         """Another process: it knows nothing but what is stored."""
         desk, graph, send = self.desk, self.desk.services.graph, self.clouds.send
-        rules = NoticeRules(graph, desk.posts, desk.comments)
+        rules = NoticeRules(graph, desk.posts.store)
         dues = Dues(graph, desk.notices, rules, desk.preferences, self.devices)
         self.owed = OwedKept(graph.store, lambda: 0.5)
         self.push = Push(

@@ -175,6 +175,11 @@ class ReferenceLog:
         await self._called()
         self.saved(group, None if at is None else dict.fromkeys(range(self._logged.count), 0) | unpacked(at), failures)
 
+    async def forget(self, group: str) -> None:
+        await self._called()
+        self._checkpoints.pop(group, None)
+        self._failures = {key: one for key, one in self._failures.items() if key[0] != group}
+
     # What subscriptions ask.
 
     async def call(self) -> None:

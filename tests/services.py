@@ -75,7 +75,7 @@ class Telling:
     def __init__(self, posts: Posts, now_ms: Callable[[], int], inbox: InboxStore | None = None) -> None:
         graph, comments = posts.graph, Comments(posts)
         self.inbox = ReferenceInboxes() if inbox is None else inbox
-        rules = NoticeRules(graph, posts, comments)
+        rules = NoticeRules(graph, posts.store)
         self.preferences = PreferencesKept(posts.store, graph.clock, now_ms)
         self.recipients = Recipients(graph, rules, self.preferences)
         self.notices = Notices(posts.store, self.inbox, graph, posts.snowflakes)

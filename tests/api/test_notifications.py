@@ -54,6 +54,8 @@ def test_likes_are_one_entry_with_exact_numbers(acting: Acting, people: People) 
     assert ok(alice.post(f"{ROUTE}/read", json={"upTo": newest}))["unread"] == 0
     ok(alice.post(f"{API}/users/{crowd[0]}/block"))
     assert next(one for one in told(alice) if one["type"] == "like")["actorCount"] == 4
+    ok(acting(crowd[-1]).patch(f"{API}/users/{crowd[-1]}", json={"displayName": "Another Name"}))
+    assert "Another Name" in [author["displayName"] for one in told(alice) for author in one["actors"]]
 
 
 def test_pages_go_both_ways(acting: Acting, people: People) -> None:

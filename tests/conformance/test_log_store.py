@@ -305,6 +305,24 @@ def test_failures_are_kept_by_event_until_they_are_settled(logged: Logged, run: 
     run(scene())
 
 
+def test_nothing_is_left_of_a_group_that_was_forgotten(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        await logged.log.forget(GROUP)
+        share = await logged.log.subscribe(GROUP)
+        await begun(logged, share)
+        await written(logged, 6)
+        batch = await share.read(10)
+        await share.save(batch.next, {event.mark: failure_of(event) for event in batch.events[:2]})
+        await logged.log.save("others", batch.next, {batch.events[0].mark: failure_of(batch.events[0])})
+        await logged.log.forget(GROUP)
+        assert await logged.log.progress(GROUP) is None
+        assert not await logged.log.failures(GROUP)
+        assert await logged.log.progress("others") is not None
+        assert len(await logged.log.failures("others")) == 1
+
+    run(scene())
+
+
 def test_who_was_handed_over_can_save_nothing_and_the_other_reads_on_from_what_was_saved(
     logged: Logged, run: Run
 ) -> None:

@@ -19,14 +19,16 @@ from kith.core.paging import Page
 from kith.graph.together import together
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
+from kith.notifications.kept import Reads
 from kith.people.privacy import SYSTEM, Viewer
-from kith.people.profiles import Profiles
+from kith.people.profiles import Profile, Profiles, read_profile
 from kith.posts.comment import Comment
 from kith.posts.comment_reader import CommentCounts, CommentPage, CommentReader, Found
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post, PostType, Visibility
 from kith.posts.posts import Beside
 from kith.records.fields import NO_ATTRIBUTES
+from kith.records.store import RecordKind
 
 
 class MediaAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -339,6 +341,13 @@ class Presenter:
         """The users with these ids, as they stand beside what they made; one batch a kind."""
         return (await self.authors_and_media(ids))[0]
 
+    async def authors_noted(self, ids: Sequence[int], reads: Reads) -> dict[int, AuthorAnswer]:
+        """As `authors`; what is read for them is noted."""
+        records = await reads.records(self._profiles.store, RecordKind.USER, ids)
+        profiles = dict(zip(ids, map(read_profile, records), strict=True))
+        avatars = [profile.avatar for profile in profiles.values() if profile.avatar is not None]
+        return self._authors(profiles, await reads.of(self._media.get_many, avatars) if avatars else {})
+
     async def authors_and_media(
         self, ids: Sequence[int], media: Iterable[int] = ()
     ) -> tuple[dict[int, AuthorAnswer], dict[int, Media]]:
@@ -347,17 +356,16 @@ class Presenter:
         profiles = await self._profiles.get_many(known)
         avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
         found = await self._media.get_many([*media, *avatars])
-        authors = {
+        return self._authors(dict(zip(known, profiles, strict=True)), found), found
+
+    def _authors(self, profiles: Mapping[int, Profile], pictures: Mapping[int, Media]) -> dict[int, AuthorAnswer]:
+        return {
             id_: AuthorAnswer(
-                str(id_),
-                profile.username or None,
-                profile.display_name,
-                None if profile.avatar is None else self.avatar_url(profile.avatar, found),
-                profile.verified,
+                str(id_), profile.username or None, profile.display_name,
+                None if profile.avatar is None else self.avatar_url(profile.avatar, pictures), profile.verified,
             )
-            for id_, profile in zip(known, profiles, strict=True)
-        }
-        return authors, found
+            for id_, profile in profiles.items()
+        }  # fmt: skip
 
     def media(self, media: Media) -> MediaAnswer:
         """A picture or video."""
@@ -367,10 +375,8 @@ class Presenter:
             media.type,
             f"{self._base_url}/{key_of(media)}",
             None if thumbnail is None else f"{self._base_url}/{thumbnail}",
-            media.width,
-            media.height,
-            media.alt_text,
-        )
+            media.width, media.height, media.alt_text,
+        )  # fmt: skip
 
     def avatar_url(self, avatar: int | None, known: Mapping[int, Media]) -> str | None:
         """Where the picture of a profile is shown: its thumbnail; None where there is none (any more)."""

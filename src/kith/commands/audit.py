@@ -155,7 +155,7 @@ async def _untold(settings: Settings, parts: Opened, *, repair: bool, sample: fl
     async with node_number(parts.leases, NODES_MAX) as number:
         posts = posts_over(parts, number)
         comments = CommentReader(posts)
-        told = telling(settings, parts, posts, comments)
+        told = telling(settings, parts, posts)
         looking = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
         auditor = EventAuditor(
             parts.log, parts.graph, looking, told.notices, told.recipients, made_at_ms(first.id), wall_ms

@@ -190,3 +190,7 @@ class LogStore(Protocol):
     async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
         """As `Subscription.save`, on behalf of the whole group: for a person's tools. Nobody is fenced."""
         ...
+
+    async def forget(self, group: str) -> None:
+        """Forget the checkpoint and the failures of a group, as if it had never been; nothing where it was not."""
+        ...

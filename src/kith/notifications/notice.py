@@ -83,5 +83,7 @@ def claim_of(draft: Draft, id_: int, version: Hlc) -> Claim:
     told = f"{draft.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
     if draft.board is not None:
         told += f" {draft.board}"
+    if draft.event:
+        told += f" event {draft.event}"
     claim = claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version)
     return claim._replace(keep_ms=KEPT_MS)

@@ -7,6 +7,7 @@ by the list and by the unread number alike. So the two agree at every moment.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kith.boards.board import Board
@@ -19,6 +20,7 @@ from kith.graph.questions import Questions
 from kith.graph.together import together
 from kith.notifications.grouping import gathers, groups_of, newest_first
 from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore, Users
+from kith.notifications.kept import KeptAnswers, Reads
 from kith.notifications.marks import Marks, MarksKept
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
@@ -32,7 +34,7 @@ UNREAD_MAX = 1_000
 """The unread number is of so many of the newest rows; beyond, it says that there may be more."""
 LOOKS_MAX = 500
 """Rows that a page looks at to fill its groups."""
-KEPT_MAX = 50_000
+FOUND_MAX = 50_000
 """Users of whom a process remembers which recent mentions are rows of theirs already."""
 READ_MAX = 1_000
 """Notices that one request marks as read."""
@@ -84,21 +86,27 @@ class Notifications:
         self._inbox: InboxStore = notices.inbox
         self.preferences = preferences
         self._marks = MarksKept(notices.records, graph.clock)
-        self._kept: dict[int, list[int]] = {}
-        self._immediate = graph.store.immediate and notices.inbox.immediate
+        self._found: dict[int, list[int]] = {}
+        self.immediate = graph.store.immediate and notices.inbox.immediate
+        self._numbers = KeptAnswers[Unread](immediate=self.immediate)
 
-    async def page(self, user: NodeId, window: Window, *, grouped: bool = True) -> NotificationPage:
+    async def page(
+        self, user: NodeId, window: Window, *, grouped: bool = True, reads: Reads | None = None
+    ) -> NotificationPage:
         """A page of at most `window.limit` groups, which looks at about LOOKS_MAX rows at most."""
-        size = window.limit + 1
-        marks, preferences, part = await together(
-            self._immediate, self._marks.of(user), self.preferences.of(user), self._rows(user, window, [], size)
+        size, reads = window.limit + 1, Reads() if reads is None else reads
+        part, marks, preferences = await together(
+            self.immediate,
+            self._rows(reads, user, window, [], size),
+            reads.of(self._marks.of, user),
+            reads.of(self.preferences.of, user),
         )
-        partial = False
+        missing = False
         if _is_first(window) and preferences.mentions in ("followed", "these"):
-            kept, partial = await self._keep_recent(user, preferences)
-            part = await self._rows(user, window, [], size) if kept else part
-        unread_rows = await self._unread_rows(user, marks, part if _is_first(window) else [], size)
-        looking = _Looking(self._graph, self._notices, self._rules, user, preferences)
+            added, missing = await self._keep_recent(reads, user, preferences)
+            part = await self._rows(reads, user, window, [], size) if added else part
+        unread_rows = await self._unread_rows(reads, user, marks, part if _is_first(window) else [], size)
+        looking = _Looking(self._graph, self._notices, self._rules, user, preferences, reads)
         rows, also = part, unread_rows[:UNREAD_MAX]
         while True:
             await looking.at([*part, *also])
@@ -107,7 +115,7 @@ class Notifications:
             if rest is not None or not more or len(rows) >= LOOKS_MAX:
                 break
             size, also = min(2 * len(rows), LOOKS_MAX), []
-            part = await self._rows(user, window, rows, size)
+            part = await self._rows(reads, user, window, rows, size)
             rows = rows + part
         if rest is not None:
             rows = rows[: rows.index(rest.id)]
@@ -115,14 +123,19 @@ class Notifications:
         found = groups if window.before is None else newest_first(groups)
         entries = [_entry(group, marks, partial=page.more_after and grouped and gathers(group[0])) for group in found]
         unread = _count(unread_rows, marks, looking)
-        return NotificationPage(entries, looking.posts, looking.comments, looking.boards, page, unread, partial)
+        return NotificationPage(entries, looking.posts, looking.comments, looking.boards, page, unread, missing)
 
     async def unread(self, user: NodeId) -> Unread:
         """How many notices the user has not read."""
-        marks, preferences = await together(self._immediate, self._marks.of(user), self.preferences.of(user))
-        await self._keep_recent(user, preferences)
-        rows = await self._unread_rows(user, marks)
-        looking = _Looking(self._graph, self._notices, self._rules, user, preferences)
+        return await self._numbers.get(user, partial(self._unread, user))
+
+    async def _unread(self, user: NodeId, reads: Reads) -> Unread:
+        marks, preferences = await together(
+            self.immediate, reads.of(self._marks.of, user), reads.of(self.preferences.of, user)
+        )
+        await self._keep_recent(reads, user, preferences)
+        rows = await self._unread_rows(reads, user, marks)
+        looking = _Looking(self._graph, self._notices, self._rules, user, preferences, reads)
         await looking.at(rows[:UNREAD_MAX])
         return _count(rows, marks, looking)
 
@@ -130,7 +143,7 @@ class Notifications:
         """Those of the notices, of which the user is told, that they may see and want to know now."""
         if not ids:
             return []
-        looking = _Looking(self._graph, self._notices, self._rules, user, await self.preferences.of(user))
+        looking = _Looking(self._graph, self._notices, self._rules, user, await self.preferences.of(user), Reads())
         await looking.at(ids)
         return looking.shown(ids)
 
@@ -171,30 +184,35 @@ class Notifications:
         """The newest row of a user: what is marked must not reach beyond it, to what is told later."""
         return next(iter(await self._inbox.page(user, limit=1)), -1)
 
-    async def _keep_recent(self, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
-        """Make rows of the recent mentions of whom the user follows; whether there was a new one, and `partial`."""
-        found, partial = await self._recent.followed(user, preferences)
-        if not found or self._kept.get(user) == found:
-            return False, partial
+    async def _keep_recent(self, reads: Reads, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
+        """Make rows of the recent mentions of whom the user follows; whether there was a new one, and if any are
+        missing.
+        """
+        found, missing = await reads.of(self._recent.followed, user, preferences)
+        if not found or self._found.get(user) == found:
+            return False, missing
         held = await self.held(user, found)
         new = [id_ for id_ in found if id_ not in held]
         notices = [one for one in await self._notices.read(new) if one is not None and one.actor != user]
         if notices:
             await self._inbox.add([InboxRow(user, one.id) for one in notices])
-        self._kept[user] = found
-        if len(self._kept) > KEPT_MAX:
-            del self._kept[next(iter(self._kept))]
-        return bool(notices), partial
+        self._found[user] = found
+        if len(self._found) > FOUND_MAX:
+            del self._found[next(iter(self._found))]
+        return bool(notices), missing
 
-    async def _rows(self, user: NodeId, window: Window, before: Sequence[int], limit: int) -> list[int]:
+    async def _rows(self, reads: Reads, user: NodeId, window: Window, before: Sequence[int], limit: int) -> list[int]:
         """The rows of a window that follow those `before` it, the nearest first."""
         if window.before is not None:
             found = await self._inbox.page(user, after=before[-1] if before else window.before.id, limit=limit)
             return found[::-1]
         first = None if window.after is None else window.after.id
-        return await self._inbox.page(user, before=before[-1] if before else first, limit=limit)
+        newest = partial(self._inbox.page, user, before=before[-1] if before else first, limit=limit)
+        return await reads.of(newest)
 
-    async def _unread_rows(self, user: NodeId, marks: Marks, newest: Sequence[int] = (), limit: int = 0) -> list[int]:
+    async def _unread_rows(
+        self, reads: Reads, user: NodeId, marks: Marks, newest: Sequence[int] = (), limit: int = 0
+    ) -> list[int]:
         """The rows above those that are all read: UNREAD_MAX of the newest, and one more if there is.
 
         `newest`: the newest rows, if they were read already, up to `limit` of them; below `limit` there are no others.
@@ -203,17 +221,24 @@ class Notifications:
         if len(unread) < len(newest) or len(newest) < limit:
             return unread
         below, left = newest[-1] if newest else ID_MAX, UNREAD_MAX + 1 - len(unread)
-        return unread + await self._inbox.page(user, before=below, after=marks.read_up_to, limit=left)
+        older = partial(self._inbox.page, user, before=below, after=marks.read_up_to, limit=left)
+        return unread + await reads.of(older)
 
 
 class _Looking:
     """What was found out for one reader: each row is looked at once."""
 
     def __init__(
-        self, graph: Graph, notices: Notices, rules: NoticeRules, user: NodeId, preferences: Preferences
+        self,
+        graph: Graph,
+        notices: Notices,
+        rules: NoticeRules,
+        user: NodeId,
+        preferences: Preferences,
+        reads: Reads,
     ) -> None:
         self._store, self._notices, self._rules = graph.store, notices, rules
-        self._user, self._preferences = user, preferences
+        self._user, self._preferences, self._reads = user, preferences, reads
         self._known: dict[int, Notice | None] = {}
         self.posts: dict[int, Post] = {}
         self.comments: dict[int, Comment] = {}
@@ -222,10 +247,12 @@ class _Looking:
     async def at(self, ids: Sequence[int]) -> None:
         """Look at these rows, as far as they are not known."""
         new = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._known))
-        found = [one for one in await self._notices.read(new) if one is not None and self._wants(one)]
-        questions, content = Questions(), await self._rules.content(found)
+        told = await self._notices.read(new)
+        found = [one for one in told if one is not None and self._wants(one)]
+        self._reads.complete &= None not in told  # what is told never changes
+        questions, content = Questions(), await self._rules.content(found, self._reads)
         ask = self._rules.ask(questions, self._user, found, content)
-        shown = ask(await self._store.answer(questions)) if found else None
+        shown = ask(await self._reads.answers(self._store, questions)) if found else None
         self._known.update(dict.fromkeys(new))
         if shown is not None:
             self._known.update((one.id, one) for one, show in zip(found, shown.notices, strict=True) if show)

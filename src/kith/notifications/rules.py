@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kith.boards.board import Board
+from kith.boards.board import Board, read_board
 from kith.boards.boards import may_see
-from kith.boards.settling import read_boards
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
@@ -33,12 +32,14 @@ from kith.graph.graphs import (
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import EdgeKey, Listing
 from kith.graph.together import together
+from kith.notifications.kept import Reads
 from kith.notifications.notice import Draft, Notice
 from kith.people.privacy import Privacy, Standing
-from kith.posts.comment import Comment
-from kith.posts.comment_reader import CommentReader, comments_seen
-from kith.posts.post import Post
-from kith.posts.posts import Posts, seen_of
+from kith.posts.comment import Comment, read_comment
+from kith.posts.comment_reader import comments_seen
+from kith.posts.post import Post, read_post
+from kith.posts.posts import seen_of
+from kith.records.store import RecordKind, RecordStore
 
 Told = Notice | Draft
 """A notice, stored or about to be."""
@@ -73,28 +74,37 @@ class Shown(NamedTuple):
 
 
 class NoticeRules:
-    """Asks the graph, posts and comments."""
+    """Asks the graph and the records."""
 
-    def __init__(self, graph: Graph, posts: Posts, comments: CommentReader) -> None:
-        self._graph, self._posts, self._comments, self._privacy = graph, posts, comments, Privacy(graph)
+    def __init__(self, graph: Graph, records: RecordStore) -> None:
+        self._graph, self._records, self._privacy = graph, records, Privacy(graph)
         number = graph.graphs.number
         self._mutes, self._hides, self._mentioned = number(MUTES), number(HIDES), number(MENTIONED)
         self._likes, self._comment_likes, self._shares = number(LIKES), number(COMMENT_LIKES), number(SHARES)
         self._follows, self._requests = number(FOLLOWS), number(FOLLOW_REQUESTS)
         self._board_follows, self._members = number(BOARD_FOLLOWS), number(BOARD_MEMBERS)
 
-    async def content(self, notices: Sequence[Told]) -> Content:
+    async def content(self, notices: Sequence[Told], reads: Reads | None = None) -> Content:
         """What these notices are about, and the comments that those comments answer."""
+        reads, records = reads or Reads(), self._records
         ids = list({one.post for one in notices if one.post is not None})
         said = list({one.comment for one in notices if one.comment is not None})
-        posts, comments = await together(self._graph.store.immediate, self._posts.read(ids), self._comments.read(said))
-        found = {comment.id: comment for comment in comments if comment is not None}
-        above = {comment.reply_to for comment in found.values() if comment.reply_to is not None} - found.keys()
-        if above:
-            found |= {one.id: one for one in await self._comments.read(list(above)) if one is not None}
         named = list(dict.fromkeys(one.board for one in notices if one.board is not None))
-        boards = {board.id: board for board in await read_boards(self._posts.store, named) if board is not None}
-        return Content({post.id: post for post in posts if post is not None}, found, boards)
+        posts, comments, boards = await together(
+            records.immediate,
+            reads.records(records, RecordKind.POST, ids),
+            reads.records(records, RecordKind.COMMENT, said),
+            reads.records(records, RecordKind.BOARD, named),
+        )
+        found = {record.id: read_comment(record) for record in comments if record is not None}
+        above = {comment.reply_to for comment in found.values() if comment.reply_to is not None} - found.keys()
+        over = await reads.records(records, RecordKind.COMMENT, list(above))
+        found |= {record.id: read_comment(record) for record in over if record is not None}
+        return Content(
+            {record.id: read_post(record) for record in posts if record is not None},
+            found,
+            {record.id: read_board(record) for record in boards if record is not None},
+        )
 
     def ask(
         self, questions: Questions, user: NodeId, notices: Sequence[Told], content: Content

@@ -18,6 +18,7 @@ from kith.core.errors import BadRequest
 from kith.outbound.addresses import Network
 from kith.outbound.circuits import Circuits
 from kith.outbound.errors import SendFailed, Why
+from kith.outbound.http2 import Connections, Received
 from kith.outbound.pinned import Pinned, Resolve, resolved
 from kith.outbound.urls import Target, check_url
 
@@ -67,13 +68,15 @@ class Outbound:
         """
         self._connect_s, self._whole_s = connect_s, whole_s
         self._circuits = circuits or Circuits(time.monotonic)
+        backend = Pinned(allowed, resolve)
+        over_tls = httpcore.default_ssl_context() if http2 and tls is None else tls
+        self._http2 = Connections(backend, over_tls, ANSWER_BYTES_MAX) if http2 and over_tls is not None else None
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=connections_max,
             max_keepalive_connections=connections_max,  # fewer, and busy ones count as kept: new ones all the time
             keepalive_expiry=_KEPT_S,
-            network_backend=Pinned(allowed, resolve),
-            http2=http2,
+            network_backend=backend,
         )
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
@@ -93,26 +96,35 @@ class Outbound:
 
     async def close(self) -> None:
         """Close every connection."""
+        if self._http2 is not None:
+            await self._http2.close()
         await self._pool.aclose()
 
     async def _sent(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Answer:
-        host = where.authority
-        url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=where.path)
-        sent = [("Host", host), *headers.items()]
-        waits = {"connect": self._connect_s}  # the rest is bounded as a whole
+        host, received = where.authority, None
         try:
-            async with (
-                asyncio.timeout(self._whole_s),
-                self._pool.stream(method, url, headers=sent, content=body, extensions={"timeout": waits}) as response,
-            ):
-                found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-                return Answer(response.status, found, await _start_of(response), retry_after_s(found))
+            async with asyncio.timeout(self._whole_s):
+                if self._http2 is not None and where.scheme == "https":
+                    received = await self._http2.send(method, where, headers, body, self._connect_s)
+                if received is None:
+                    received = await self._over_http1(method, where, headers, body)
+            found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in received.headers}
+            return Answer(received.status, found, received.body, retry_after_s(found))
         except (TimeoutError, httpcore.TimeoutException):
             raise SendFailed(Why.TIMEOUT, f"{host} did not answer within {self._whole_s:g} s") from None
         except httpcore.ConnectError as error:
             raise _unconnected(host, error) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, OSError):
             raise SendFailed(Why.BROKEN, f"{host} ended the connection before its answer was whole") from None
+
+    async def _over_http1(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Received:
+        url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=where.path)
+        sent = [("Host", where.authority), *headers.items()]
+        waits = {"connect": self._connect_s}  # the rest is bounded as a whole
+        async with self._pool.stream(
+            method, url, headers=sent, content=body, extensions={"timeout": waits}
+        ) as response:
+            return Received(response.status, response.headers, await _start_of(response))
 
 
 async def _start_of(response: httpcore.Response) -> bytes:

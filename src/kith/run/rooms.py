@@ -14,7 +14,6 @@ from kith.notifications.preferences import PreferencesKept
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
-from kith.posts.comment_reader import CommentReader
 from kith.posts.posts import Posts
 from kith.run.config import Settings
 from kith.run.stores import Opened
@@ -41,9 +40,9 @@ class Telling(NamedTuple):
     outside: OutsideMentions
 
 
-def telling(settings: Settings, parts: Opened, posts: Posts, comments: CommentReader) -> Telling:
+def telling(settings: Settings, parts: Opened, posts: Posts) -> Telling:
     """Notices and the rules of whom they are told, over an open folder."""
-    graph, rules = parts.graph, NoticeRules(parts.graph, posts, comments)
+    graph, rules = parts.graph, NoticeRules(parts.graph, parts.records)
     preferences = PreferencesKept(parts.records, graph.clock)
     notices = Notices(parts.records, parts.inboxes, graph, posts.snowflakes)
     recent = RecentMentions(parts.records, graph, settings.celebrity_followers_min)

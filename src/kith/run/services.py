@@ -129,7 +129,7 @@ async def _services(
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
     served = _served(settings)
-    told = telling(settings, parts, posts, comments)
+    told = telling(settings, parts, posts)
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
     skeletons = Skeletons(graph, kept, parts.fanout_state, parts.log)

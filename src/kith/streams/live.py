@@ -32,7 +32,7 @@ from kith.streams.stream import Stream
 from kith.streams.tail import Tail
 from kith.streams.telling import Telling
 
-_READ_GAP_S = 0.02
+_READ_GAP_S = 0.005
 """Shortest pause after the last event: what comes close together is read together."""
 _READ_EVERY_S = 0.25
 """Longest pause, should a new event not ring."""

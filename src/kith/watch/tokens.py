@@ -49,7 +49,11 @@ class WatchTokens:
             return [self.issue(at) for at in places]
         length = len(places[0])
         cipher = self._ciphers[min(length, _BLOCK_BYTES + 1)].encryptor()
-        marks = cipher.update(b"".join([_block(at) for at in places]))
+        if length > _BLOCK_BYTES:
+            blocks = [hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest() for at in places]
+        else:
+            blocks = [at.ljust(_BLOCK_BYTES, b"\0") for at in places]
+        marks = cipher.update(b"".join(blocks))
         padding = b"\0" * (-(_MARK_BYTES + length) % 3)  # to where text of each ends in a whole character
         starts = range(0, len(marks), _BLOCK_BYTES)
         raw = [marks[start : start + _MARK_BYTES] + at + padding for start, at in zip(starts, places, strict=True)]
@@ -81,9 +85,3 @@ class UserWatchTokens:
         """The position of a token; None if it was not issued here to a user."""
         payload = self._signer.open(token)
         return None if payload is None else LogPosition(payload.removeprefix(_BEGINNING))
-
-
-def _block(at: LogPosition) -> bytes:
-    if len(at) > _BLOCK_BYTES:
-        return hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest()
-    return at.ljust(_BLOCK_BYTES, b"\0")

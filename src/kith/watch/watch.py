@@ -26,7 +26,7 @@ from kith.watch.tokens import UserWatchTokens, WatchTokens
 from kith.watch.told import Change, kind_of, nodes_of, told
 from kith.watch.wanted import Wanted
 
-TOLD_MAX = 100
+TOLD_MAX = 200
 """Events that a watcher is told before it must have room for more: posts of some KB each."""
 HERE_EVERY_S = 15.0
 """How often a watcher is told where it is while nothing happens that it wants."""

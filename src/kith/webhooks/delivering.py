@@ -109,8 +109,7 @@ class Delivering:
         self._held.check()
         kept = await desk.webhooks.reread(self._kept)
         if kept is None:
-            await self._keeping.release()
-            await desk.webhooks.forget_dead(self._kept.webhook.id)  # what was given up while it was ended
+            await desk.webhooks.forget_place(self._kept.webhook.id)  # which this process may have noted meanwhile
             return False
         self._kept = kept
         await self._keeping.keep(self._saved)

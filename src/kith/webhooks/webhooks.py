@@ -100,7 +100,7 @@ class Webhooks:
             if claimed is not None:
                 if made is not None and claimed.id != id_:
                     await self.keep(made, None)
-                    await self._log.release(group_of(id_))
+                    await self.forget_place(id_)
                 return await self._answered(claimed, asked, given=secret is not None)
             if not of_key:
                 made = await self._make(asked)
@@ -117,7 +117,7 @@ class Webhooks:
         try:
             return await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(asked.id, asked.secret)))
         except WebhookLimitReached:
-            await keeping.release()
+            await self.forget_place(asked.id)
             raise
 
     async def _slot(self, made: Webhook) -> Kept:
@@ -159,11 +159,11 @@ class Webhooks:
         """End a webhook; a delivery that is on its way may still arrive. Its dead letters go first. WebhookNotFound."""
         for _ in range(_REWRITES_MAX):
             kept = await self._found(id_)
-            await self.forget_dead(id_)
+            await self._log.forget(group_of(id_))
             if await self.keep(kept, None):
                 if kept.webhook.key:
                     await self._notes.put_note(KEYS + kept.webhook.key, None, only_if=_encode(id_))
-                await self._log.release(group_of(id_))
+                await self.forget_place(id_)
                 return
         raise Conflict(f"webhook {id_} is being changed by many at once; try again", id=str(id_))
 
@@ -202,11 +202,10 @@ class Webhooks:
         raw = None if changed is None else _encode(changed)
         return await self._notes.put_note(kept.key, raw, only_if=kept.raw)
 
-    async def forget_dead(self, id_: int) -> None:
-        """Forget the dead letters of one that is ended, or about to be."""
-        found = await self._log.failures(group_of(id_))
-        if found:
-            await self._log.save(group_of(id_), None, {one.event.mark: None for one in found})
+    async def forget_place(self, id_: int) -> None:
+        """Forget how far one was that is ended, and its dead letters, and keep the log for it no more."""
+        await self._log.release(group_of(id_))
+        await self._log.forget(group_of(id_))
 
     async def _found(self, id_: int) -> Kept:
         for kept in await self.all():

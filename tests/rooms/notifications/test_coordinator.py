@@ -7,6 +7,7 @@ import itertools
 import random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
@@ -33,7 +34,7 @@ from kith.notifications.preferences import Preferences
 from kith.notifications.router import COUNT_KEPT_MS, Router, route
 from kith.notifications.spread import Spread, coordinator_over
 from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
-from kith.notifications.walks import Ended
+from kith.notifications.walks import Ended, Walk, Walks
 
 FOLLOWERS = range(100, 160)
 ONLINE, LATELY, MONTH, AWAY = range(100, 103), range(103, 115), range(115, 140), range(140, 160)
@@ -262,6 +263,22 @@ def test_a_mention_that_comes_three_times_to_workers_who_race_tells_each_once(ru
             assert sorted(ended.walk.tier for ended in stage.ended) == list(TIERS), "one of them ended each"
 
     run(main())
+
+
+def test_a_worker_that_was_overtaken_puts_no_walk_back_that_went_on_or_ended(run: Run) -> None:
+    async def scene() -> None:
+        stage = await Stage.set_up()
+        kept, walk = Walks(stage.services.edges), Walk(stage.notice, ALICE, Tier.DAY, 3)
+        assert await kept.begin([walk]) == []
+        further = msgspec.structs.replace(walk, done=1, told=7)
+        assert await kept.step(walk, further)
+        assert not await kept.step(walk, msgspec.structs.replace(walk, done=1, told=6))
+        assert await kept.current(walk) == further
+        assert await kept.step(further, None)
+        assert not await kept.step(further, msgspec.structs.replace(further, done=2))
+        assert await kept.current(walk) is None
+
+    run(scene())
 
 
 def test_who_leaves_or_comes_between_two_tiers_is_told(run: Run) -> None:

@@ -17,6 +17,7 @@ from reference_activity import ReferenceActivity
 from reference_leases import own_leases
 
 from kith.core.ids import NodeId, made_at_ms
+from kith.graph.edge import State
 from kith.graph.nodes import NodeOperation
 from kith.notifications import coordinator
 from kith.notifications.coordinator import Coordinator
@@ -141,6 +142,9 @@ def test_who_asks_for_none_meanwhile_is_told_no_more_and_shown_none(run: Run, sq
         assert [await square.desk.told(follower) for follower in FOLLOWERS] == [[], []]
         await square.desk.preferences.put(first, WANTED)
         assert await square.desk.told(first) == [("mention", DANA)], "it is asked at each look"
+        await square.desk.people.unfollow(first, ALICE)
+        square.desk.whole.settle()
+        assert await square.desk.told(first) == [], "of whom one does not follow nothing is told"
 
     run(scenario())
 
@@ -150,6 +154,8 @@ def test_an_account_that_goes_during_a_walk_takes_the_mention_with_it(run: Run, 
     async def scenario() -> None:
         first, other = await began(square)
         assert await square.desk.told(first) == [("mention", DANA)]
+        await square.desk.services.edges.change_node(gone, state=State.REMOVED)
+        assert await square.desk.told(first) == [], "at once, while its edges are there still"
         jobs = account_jobs(square.desk.services.graph, own_leases())
         await jobs.start(NodeOperation.REMOVE, gone)
         await jobs.wait()

@@ -20,6 +20,7 @@ from kith.notifications.intake import FRESH_MS, NAME, begin
 from kith.notifications.marks import NO_MARKS, read_marks
 from kith.notifications.notice import Draft
 from kith.notifications.outcomes import Outcomes
+from kith.notifications.preferences import Preferences
 from kith.notifications.rings import Rings
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended, Walk
@@ -166,6 +167,40 @@ def test_a_mention_is_hidden_at_once(run: Run, desk: Desk, hide: Act, late: bool
         assert (await desk.notifications.unread(ALICE)).number == 0
         if not late:
             assert not desk.rows.rows, "what must not be seen is not written"
+
+    run(scenario())
+
+
+def test_a_page_is_made_anew_where_something_changed_and_else_it_is_the_one_of_before(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        post = await post_of(desk, text="before")
+        await like(desk, post)
+        await desk.handle()
+        first = await desk.page(ALICE)
+        assert await desk.page(ALICE) is first
+        await desk.posts.edit(ALICE, post, PostEdit(text="after"))
+        edited = await desk.page(ALICE)
+        assert edited.posts[post].text == "after"
+        await like(desk, post, CAROL)
+        await desk.handle()
+        assert len((await desk.page(ALICE)).entries[0].notices) == 2
+        await desk.notifications.read_up_to(ALICE, ID_MAX)
+        read = await desk.page(ALICE)
+        assert (read.entries[0].read, read.unread.number) == (True, 0)
+        assert await desk.page(ALICE) is read
+        await desk.preferences.put(ALICE, Preferences(off=("like",)))
+        assert not (await desk.page(ALICE)).entries
+
+    run(scenario())
+
+
+def test_mentions_of_other_systems_are_told_by_their_events(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        drafts = [Draft("mention", BOB, ALICE, desk.services.clock.ms, event=event) for event in ("first", "second")]
+        told = await desk.notices.tell(drafts)
+        assert len({*told}) == 2
+        assert await desk.notices.tell(drafts) == told
+        assert len(await desk.listed(ALICE)) == 2
 
     run(scenario())
 

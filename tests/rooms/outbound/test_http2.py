@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from http2_server import Got, Http2Server, Say, http2_server
 from kith.outbound.addresses import networks_of
 from kith.outbound.circuits import OPEN_AFTER
 from kith.outbound.errors import SendFailed, Why
-from kith.outbound.outbound import Outbound
+from kith.outbound.outbound import ANSWER_BYTES_MAX, Outbound
 
 HOST = "push.example"
 
@@ -66,6 +67,71 @@ def test_many_requests_share_a_connection(authority: Authority) -> None:
     played(authority, act)
 
 
+def test_a_host_that_takes_few_at_once_gets_them_one_after_the_other(authority: Authority) -> None:
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        server.streams_max = 2
+        said = await asyncio.gather(*(sent(outbound, server, b"%03d" % number) for number in range(20)))
+        assert said == [200] * 20
+        assert server.connections == 1
+
+    played(authority, act)
+
+
+def test_a_body_of_more_than_the_host_takes_at_once_arrives_whole(authority: Authority) -> None:
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        body = bytes(range(256)) * 1_000
+        assert await asyncio.gather(*(sent(outbound, server, body) for _ in range(2))) == [200, 200]
+        assert bodies(server) == [body, body]
+
+    played(authority, act)
+
+
+def test_an_answer_without_end_is_left_at_a_bound_and_the_connection_goes_on(authority: Authority) -> None:
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        server.say = lambda got: "endless" if got.body == b"first" else 200
+        answer = await outbound.send("POST", f"https://{HOST}:{server.port}/", {}, b"first")
+        assert len(answer.body) == ANSWER_BYTES_MAX
+        assert await sent(outbound, server, b"second") == 200
+        assert server.connections == 1
+
+    played(authority, act)
+
+
+def test_what_a_host_refuses_before_it_looks_is_sent_again(authority: Authority) -> None:
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        refused: list[Got] = []
+
+        def say(got: Got) -> Say:
+            refused.append(got)
+            return "refused" if len(refused) == 1 else 200
+
+        server.say = say
+        assert await sent(outbound, server, b"first") == 200
+        assert len(refused) == 2
+        server.say = lambda _: "refused"
+        assert await sent(outbound, server, b"second") is Why.BROKEN
+
+    played(authority, act)
+
+
+def test_a_host_that_speaks_http1_alone_is_answered_by_that(authority: Authority) -> None:
+    async def serve(reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reading.readuntil(b"\r\n\r\n"):
+                assert await reading.readexactly(4) == b"body"
+                writing.write(b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n")
+        writing.close()
+
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=authority.serving(HOST)) as plain:
+            url = f"https://{HOST}:{plain.sockets[0].getsockname()[1]}/"
+            said = [(await outbound.send("POST", url, {}, b"body")).status for _ in range(2)]
+            await outbound.close()
+        assert said == [201, 201]
+
+    played(authority, act)
+
+
 def test_who_says_good_bye_before_looking_is_asked_again_on_another_connection(authority: Authority) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
         assert await sent(outbound, server, b"first") == 200
@@ -94,12 +160,15 @@ def test_who_says_good_bye_in_the_middle_of_many_answers_the_next(authority: Aut
     played(authority, act)
 
 
-def test_who_is_silent_is_left_and_rests_and_costs_no_more(authority: Authority) -> None:
+def test_who_is_silent_is_asked_on_another_connection_then_left_and_rests(authority: Authority) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
-        assert await sent(outbound, server, b"first") == 200
+        server.say = lambda got: "nothing" if got.connection == 1 else 200
+        assert await sent(outbound, server, b"first") is Why.TIMEOUT
+        assert await sent(outbound, server, b"second") == 200
+        assert server.connections == 2
         server.say = lambda _: "nothing"
         found = await asyncio.gather(*(sent(outbound, server, b"x") for _ in range(OPEN_AFTER)))
         assert found == [Why.TIMEOUT] * OPEN_AFTER
         assert await sent(outbound, server, b"x") is Why.RESTING
 
-    played(authority, act, whole_s=0.2)
+    played(authority, act, whole_s=1.5)

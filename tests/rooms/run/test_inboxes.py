@@ -55,7 +55,7 @@ async def live(settings: Settings, celebrity: int) -> Inboxes:
     """
     async with running(settings) as services:
         parts = services.opened
-        told = telling(settings, parts, services.posts, services.comments)
+        told = telling(settings, parts, services.posts)
         for follower in (BOB, CAROL):
             await services.relations.follow(follower, ALICE)
         await services.notifications.preferences.put(BOB, Preferences(mentions="followed"))

@@ -130,7 +130,7 @@ def test_a_graph_that_was_declared_since_is_told_by_its_name() -> None:
 
 def test_others_get_their_turn_while_a_watcher_of_little_reads_a_long_log() -> None:
     async def act(scene: Scene) -> None:
-        await scene.happen(1, 50 * TOLD_MAX)
+        await scene.happen(1, 25 * TOLD_MAX)
         turns = 0
 
         async def other() -> None:
@@ -150,9 +150,9 @@ def test_others_get_their_turn_while_a_watcher_of_little_reads_a_long_log() -> N
 
 def test_what_was_missed_is_handed_over_in_small_parts() -> None:
     async def act(scene: Scene) -> None:
-        await scene.happen(1, 10 * TOLD_MAX + 7)
+        await scene.happen(1, 5 * TOLD_MAX + 7)
         async with scene.watching(NOWHERE) as watcher:
-            assert len(watcher.told) == 10 * TOLD_MAX + 7
+            assert len(watcher.told) == 5 * TOLD_MAX + 7
             assert watcher.waiting_most <= TOLD_MAX
 
     in_scene(act)

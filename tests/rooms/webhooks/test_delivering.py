@@ -482,6 +482,7 @@ def test_a_webhook_that_is_ended_gets_nothing_more_and_frees_its_slot(play: Play
             await until(lambda: len(world.app.numbers()) == 45)
             assert len(world.app.numbers("https://first.example/")) == ended
         assert await answer(world.webhooks.look_at(first.webhook.id)) is WebhookNotFound
+        assert await world.log.progress(group_of(first.webhook.id)) is None
         await world.create()
         await world.create()
 
@@ -511,6 +512,7 @@ def test_nothing_is_left_of_one_that_is_ended_while_it_gives_up(play: Play) -> N
             await until(lambda: len(world.app.got) == TRIES_MIN)
             await until(lambda: not deliveries())
         assert not await world.log.failures(group)
+        assert await world.log.progress(group) is None
         assert not await world.log.leases()
 
     play(scene, give_up_ms=1)

@@ -13,6 +13,7 @@ from kith.engines.kafka.book_state import (
     FULL,
     Beat,
     Book,
+    End,
     Entry,
     Expel,
     Forget,
@@ -118,6 +119,15 @@ def test_a_process_that_was_heard_of_since_is_not_expelled(written: Written) -> 
     assert written.shares() == {"b": 8}
     assert written.write(Expel("one", -1), Beat("one")) == [False, True]
     assert "one" not in written.book.instances
+
+
+def test_nothing_is_left_of_a_group_that_ended_and_its_workers_begin_anew(written: Written) -> None:
+    saved = Save(GROUP, "", None, {0: Place(10, 5)}, [])
+    written.write(saved, End(GROUP), End("nobody's"))
+    assert not written.book.groups
+    written.write(Join(GROUP, "one", "first", 1, gentle=False), saved, End(GROUP))
+    assert written.book.groups[GROUP].saved is None
+    assert written.shares() == {"one": 1}
 
 
 def test_what_is_forgotten_stops_at_leases_and_leases_at_what_is_forgotten(written: Written) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from kith.core.errors import BadRequest
 from kith.core.ids import NodeId, parse_id
 from kith.core.tokens import WriteMark
 from kith.notifications.grouping import actors_of
+from kith.notifications.kept import KeptAnswers, Reads
 from kith.notifications.notice import NoticeType
 from kith.notifications.notifications import Entry, Notifications
 from kith.notifications.outside import OutsideMentions
@@ -26,6 +28,7 @@ from kith.posts.post import Post, PostType
 from kith.streams.messages import preview_of
 
 ACTORS_SHOWN = 3
+_encode = msgspec.json.Encoder().encode
 Grouped = Annotated[bool, Meta(description="Whether likes, shares and follows are gathered; default true.")]
 
 
@@ -138,37 +141,46 @@ class NotificationsResource:
         note: Callable[[int], None],
     ) -> None:
         self._notifications, self._outside, self._present = notifications, outside, present
-        self._note = note
+        self._note, self._kept = note, KeptAnswers[bytes](immediate=notifications.immediate)
 
-    @get("/notifications", "What others did that concerns the acting user", callers="acting")
+    @get(
+        "/notifications", "What others did that concerns the acting user", callers="acting",
+        answers=NotificationsAnswer,
+    )  # fmt: skip
     async def notifications(
         self, call: Call, limit: ObjectLimit = None, cursor: Cursor = None, grouped: Grouped = True
-    ) -> NotificationsAnswer:
+    ) -> bytes:
         """Newest first, kept for 90 days. What the user must not see, muted or does not want is not in it, nor what
         was taken back: the same rules as everywhere, asked now.
 
         Likes, shares and follows of one post or person are one item, dated and placed by the newest.
         """
+        self._note(call.acting)
+        make = partial(self._page, call, limit, cursor, grouped)
+        if cursor is not None:
+            return await make(Reads())
+        return await self._kept.get((call.caller.reader(), limit, grouped), make)
+
+    async def _page(self, call: Call, limit: int | None, cursor: str | None, grouped: bool, reads: Reads) -> bytes:
+        """A page, encoded."""
         user = call.acting
-        self._note(user)
         query = "notifications" if grouped else "notifications one by one"
         window = call.window_of_objects(query, limit, cursor)
-        found = await self._notifications.page(user, window, grouped=grouped)
+        found = await self._notifications.page(user, window, grouped=grouped, reads=reads)
         by = [actors_of(entry.notices) for entry in found.entries]
         newest = [entry.notices[0] for entry in found.entries]
         people = {actor for actors in by for actor in actors[:ACTORS_SHOWN]}
         people |= {one.recipient for one in newest} - {user}
         posts = {one.post for one in newest if one.post is not None}
         about = _Shown(
-            await self._present.authors(list(people)),
+            await self._present.authors_noted(list(people), reads),
             {post: _post(found.posts[post]) for post in posts},
             found.comments,
             found.boards,
         )
         items = [_item(entry, actors, about, user) for entry, actors in zip(found.entries, by, strict=True)]
-        return NotificationsAnswer(
-            items, call.pagination(query, found.page), found.unread.number, found.unread.partial or found.partial
-        )
+        unread, pagination = found.unread, call.pagination(query, found.page)
+        return _encode(NotificationsAnswer(items, pagination, unread.number, unread.partial or found.partial))
 
     @get("/notifications/unread", "How many notifications are unread", callers="acting")
     async def unread_notifications(self, call: Call) -> UnreadAnswer:

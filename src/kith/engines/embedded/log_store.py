@@ -172,6 +172,17 @@ class EmbeddedLog:
     async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
         await self.note(group, at, failures)
 
+    async def forget(self, group: str) -> None:
+        failures = f"{FAILURE}{group}/"
+        keys = [GROUP + group, _OWNER + group, *(failures + rest for rest in self._environment.notes(failures))]
+
+        def remove(batch: Batch) -> None:
+            for key in keys:
+                if batch.note(key) is not None:
+                    batch.put_note(key, None)
+
+        await self._commits.run(remove)
+
     async def note(
         self,
         group: str,

@@ -7,7 +7,7 @@ were handed over is refused, whatever it still believes, and a lease and what is
     Join       a worker of a group; Leave: it goes
     Beat       a process lives; Expel: it did not, since a beat, so its workers go
     Release    a worker lets go of a partition that another is to have
-    Save       a checkpoint and failures
+    Save       a checkpoint and failures; End: no longer
     Lease      keep what follows; Free: no longer
     Forget     the oldest events of a partition, but for what leases keep
     Snapshot   all of this, so that the records before it can be deleted; void unless it lies where it expects to
@@ -162,12 +162,16 @@ class Book(msgspec.Struct, array_like=True):
         return now_ms >= lease.until_ms or not self.keeps(lease.places)
 
 
+class End(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    group: str
+
+
 class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=11):
     expects: int
     book: Book
 
 
-Entry = Named | Join | Leave | Beat | Expel | Release | Save | Lease | Free | Forget | Snapshot
+Entry = Named | Join | Leave | Beat | Expel | Release | Save | Lease | Free | Forget | Snapshot | End
 Verdict = bool | str
 
 
@@ -183,6 +187,8 @@ def applied(book: Book, offset: int, entry: Entry) -> Verdict:
             return _changed_workers(book, offset, entry)
         case Save():
             return _saved(book, entry)
+        case End(group):
+            _end(book, group)
         case Lease():
             return _leased(book, entry)
         case Free(name):
@@ -229,6 +235,14 @@ def _saved(book: Book, entry: Save) -> bool:
         if failure is not None:
             group.failures[mark] = partition, failure
     return True
+
+
+def _end(book: Book, name: str) -> None:
+    group = book.groups.get(name)
+    if group is not None and group.members:  # they begin anew
+        group.saved, group.failures = None, {}
+    else:
+        book.groups.pop(name, None)
 
 
 def _leased(book: Book, entry: Lease) -> Verdict:

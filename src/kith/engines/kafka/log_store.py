@@ -10,7 +10,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded, StoreUnavailable
 from kith.core.events import Event, LogPosition
 from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import FULL, Free, Lease, Save
+from kith.engines.kafka.book_state import FULL, End, Free, Lease, Save
 from kith.engines.kafka.broker import ANSWERED_S, Broker
 from kith.engines.kafka.commits import Announced, pack, row_of
 from kith.engines.kafka.positions import START, Place
@@ -164,3 +164,7 @@ class KafkaLog:
             places = dict.fromkeys(range(self._broker.partitions), START) | places
         kept = [(self._book.positions.partition(mark), mark, failure) for mark, failure in failures.items()]
         await self._book.write(Save(group, "", None, places, kept))
+
+    async def forget(self, group: str) -> None:
+        await self.open()
+        await self._book.write(End(group))

@@ -1,0 +1,104 @@
+"""Answers that are kept with all that was read for them: while that reads the same, so does the answer.
+
+Nobody has to tell what changed, so nothing can be missed: a block, a deletion or a new notice is read at the next
+request, as if nothing were kept. What is saved is all that was made of it: decoded, decided, sorted, encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from kith.graph.questions import Answers, Questions
+from kith.graph.store import EdgeStore
+from kith.graph.together import together
+from kith.records.store import Record, RecordKind, RecordStore
+
+KEPT_MAX = 1_000
+"""Answers that are kept: a page of 50 takes some 60 KB. Beyond, the one that was asked for longest ago is given up."""
+A = TypeVar("A")
+
+
+class _Step(NamedTuple):
+    """Something that was read. `found`: what is kept of it, to be the same when it is read again."""
+
+    read: Callable[..., Awaitable[Any]]
+    asked: tuple[Any, ...]
+    kept_of: Callable[[Any], Any]
+    found: Any
+
+    async def again(self) -> bool:
+        """Whether it reads the same now."""
+        return bool(self.kept_of(await self.read(*self.asked)) == self.found)
+
+
+class Reads:
+    """What is read for one answer, step by step. What is read at a step depends on what the ones before it found."""
+
+    def __init__(self) -> None:
+        self._steps: list[_Step] = []
+        self.complete = True
+        """Whether nothing else decides the answer."""
+
+    async def of(self, read: Callable[..., Awaitable[A]], *asked: Any) -> A:
+        """What `read(*asked)` finds."""
+        return await self._step(read, asked, _itself)
+
+    async def records(self, store: RecordStore, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
+        """The record of each id; of which the versions are kept."""
+        return await self._step(store.get_many, (kind, ids), _versions) if ids else []
+
+    async def answers(self, store: EdgeStore, questions: Questions) -> Answers:
+        """The answers to questions."""
+        return await self._step(store.answer, (questions,), _plain)
+
+    async def _step(self, read: Callable[..., Awaitable[A]], asked: tuple[Any, ...], kept_of: Callable[[A], Any]) -> A:
+        found = await read(*asked)
+        self._steps.append(_Step(read, asked, kept_of, kept_of(found)))
+        return found
+
+    async def same(self, *, immediate: bool) -> bool:
+        """Whether all reads the same now. It is read together, where the stores are distant."""
+        if not immediate:
+            return all(await together(False, *(step.again() for step in self._steps)))
+        for step in self._steps:
+            if not await step.again():
+                return False
+        return True
+
+
+class KeptAnswers(Generic[A]):
+    """The newest answer under each key, in memory. `immediate`: whether all that is read answers without waiting."""
+
+    def __init__(self, *, immediate: bool, kept_max: int = KEPT_MAX) -> None:
+        self._immediate, self._kept_max = immediate, kept_max
+        self._kept: dict[Hashable, tuple[Reads, A]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[Reads], Awaitable[A]]) -> A:
+        """The answer that `make` gives now; the one that was kept, if all that it reads is the same."""
+        kept = self._kept.get(key)
+        if kept is None or not await kept[0].same(immediate=self._immediate):
+            reads = Reads()
+            kept = reads, await make(reads)
+        self._kept.pop(key, None)
+        if kept[0].complete:
+            self._kept[key] = kept
+            if len(self._kept) > self._kept_max:
+                del self._kept[next(iter(self._kept))]
+        return kept[1]
+
+
+def _itself(found: A) -> A:
+    return found
+
+
+def _versions(records: Sequence[Record | None]) -> list[int]:
+    return [-1 if record is None else record.updated_at for record in records]
+
+
+def _plain(answers: Answers) -> tuple[object, ...]:
+    """Answers as they can be compared."""
+    members = np.packbits(np.concatenate(answers.members)).tobytes() if answers.members else b""
+    return answers.states, members, answers.nodes, answers.counts, answers.pages

@@ -1,0 +1,360 @@
+"""HTTP/2 (RFC 9113): one connection a host, which all requests to it share.
+
+The protocol is that of h2; what is here opens connections, waits for answers, and says what becomes of requests when a
+connection ends. httpcore's own client takes three times as long for a request; docs/decisions/0032-push.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import h2.exceptions
+import h2.settings
+import httpcore
+from hpack import NeverIndexedHeaderTuple
+
+from kith.outbound.stream import Stream
+from kith.outbound.urls import Target
+
+KEPT_S = 30.0
+"""How long a connection is kept that nobody uses."""
+HOSTS_MAX = 100
+"""Hosts with a connection; beyond, the one that was asked for first is ended."""
+TRIES_MAX = 2
+"""Connections that a request is tried on, where the first ended before the host looked at it."""
+_PORT, _PROTOCOLS = 443, ["h2", "http/1.1"]
+_STREAMS_MAX = 100
+_WINDOW_BYTES = 1 << 20
+_READ_BYTES = 1 << 16
+_BYE_S = 1.0
+_CONFIG = h2.config.H2Configuration(
+    validate_outbound_headers=False, normalize_outbound_headers=False, validate_inbound_headers=False
+)
+"""Headers are ours, in lower case; those that come are read and shown to nobody."""
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Received(NamedTuple):
+    """An answer. `body`: its first bytes."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class NotLookedAt(Exception):
+    """The connection ended, or is to end, before the host looked at the request: it may be sent on another."""
+
+
+class _Exchange:
+    """A request that waits for its answer."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.answer: asyncio.Future[Received] = loop.create_future()
+        self.began_s, self.status = time.monotonic(), 0
+        self.headers: Headers = ()
+        self.body = bytearray()
+
+    def end(self) -> None:
+        """It is whole, as far as it is read."""
+        if not self.answer.done():
+            self.answer.set_result(Received(self.status, self.headers, bytes(self.body)))
+
+    def fail(self, error: Exception) -> None:
+        """There will be no answer."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Connection:
+    """One connection. `bytes_max`: of a body that are read."""
+
+    def __init__(self, stream: Stream, bytes_max: int) -> None:
+        self._stream, self._bytes_max = stream, bytes_max
+        self._h2 = h2.connection.H2Connection(_CONFIG)
+        self._exchanges: dict[int, _Exchange] = {}
+        self._changed = asyncio.Event()  # set when a stream ended, or the host allows more
+        self._ready = asyncio.Event()  # the host said what it allows
+        self._used_s = self._heard_s = time.monotonic()
+        self._leaving = False
+        self._reading = asyncio.create_task(self._read())
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request may begin on it."""
+        if self._leaving or self._reading.done():
+            return False
+        return bool(self._exchanges) or time.monotonic() - self._used_s < KEPT_S
+
+    async def send(self, headers: Headers, body: bytes) -> Received:
+        """The answer to a request. Errors: NotLookedAt; those of httpcore."""
+        await self._turn()
+        try:
+            id_ = self._h2.get_next_available_stream_id()
+            self._h2.send_headers(id_, headers, end_stream=not body)
+        except h2.exceptions.ProtocolError as error:  # no ids are left, or the connection ended meanwhile
+            self._leaving = True
+            raise NotLookedAt from error
+        exchange = self._exchanges[id_] = _Exchange(asyncio.get_running_loop())
+        try:
+            await self._send_body(id_, exchange, body)
+            await self._flush()
+            return await exchange.answer
+        except h2.exceptions.ProtocolError as error:
+            raise httpcore.RemoteProtocolError(str(error)) from error
+        finally:
+            self._forget(id_, exchange)
+
+    async def leave(self) -> None:
+        """Take no more requests, and end once those that wait are answered."""
+        self._leaving = True
+        if not self._exchanges:
+            await self.close()
+
+    async def close(self) -> None:
+        """Say good-bye, and end."""
+        self._leaving = True
+        with contextlib.suppress(h2.exceptions.ProtocolError, httpcore.NetworkError, TimeoutError):
+            self._h2.close_connection()
+            async with asyncio.timeout(_BYE_S):
+                await self._flush()
+        self._reading.cancel()
+        await self._stream.aclose()
+
+    async def _turn(self) -> None:
+        """Wait until the host takes one more request."""
+        await self._ready.wait()
+        while not self._leaving and len(self._exchanges) >= self._h2.remote_settings.max_concurrent_streams:
+            await self._wait()
+        if self._leaving or self._reading.done():
+            raise NotLookedAt
+
+    async def _send_body(self, id_: int, exchange: _Exchange, body: bytes) -> None:
+        at = 0
+        while at < len(body):
+            size = min(len(body) - at, self._h2.local_flow_control_window(id_), self._h2.max_outbound_frame_size)
+            if size <= 0:
+                await self._flush()
+                await self._wait()
+                if not exchange.answer.done():
+                    continue
+                with contextlib.suppress(h2.exceptions.ProtocolError):  # it was answered early, or ended
+                    self._h2.reset_stream(id_)
+                return
+            self._h2.send_data(id_, body[at : at + size], end_stream=at + size == len(body))
+            at += size
+
+    async def _wait(self) -> None:
+        """Wait until something changed."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def _flush(self) -> None:
+        data = self._h2.data_to_send()
+        if data:
+            await self._stream.write(data)
+
+    def _forget(self, id_: int, exchange: _Exchange) -> None:
+        """End a request that was answered, or is waited for no more."""
+        self._used_s = time.monotonic()
+        given_up = self._exchanges.pop(id_, None) is not None
+        if given_up and not self._reading.done():
+            with contextlib.suppress(h2.exceptions.ProtocolError):
+                self._h2.reset_stream(id_, h2.errors.ErrorCodes.CANCEL)
+            silent_s, waited_s = self._used_s - self._heard_s, self._used_s - exchange.began_s
+            self._leaving |= silent_s > waited_s / 2  # it may be that nothing comes any more
+        if self._leaving and not self._exchanges:
+            self._reading.cancel()
+        if exchange.answer.done() and not exchange.answer.cancelled():
+            exchange.answer.exception()  # it may be that nobody waited for it any more
+        self._changed.set()
+
+    async def _read(self) -> None:
+        """Read until the connection ends."""
+        error: Exception = httpcore.RemoteProtocolError("the connection ended")
+        try:
+            self._h2.local_settings = _settings()
+            self._h2.initiate_connection()
+            self._h2.increment_flow_control_window(_WINDOW_BYTES)
+            await self._flush()
+            while data := await self._stream.read(_READ_BYTES):
+                self._heard_s = time.monotonic()
+                for event in self._h2.receive_data(data):
+                    self._take(event)
+                await self._flush()
+        except (httpcore.NetworkError, h2.exceptions.ProtocolError) as ended:
+            error = ended if isinstance(ended, httpcore.NetworkError) else httpcore.RemoteProtocolError(str(ended))
+        finally:
+            self._leaving = True
+            self._ready.set()
+            self._changed.set()
+            for exchange in self._exchanges.values():
+                exchange.fail(error)
+            await self._stream.aclose()
+
+    def _take(self, event: h2.events.Event) -> None:
+        match event:
+            case h2.events.RemoteSettingsChanged():
+                self._ready.set()
+            case h2.events.ConnectionTerminated():
+                self._leaving = True
+                last = event.last_stream_id
+                for id_, exchange in self._exchanges.items():
+                    if last is not None and id_ > last:
+                        exchange.fail(NotLookedAt())
+            case h2.events.ResponseReceived():
+                self._take_head(self._exchanges.get(event.stream_id or 0), event.headers or [])
+            case h2.events.DataReceived():
+                self._take_data(event)
+            case h2.events.StreamEnded():
+                self._settle(event.stream_id, None)
+            case h2.events.StreamReset():
+                refused = event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
+                error = NotLookedAt() if refused else httpcore.RemoteProtocolError("the host reset the stream")
+                self._settle(event.stream_id, error)
+        self._changed.set()
+
+    def _settle(self, id_: int | None, error: Exception | None) -> None:
+        """A request is answered, or will not be."""
+        exchange = self._exchanges.pop(id_ or 0, None)
+        if exchange is None:  # nobody waits for it any more
+            return
+        if error is None:
+            exchange.end()
+        else:
+            exchange.fail(error)
+
+    def _take_head(self, exchange: _Exchange | None, headers: Headers) -> None:
+        if exchange is not None:
+            status = next((value for name, value in headers if name == b":status"), b"")
+            if not status.isdigit():
+                exchange.fail(httpcore.RemoteProtocolError("the host sent no status"))
+                return
+            exchange.status = int(status)
+            exchange.headers = [(name, value) for name, value in headers if not name.startswith(b":")]
+
+    def _take_data(self, event: h2.events.DataReceived) -> None:
+        id_, exchange = event.stream_id or 0, self._exchanges.get(event.stream_id or 0)
+        self._h2.acknowledge_received_data(event.flow_controlled_length or 0, id_)
+        if exchange is not None:
+            exchange.body += event.data or b""
+            if len(exchange.body) >= self._bytes_max:  # the rest is left
+                del exchange.body[self._bytes_max :]
+                exchange.end()
+
+
+class Connections:
+    """The connections of hosts. `backend`: opens them; `bytes_max`: of the body of an answer that are read."""
+
+    def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, bytes_max: int) -> None:
+        self._backend, self._tls, self._bytes_max = backend, tls, bytes_max
+        self._opening: dict[tuple[str, int], asyncio.Task[Connection | None]] = {}
+
+    async def send(
+        self, method: str, where: Target, headers: Mapping[str, str], body: bytes, connect_s: float
+    ) -> Received | None:
+        """The answer to a request; None where the host does not speak HTTP/2. Errors: SendFailed; those of httpcore."""
+        port, head = where.port or _PORT, _head(method, where, headers, body)
+        for tried in range(1, TRIES_MAX + 1):
+            connection = await self._connection(where.host, port, connect_s)
+            if connection is None:
+                return None
+            try:
+                return await connection.send(head, body)
+            except NotLookedAt:
+                if tried == TRIES_MAX:
+                    raise httpcore.RemoteProtocolError("the host takes no requests") from None
+        return None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        opening, self._opening = self._opening, {}
+        for task in opening.values():
+            if (connection := _connected(task)) is not None:
+                await connection.close()
+            task.cancel()
+
+    async def _connection(self, host: str, port: int, connect_s: float) -> Connection | None:
+        """The connection of a host, opened if there is none that can be used."""
+        task = self._opening.get((host, port))
+        if task is None or _is_over(task):
+            if task is not None:
+                del self._opening[host, port]
+                await _leave(task)
+            task = self._opening.get((host, port))
+            if task is None:
+                task = self._opening[host, port] = asyncio.create_task(self._open(host, port, connect_s))
+                task.add_done_callback(_noticed)
+            if len(self._opening) > HOSTS_MAX:
+                await _leave(self._opening.pop(next(iter(self._opening))))
+        return await asyncio.shield(task)
+
+    async def _open(self, host: str, port: int, connect_s: float) -> Connection | None:
+        stream = await self._backend.connect_tcp(host, port, connect_s)
+        self._tls.set_alpn_protocols(_PROTOCOLS)
+        stream = await stream.start_tls(self._tls, host, connect_s)
+        if stream.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
+            await stream.aclose()
+            return None
+        assert isinstance(stream, Stream)  # noqa: S101 - what `pinned` opens
+        return Connection(stream, self._bytes_max)
+
+
+def _connected(task: asyncio.Task[Connection | None]) -> Connection | None:
+    """The connection that was opened; None where there is none, or none yet."""
+    return None if not task.done() or task.cancelled() or task.exception() is not None else task.result()
+
+
+def _is_over(task: asyncio.Task[Connection | None]) -> bool:
+    """Whether another connection must be opened."""
+    if task.done() and (task.cancelled() or task.exception() is not None):
+        return True
+    connection = _connected(task)
+    return connection is not None and not connection.usable
+
+
+def _noticed(task: asyncio.Task[Connection | None]) -> None:
+    """Whoever waited for it has its error; it may be that nobody does any more."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _leave(task: asyncio.Task[Connection | None]) -> None:
+    connection = _connected(task)
+    if connection is not None:
+        await connection.leave()
+    task.cancel()  # where it is being opened still
+
+
+def _settings() -> h2.settings.Settings:
+    codes = h2.settings.SettingCodes
+    return h2.settings.Settings(
+        client=True,
+        initial_values={
+            codes.ENABLE_PUSH: 0,
+            codes.MAX_CONCURRENT_STREAMS: _STREAMS_MAX,
+            codes.MAX_HEADER_LIST_SIZE: 65_536,
+        },
+    )
+
+
+def _head(method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Headers:
+    """The head of a request over HTTP/2."""
+    return [
+        (b":method", method.encode()),
+        (b":authority", where.authority.encode()),
+        (b":scheme", where.scheme.encode()),
+        NeverIndexedHeaderTuple(b":path", where.path.encode()),  # a secret, and another each time
+        *((name.lower().encode(), value.encode()) for name, value in headers.items()),
+        (b"content-length", b"%d" % len(body)),
+    ]
