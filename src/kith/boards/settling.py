@@ -32,6 +32,17 @@ _AGREED_TRIES = 8
 """How often an implicit follow is looked at again, as others may change what it depends on meanwhile."""
 
 
+SLICES_AT_ONCE = 4
+"""How many pages of a board's lists a request settles itself."""
+
+
+class Finished(NamedTuple):
+    """What was written to settle a board; whether nothing is left of the changes that were made of it."""
+
+    mark: WriteMark
+    done: bool
+
+
 class Rows(NamedTuple):
     """The stored edges that decide about a user and a board. `blocks`: of the user and the owner, either way."""
 

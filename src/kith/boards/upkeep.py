@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kith.boards.board import Board, read_board
-from kith.boards.settling import Settling, later
+from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling, later
 from kith.core.clock import Hlc, ms_of
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
@@ -27,9 +27,7 @@ from kith.graph.shapes import Listing
 from kith.records.store import RecordKind
 
 NAME = "boards"
-_PAGE = 500
-_SLICES_AT_ONCE = 4
-"""How many pages of a board's lists a request settles itself."""
+_PAGE = 500  # a slice
 _NOTE = "boards/"
 _PREPARED_MS = 60_000
 """Longer than a request takes from the note of a change to the change."""
@@ -64,15 +62,18 @@ class Upkeep:
         change = Change(before.id, version, before.owner)
         await self._store.put_note(_key(change), _encode(change))
 
-    async def finish(self, board: int) -> WriteMark:
+    async def finish(self, board: int, slices: int = SLICES_AT_ONCE) -> Finished:
         """Settle the first pages of what was changed of a board, so that who changed it sees it done."""
         mark = NO_MARK
-        for _ in range(_SLICES_AT_ONCE):
+        for _ in range(slices):
             noted = await self._store.notes(f"{_NOTE}{board}-")
             if not noted:
-                break
+                return Finished(mark, True)
             mark = later(mark, await self._work(*next(iter(noted.items()))))
-        return mark
+        (record,) = await self._settling.records.get_many(RecordKind.BOARD, [board])
+        written = 0 if record is None else record.updated_at
+        left = (await self._store.notes(f"{_NOTE}{board}-")).values()
+        return Finished(mark, all(_decode(raw).version > written for raw in left))
 
     async def work_backlog(self) -> bool:
         """Settle a page of each noted change; true if more remains, other than what waits for its change."""

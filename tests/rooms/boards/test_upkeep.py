@@ -14,6 +14,7 @@ from kith.boards import upkeep
 from kith.boards.board import Board
 from kith.boards.settling import Rows, void
 from kith.core.clock import Hlc
+from kith.core.errors import Conflict
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction, Edge, State
@@ -48,6 +49,24 @@ def test_what_a_request_does_not_settle_the_consumer_does(run: Run, kith: Servic
     assert run(kith.edges.count_many([followers])) == [0]
     assert run(kith.edges.notes("")) == {}
     assert [run(kith.board_following.interests(user)) for user in CROWD] == [(0, 0, 0, 0, 0)] * len(CROWD)
+
+
+def test_a_board_is_moved_again_once_its_followers_are_settled(run: Run, kith: Services) -> None:
+    """They follow Bob, who has the board for a moment: so they do not follow it by itself any more."""
+    board, crowd = run(kith.boards.create(ALICE, "Recipes")).board, [NodeId(100 + at) for at in range(150)]
+    for user in crowd:
+        run(kith.board_following.follow(user, board.id))
+        run(kith.people.follow(user, BOB))
+    for member in (BOB, CAROL):
+        run(kith.boards.invite(ALICE, board.id, member))
+    run(kith.boards.move(ALICE, board.id, BOB))
+    with pytest.raises(Conflict, match="try again in some seconds"):
+        run(kith.boards.move(BOB, board.id, CAROL))
+    assert run(kith.boards.get(SYSTEM, board.id)).owner == BOB
+    while run(kith.upkeep.work_backlog()):
+        pass
+    run(kith.boards.move(BOB, board.id, CAROL))
+    assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 0
 
 
 def test_a_noted_change_that_was_never_written_is_forgotten(run: Run, kith: Services) -> None:
