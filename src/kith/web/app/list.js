@@ -1,7 +1,7 @@
 /**
  * A list without end that keeps at most NODES_MAX of its items in the page, however far one scrolls.
  *
- * Items stand in groups of five. Groups near the window are drawn, one a frame so that scrolling stays smooth; those far
+ * Items stand in groups of three. Groups near the window are drawn, one a frame so that scrolling stays smooth; those far
  * from it are taken out, and a blank of their height stands for them. The next page is fetched before it is needed.
  */
 
@@ -9,11 +9,11 @@ import { BEFORE_RESTORE, ended, session } from "./session.js";
 import { explained } from "./telling.js";
 import { button, counted, h } from "./dom.js";
 
-const GROUP = 5;
+const GROUP = 3;
 const NODES_MAX = 200;
-const DRAW_PX = 1_500;
-const KEEP_PX = 2_500;
-const GUESS_PX = 600;
+const DRAW_PX = 900;
+const KEEP_PX = 1_500;
+const GUESS_PX = 400;
 /** Pages in a row that may be empty, as the server allows, before the reader is asked to go on. */
 const EMPTY_MAX = 10;
 /** A page that takes longer than this is said to be on its way. */
