@@ -64,7 +64,10 @@ class QuotaStore(Protocol):
         ...
 
     async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
-        """Up to `limit` users who have used `used_min` or more, those with the most first. For operators."""
+        """Up to `limit` users who have used `used_min` or more, those with the most first. For operators.
+
+        An engine may look at some thousands of users only, whichever they are.
+        """
         ...
 
 
