@@ -70,6 +70,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "store-size": local.store_size,
     "page": local.page,
     "intersect": local.intersect,
+    "program-pages": local.program_pages,
     "growth": local.growth,
     "time-range": ranges.time_range,
     "strip": ranges.strip,

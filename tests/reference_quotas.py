@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kith.access import sliding_window
-from kith.access.sliding_window import Counts, Quota, Taken
+from kith.access.sliding_window import Counts, Quota, Taken, Used
 
 
 class ReferenceQuotas:
@@ -20,3 +20,8 @@ class ReferenceQuotas:
 
     async def give_back(self, kind: int, user: int, part: int) -> None:
         self._counts[kind, user] = sliding_window.give_back(self._counts.get((kind, user), Counts()), part)
+
+    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+        counts = {user: held for (of, user), held in self._counts.items() if of == kind}
+        found = [Used(user, sliding_window.used(held, quota, now_s)) for user, held in counts.items()]
+        return sorted((one for one in found if one.used >= used_min), key=lambda one: (-one.used, one.user))[:limit]

@@ -66,6 +66,10 @@ def test_ten_posts_an_hour_whichever_process_is_asked(limited: Server, people: P
     assert (details["limit"], details["windowSeconds"]) == (10, 3600)
     assert ok(User(limited, people.bob).ask("POST", "/posts", json=POST), 201), "nobody else notices"
     assert ok(alice.ask("GET", "/feed"))["posts"], "the rest goes on"
+    with limited.client() as http:
+        near = ok(http.get("/console/quotas"))["items"]
+    mine = [one for one in near if one["user"] in (str(people.alice), str(people.bob))]
+    assert mine == [{"quota": "posts", "user": str(people.alice), "used": 10, "limit": 10, "windowS": 3600}]
 
 
 def test_a_minute_has_sixty_feed_loads(limited: Server, people: People) -> None:

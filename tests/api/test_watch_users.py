@@ -104,6 +104,28 @@ def test_posts_are_told_as_the_api_shows_them(
     assert all(one["audience"] == [] for one in seen.told if one["kind"] == "post"), "that is the author's to know"
 
 
+def test_boards_are_told_as_the_api_shows_them(
+    acting: Callable[[int], httpx.Client], watch: Opens, people: People
+) -> None:
+    bob = acting(people.bob)
+    seen = watch(kinds="board", nodes=f"{people.bob}")
+
+    def board(name: str, *, secret: bool = False) -> str:
+        return str(ok(bob.post(f"{API}/boards", json={"name": name, "secret": secret}), 201)["id"])
+
+    public, hidden, shared, last = board("soups"), board("plans", secret=True), board("ours", secret=True), board("x")
+    assert bob.post(f"{API}/boards/{shared}/collaborators/{people.alice}").status_code < 300
+    ok(bob.patch(f"{API}/boards/{shared}", json={"name": "ours alone"}))
+    ok(bob.patch(f"{API}/boards/{hidden}", json={"name": "still mine"}))
+    ok(bob.patch(f"{API}/boards/{public}", json={"name": "broths"}))
+    assert bob.delete(f"{API}/boards/{last}").status_code < 300
+    eventually(lambda: seen.told and seen.told[-1]["deleted"])
+    told = [(one["id"], one["name"]) for one in seen.told if not one["deleted"]]
+    assert {id_ for id_, _ in told} <= {public, shared, last}
+    assert {(public, "broths"), (shared, "ours alone")} <= set(told)
+    assert [one["id"] for one in seen.told if one["deleted"]] == [last]
+
+
 def test_what_was_taken_back_is_not_told_to_who_reads_a_history(
     acting: Callable[[int], httpx.Client], alice: httpx.Client, watch: Opens, people: People
 ) -> None:
@@ -187,7 +209,7 @@ def test_a_history_of_anything_is_what_the_api_shows(tmp_path: Path) -> None:
     [
         ({"kinds": "node", "nodes": "7"}, 403, "FORBIDDEN"),
         ({"kinds": "edge,media", "nodes": "7"}, 403, "FORBIDDEN"),
-        ({"kinds": "board", "nodes": "7"}, 403, "FORBIDDEN"),
+        ({"kinds": "board"}, 400, "INVALID_REQUEST"),
         ({"kinds": "post"}, 400, "INVALID_REQUEST"),
         ({"graphs": "nonsense"}, 404, "GRAPH_NOT_FOUND"),
     ],

@@ -41,6 +41,19 @@ def test_what_is_given_back_is_there_again(run: Run, quotas: QuotaStore) -> None
     assert run(passed(quotas, 8)) == 5
 
 
+def test_who_has_used_most_is_found_until_the_window_has_passed(run: Run, quotas: QuotaStore) -> None:
+    def fullest(used_min: int, now_s: float = NOW_S, limit: int = 10) -> list[tuple[int, int]]:
+        return [tuple(one) for one in run(quotas.fullest(0, QUOTA, used_min, now_s, limit))]
+
+    assert fullest(1) == []
+    for user, tries in ((ID_MAX, 5), (8, 4), (9, 4), (10, 1)):
+        run(passed(quotas, user, tries=tries))
+    run(passed(quotas, 11, kind=1))
+    assert fullest(4) == [(ID_MAX, 5), (8, 4), (9, 4)]
+    assert fullest(1, limit=2) == [(ID_MAX, 5), (8, 4)]
+    assert fullest(1, NOW_S + 61) == []
+
+
 @pytest.fixture
 def compared_quotas(compared: Engine, tmp_path: Path) -> Iterator[QuotaStore]:
     assert compared.quotas

@@ -22,10 +22,12 @@ from reference_edges import cut_page
 from services import service_over
 
 from kith.core.paging import Mark, Page, Window, cut
+from kith.graph import ordered, programs
 from kith.graph import walk as walk_module
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.programs import Evaluator, Intersect, Leaf
+from kith.graph.ordered import OrderedLists
+from kith.graph.programs import WHOLE_MAX, Evaluator, Intersect, Leaf
 from kith.graph.shapes import Listing
 
 Fetch = Callable[[Window], Awaitable[Page]]
@@ -118,24 +120,29 @@ def test_what_stays_is_seen_once_and_in_order(engine: Engine, name: str, backwar
 
 @pytest.mark.parametrize("engine", BOTH, ids=str)
 @settings(max_examples=12)
-@given(seed=st.integers(0, 2**16))
-def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: Engine, seed: int) -> None:
+@given(seed=st.integers(0, 2**16), whole_max=st.sampled_from([WHOLE_MAX, 0]))
+def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: Engine, seed: int, whole_max: int) -> None:
     program = Intersect((Leaf((Listing(G, ALICE, Direction.OUT),)), Leaf((Listing(G, ALICE, Direction.IN),))))
 
     async def seen(service: Graph) -> list[int]:
         alices = Restless(service, seed)
         await alices.settle_down()
         found: list[int] = []
+        lists = OrderedLists(service.store)
         for _ in range(1_000):
             limit = alices.limit()
-            page = await Evaluator(service.store).top(program, found[-1] if found else None, limit)
+            page = (await Evaluator(service.store, lists).page(program, found[-1] if found else None, limit)).ids
             found += page.tolist()
             if len(page) < limit:
                 return found
             await alices.stir(20)
         raise AssertionError("the answer has no end")
 
-    with opened(engine) as service:
+    with (
+        opened(engine) as service,
+        patch.object(programs, "WHOLE_MAX", whole_max),
+        patch.object(ordered, "WINDOW_IDS", 9),
+    ):
         shown = run_all(seen(service))
     assert shown == sorted(set(shown), reverse=True)
     assert [id_ for id_ in shown if id_ in STAY] == sorted(STAY, reverse=True)

@@ -34,7 +34,8 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Two API processes, so that looks are answered by either."""
-    with serving(tmp_path_factory.mktemp("console"), KITH_WORKERS="2") as running:
+    quotas = {"KITH_RATE_POSTS_PER_HOUR": "10"}
+    with serving(tmp_path_factory.mktemp("console"), KITH_WORKERS="2", **quotas) as running:
         yield running
 
 
@@ -190,6 +191,14 @@ def test_a_post_is_followed_on_its_way(server: Server, page: Page) -> None:
     asked.get_by_role("button", name="Follow it").click()
     expect(page.get_by_text(re.compile("^Delivery to timelines: "))).to_be_visible()
     expect(page.get_by_role("region", name="Mentions").get_by_role("row", name=re.compile("^6 "))).to_be_visible()
+
+
+def test_who_is_at_the_limit_of_a_quota_is_told(server: Server, page: Page) -> None:
+    with server.client(sign(901)) as http:
+        for number in range(10):
+            ok(http.post(f"{API}/posts", json={"content": {"text": str(number)}}), 201)
+    expect(page.get_by_text("1 user is at the limit of a quota: see below.")).to_be_visible()
+    expect(page.get_by_role("region", name="Quotas").get_by_role("row", name="posts 901 10 10 3,600 s")).to_be_visible()
 
 
 def test_an_audit_is_run_and_its_report_shown(server: Server, page: Page) -> None:

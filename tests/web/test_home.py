@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from scenes import STREAM, Stage, card, loaded, until
 
 POSTS = 2_000
@@ -28,6 +28,10 @@ SHOWN = """
   const one = [...document.querySelectorAll("kith-post")].find((one) => one.getBoundingClientRect().top > 100);
   return [one.querySelector(".words").textContent, one.getBoundingClientRect().top];
 }
+"""
+TO_THE_END = """
+(scrollTo(0, document.documentElement.scrollHeight),
+  document.querySelector("kith-list").textContent.endsWith("That is all."))
 """
 
 
@@ -58,6 +62,28 @@ def test_back_leads_to_where_one_was(stage: Stage) -> None:
     expect(one).to_be_in_viewport()
     now = one.evaluate("one => one.getBoundingClientRect().top")
     assert abs(now - top) < 50
+
+
+def test_who_scrolls_faster_than_the_quota_is_told_so_and_goes_on_by_itself(stage: Stage) -> None:
+    stage.posts(stage.alice, [f"post number {number}" for number in range(60)])
+    page, refused = stage.open(stage.alice), []
+
+    def refuse(route: Route) -> None:
+        if refused or "type=latest" not in route.request.url or "cursor=" not in route.request.url:
+            route.continue_()
+            return
+        refused.append(route.request.url)
+        error = {"code": "RATE_LIMITED", "message": "more than 60 feed loads in 60 s", "details": {}}
+        route.fulfill(status=429, headers={"Retry-After": "6"}, json={"error": error})
+
+    page.route("**/api/v1/feed?*", refuse)
+    stage.at(page, "#/latest")
+    expect(page.locator("kith-post").first).to_be_visible()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(page.get_by_text("More comes by itself in 6 seconds.")).to_be_attached()
+    until(page, TO_THE_END)
+    expect(page.get_by_text("post number 0", exact=True)).to_be_visible()
+    assert len(refused) == 1
 
 
 def test_a_like_is_there_at_once_and_taken_back_where_the_network_is_cut(stage: Stage) -> None:

@@ -18,6 +18,7 @@ from kith.core.errors import RateLimited, Unavailable
 QuotaName = Literal["feed", "posts", "engagement", "media"]
 KINDS: tuple[QuotaName, ...] = get_args(QuotaName)
 """What is counted apart; the order is that of the store. Which operation counts as what stands in its `quota`."""
+NEAR_SHARE, NEAR_MAX = 0.8, 20
 _UPLOADS = KINDS.index("media")
 _DONE = {
     0: "feed loads",
@@ -33,6 +34,15 @@ class Charge(NamedTuple):
     kind: int
     user: int
     part: int
+
+
+class Near(NamedTuple):
+    """A user who has used most of a quota, or all."""
+
+    name: QuotaName
+    user: int
+    used: int
+    quota: Quota
 
 
 class Quotas:
@@ -60,6 +70,15 @@ class Quotas:
                 window_s=quota.window_s,
             )
         return Charge(kind, caller.user, taken.part)
+
+    async def near(self) -> list[Near]:
+        """Who has used NEAR_SHARE of a quota or more, NEAR_MAX of each kind, those with the most first."""
+        found = []
+        for kind, quota in self._quotas.items():
+            used_min = max(1, int(NEAR_SHARE * quota.limit))
+            for one in await self._store.fullest(kind, quota, used_min, self._now_s(), NEAR_MAX):
+                found.append(Near(KINDS[kind], one.user, one.used, quota))
+        return found
 
     async def give_back(self, charge: Charge, error: BaseException) -> None:
         """The request was refused after all, with this error."""

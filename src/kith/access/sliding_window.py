@@ -39,6 +39,13 @@ class Taken(NamedTuple):
     wait_s: float = 0.0
 
 
+class Used(NamedTuple):
+    """How much of a quota a user has used."""
+
+    user: int
+    used: int
+
+
 class QuotaStore(Protocol):
     """Keeps the counts of all users, the same for all processes.
 
@@ -54,6 +61,13 @@ class QuotaStore(Protocol):
 
     async def give_back(self, kind: int, user: int, part: int) -> None:
         """Take one back that was let in during `part`."""
+        ...
+
+    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+        """Up to `limit` users who have used `used_min` or more, those with the most first. For operators.
+
+        An engine may look at some thousands of users only, whichever they are.
+        """
         ...
 
 
@@ -72,6 +86,11 @@ def take(held: Counts, quota: Quota, now_s: float) -> tuple[Counts, Taken]:
         age -= 1
     passes_s = (held.part - age + PARTS) * width_s - now_s
     return held, Taken(held.part, max(min(passes_s, quota.window_s - (now_s - held.last_s)), 0.001))
+
+
+def used(held: Counts, quota: Quota, now_s: float) -> int:
+    """How many are held against the limit now."""
+    return sum(_moved(held, int(now_s / (quota.window_s / PARTS)), quota.window_s, now_s).counts)
 
 
 def give_back(held: Counts, part: int) -> Counts:

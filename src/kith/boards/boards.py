@@ -8,7 +8,7 @@ so a process may stop anywhere, and another goes on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,7 @@ from kith.boards.board import (
     owned_by,
     read_board,
 )
-from kith.boards.settling import Settling
+from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling
 from kith.core.clock import Hlc
 from kith.core.errors import BadRequest, BoardLimitReached, Conflict, Forbidden, SelfEdge, UserNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
@@ -48,8 +48,16 @@ _NORMAL = State.NORMAL  # looked up once, as a check of many boards asks for it 
 
 Prepare: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
 """Notes, before a change of a board is written, what the change will mean for others. `Upkeep.prepare`."""
-Finish: TypeAlias = Callable[[int], Awaitable[WriteMark]]
-"""Does what was noted for a board, or as much of it as a request waits for. `Upkeep.finish`."""
+SLICES_BEFORE_MOVE = 40
+"""How many pages of a board's lists a move settles of the changes before it."""
+
+
+class Finish(Protocol):
+    """Does what was noted for a board, or as much of it as a request waits for. `Upkeep.finish`."""
+
+    def __call__(self, board: int, slices: int = SLICES_AT_ONCE) -> Awaitable[Finished]:
+        """`slices`: how many pages of lists."""
+        ...
 
 
 class BoardWritten(NamedTuple):
@@ -121,13 +129,19 @@ class Boards:
 
         Errors: BoardNotFound; Forbidden for all but its owner, where the two block each other, where `to` is no member,
         and where one of the board's followers and `to` block each other; UserNotFound if `to` is not there;
-        BoardLimitReached.
+        BoardLimitReached; Conflict while its followers are still gone through after the change before this one.
         """
         board = await self._owned(actor, id_)
         if board.owner == to:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
         await self._check_may_take(board, actor, to)
-        await self._finish(id_)  # what an earlier owner meant for its followers cannot be told after this
+        # what an earlier owner meant for its followers cannot be told after this
+        if not (await self._finish(id_, SLICES_BEFORE_MOVE)).done:
+            raise Conflict(
+                "this board was changed a moment ago, and what that means for its many followers is still being "
+                "settled; try again in some seconds",
+                id=str(id_),
+            )
         moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
         drop = self.graph.dropping(self._members, to, NodeId(id_))
         await self.store.apply([drop])
@@ -224,9 +238,14 @@ class Boards:
             raise missing(id_)
         return board
 
-    async def visible(self, viewer: Viewer, ids: Sequence[int]) -> list[Board | None]:
-        """The board of each id, or None if `viewer` must not see it: one batch of records and one of the graph."""
+    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted: bool = False) -> list[Board | None]:
+        """The board of each id, or None if `viewer` must not see it: one batch of records and one of the graph.
+
+        `deleted`: as if the boards were not deleted.
+        """
         boards, questions = await self.settling.read(ids), Questions()
+        if deleted:
+            boards = [None if board is None else msgspec.structs.replace(board, deleted=False) for board in boards]
         seen = self.ask_seeing(questions, viewer, boards)
         return seen(await self.store.answer(questions))
 
@@ -348,7 +367,7 @@ class Boards:
             return await self._records.put([board_record(new, version)], edges, only_if=[seen]), new
 
         put, new = await rewrite("this board", id_, replace)
-        mark = await self._finish(id_)
+        mark, _ = await self._finish(id_)
         return BoardWritten(new, mark if mark.updated_at > put.mark.updated_at else put.mark)
 
     def _edge_of(self, board: Board, version: Hlc) -> Edge:

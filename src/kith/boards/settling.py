@@ -32,13 +32,29 @@ _AGREED_TRIES = 8
 """How often an implicit follow is looked at again, as others may change what it depends on meanwhile."""
 
 
+SLICES_AT_ONCE = 4
+"""How many pages of a board's lists a request settles itself."""
+
+
+class Finished(NamedTuple):
+    """What was written to settle a board; whether nothing is left of the changes that were made of it."""
+
+    mark: WriteMark
+    done: bool
+
+
 class Rows(NamedTuple):
-    """The stored edges that decide about a user and a board. `blocks`: of the user and the owner, either way."""
+    """The stored edges that decide about a user and a board. `blocks`: of the user and the owner, either way.
+
+    `user_away`, `owner_away`: their account is deactivated.
+    """
 
     follow: Edge | None  # user -> owner
     own: Edge | None  # user -> board, followed by itself
     against: Edge | None  # user -> board, unfollowed
     blocks: Sequence[Edge | None] = ()
+    user_away: bool = False
+    owner_away: bool = False
 
 
 class Settling:
@@ -59,23 +75,28 @@ class Settling:
         """The rows of each user and board."""
         ties = [(user, board.owner) for user, board in pairs]
         said = [(user, board.id) for user, board in pairs]
-        follows, out, into, own, against = await together(
-            self.store.immediate,
-            self.store.get_many(self.follows, ties),
-            self.store.get_many(self.blocks, ties),
-            self.store.get_many(self.blocks, [(owner, user) for user, owner in ties]),
-            self.store.get_many(self.own, said),
-            self.store.get_many(self.against, said),
+        immediate, get_many = self.store.immediate, self.store.get_many
+        nodes, (follows, out, into, own, against) = await together(
+            immediate,
+            self.store.nodes([id_ for tie in ties for id_ in tie]),
+            together(
+                immediate,
+                get_many(self.follows, ties),
+                get_many(self.blocks, ties),
+                get_many(self.blocks, [(owner, user) for user, owner in ties]),
+                get_many(self.own, said),
+                get_many(self.against, said),
+            ),
         )
-        return [
-            Rows(follow, followed, unfollowed, blocks)
-            for follow, followed, unfollowed, *blocks in zip(follows, own, against, out, into, strict=True)
-        ]
+        away = [node.state is State.ARCHIVED for node in nodes]
+        each = zip(follows, own, against, zip(out, into, strict=True), away[::2], away[1::2], strict=True)
+        return [Rows(*row) for row in each]
 
     async def settle(self, pairs: Sequence[Pair]) -> WriteMark:
         """Drop what is void of what these users said of these boards, and agree the implicit follows with it.
 
-        Followers of a board that was merged into another are carried over first.
+        Followers of a board that was merged into another are carried over first. What holds is archived while the owner
+        is away, and comes back with them.
         """
         mark, ties = NO_MARK, dict[tuple[int, int], None]()
         while pairs:
@@ -89,14 +110,29 @@ class Settling:
             writes += [
                 EdgeWrite(_dropped(edge)) for pair, row in zip(pairs, rows, strict=True) for edge in void(*pair, row)
             ]
+            writes += [
+                self._put(edge, state)
+                for pair, row in zip(pairs, rows, strict=True)
+                for edge, state in returned(*pair, row)
+            ]
             if writes:
                 mark = later(mark, mark_of(await self.store.apply(writes)))
-            ties |= {(user, owner): None for user, board in pairs for owner in (board.owner, *board.past_owners)}
+            ties |= {
+                (user, owner): None
+                for (user, board), row in zip(pairs, rows, strict=True)
+                for owner in (board.owner, *board.past_owners)
+                if not (row.user_away or (row.owner_away and owner == board.owner))
+            }
             targets = await self.read([into for _, into, _ in carried])
             pairs = [(user, board) for (user, *_), board in zip(carried, targets, strict=True) if board is not None]
         for user, owner in ties:
             mark = later(mark, await self.agree(user, owner))
         return mark
+
+    def _put(self, edge: Edge, state: State) -> EdgeWrite:
+        """The write that gives an edge another state, at its place."""
+        now = self.graph.now(edge.graph, edge.source, edge.destination, state)
+        return EdgeWrite(now, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
 
     async def depend(self, user: NodeId, owner: NodeId) -> bool:
         """Whether a user said anything of boards, and an owner has some; true where lists may lag."""
@@ -206,6 +242,27 @@ def void(user: int, board: Board, rows: Rows) -> list[Edge]:
         or (edge is rows.own and follows)
         or (edge is rows.against and _is_unfounded(edge, follow, board))
     ]
+
+
+def returned(user: int, board: Board, rows: Rows) -> list[tuple[Edge, State]]:
+    """Edges that go with the owner of a board, or come back with them, and the states that they get. Pure.
+
+    What was ended meanwhile does not come back. Boards that are not there any more are left to `void`.
+    """
+    said = [edge for edge in (rows.own, rows.against) if edge is not None]
+    if rows.owner_away:
+        gone = void(user, board, rows)
+        return [(edge, State.ARCHIVED) for edge in said if edge.state == State.NORMAL and edge not in gone]
+    if rows.user_away:
+        return []
+    came: list[tuple[Edge, State]] = []
+    for edge in said:
+        if edge.state == State.ARCHIVED:
+            again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(said_at(edge)))
+            as_said = rows._replace(own=again) if edge is rows.own else rows._replace(against=again)
+            ended = board.is_open and again in void(user, board, as_said)
+            came.append((edge, State.REMOVED if ended else State.NORMAL))
+    return came
 
 
 def _is_unfounded(against: Edge, follow: Edge | None, board: Board) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kith.boards.board import Board, read_board
-from kith.boards.settling import Settling, later
+from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling, later
 from kith.core.clock import Hlc, ms_of
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
@@ -27,22 +27,24 @@ from kith.graph.shapes import Listing
 from kith.records.store import RecordKind
 
 NAME = "boards"
-_PAGE = 500
-_SLICES_AT_ONCE = 4
-"""How many pages of a board's lists a request settles itself."""
+_PAGE = 500  # a slice
 _NOTE = "boards/"
 _PREPARED_MS = 60_000
 """Longer than a request takes from the note of a change to the change."""
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True):
-    """A noted change of a board: the version that it makes, who owned the board before, and how far it is settled."""
+    """A noted change of a board: the version that it makes, who owned the board before, and how far it is settled.
+
+    `away`: its owner went away or came back, and the board is as it was.
+    """
 
     board: int
     version: int
     owner: int
     step: int = 0  # which of the lists of the board
     after: Mark | None = None
+    away: bool = False
 
 
 class Upkeep:
@@ -64,15 +66,18 @@ class Upkeep:
         change = Change(before.id, version, before.owner)
         await self._store.put_note(_key(change), _encode(change))
 
-    async def finish(self, board: int) -> WriteMark:
+    async def finish(self, board: int, slices: int = SLICES_AT_ONCE) -> Finished:
         """Settle the first pages of what was changed of a board, so that who changed it sees it done."""
         mark = NO_MARK
-        for _ in range(_SLICES_AT_ONCE):
+        for _ in range(slices):
             noted = await self._store.notes(f"{_NOTE}{board}-")
             if not noted:
-                break
+                return Finished(mark, True)
             mark = later(mark, await self._work(*next(iter(noted.items()))))
-        return mark
+        (record,) = await self._settling.records.get_many(RecordKind.BOARD, [board])
+        written = 0 if record is None else record.updated_at
+        left = (await self._store.notes(f"{_NOTE}{board}-")).values()
+        return Finished(mark, all(_decode(raw).version > written for raw in left))
 
     async def work_backlog(self) -> bool:
         """Settle a page of each noted change; true if more remains, other than what waits for its change."""
@@ -89,7 +94,7 @@ class Upkeep:
             if ms_of(self._graph.clock.next()) >= ms_of(change.version) + _PREPARED_MS:
                 await self._store.put_note(key, None, only_if=raw)
             return NO_MARK
-        board, lists = read_board(record), self._lists(change.board)
+        board, lists = read_board(record), self._lists(change)
         if change.step == len(lists):
             await self._store.put_note(key, None, only_if=raw)
             return NO_MARK
@@ -102,14 +107,13 @@ class Upkeep:
         await self._store.put_note(key, None if step == len(lists) else _encode(done), only_if=raw)
         return mark
 
-    def _lists(self, board: int) -> list[Listing]:
+    def _lists(self, change: Change) -> list[Listing]:
         """The lists of a board that a change of it may concern."""
-        return [
-            Listing(self._settling.own, board, Direction.IN),
-            Listing(self._settling.against, board, Direction.IN),
-            Listing(self._pins, board, Direction.OUT),
-            Listing(self._members, board, Direction.IN),
-        ]
+        board, said = change.board, (self._settling.own, self._settling.against)
+        followers = [Listing(graph, board, Direction.IN) for graph in said]
+        if change.away:
+            return followers + [Listing(graph, board, Direction.IN, State.ARCHIVED) for graph in said]
+        return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, Direction.IN)]
 
     async def _list(self, board: Board, change: Change) -> WriteMark:
         """Make the list of each owner's boards show the board as its record says."""
@@ -161,10 +165,13 @@ class Upkeep:
             elif event.graph == settling.blocks and event.state == State.NORMAL:
                 await settling.changed(source, destination, ended=False)
                 await settling.changed(destination, source, ended=False)
-            elif event.graph in (settling.own, settling.against) and event.state in (State.NORMAL, State.REMOVED):
+            elif event.graph in (settling.own, settling.against):
                 await self._settle_one(source, destination)
-            elif event.graph == settling.boards and not self._store.transactional:
-                await self._look_again(destination)
+            elif event.graph == settling.boards:
+                if State.ARCHIVED in (event.state, event.before):
+                    await self._look_again(destination, away=True)
+                if not self._store.transactional:
+                    await self._look_again(destination)
             elif event.graph == self._authored and event.state == State.REMOVED:
                 await self._unpin(destination)
 
@@ -172,7 +179,7 @@ class Upkeep:
         """Settle all that was ever said of boards, and take off them the posts that were ever deleted."""
         for graph in (self._settling.own, self._settling.against):
             async for chunk in self._store.edges(graph):
-                edges = [ends.edge for ends in chunk if ends.edge.state == State.NORMAL]
+                edges = [ends.edge for ends in chunk if ends.edge.state in (State.NORMAL, State.ARCHIVED)]
                 boards = await self._settling.read([edge.destination for edge in edges])
                 pairs = [(edge.source, board) for edge, board in zip(edges, boards, strict=True) if board is not None]
                 await self._settling.settle(pairs)
@@ -186,11 +193,14 @@ class Upkeep:
         if board is not None:
             await self._settling.settle([(user, board)])
 
-    async def _look_again(self, id_: int) -> None:
-        """Settle a board once the lists of its owners show a change of it, as they may not have when it was settled."""
+    async def _look_again(self, id_: int, *, away: bool = False) -> None:
+        """Settle a board once the lists of its owners show a change of it, as they may not have when it was settled.
+
+        `away`: the change is that its owner went away or came back.
+        """
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [id_])
         if record is not None:
-            change = Change(id_, record.updated_at, read_board(record).owner)
+            change = Change(id_, record.updated_at, read_board(record).owner, away=away)
             await self._store.put_note(_key(change), _encode(change))
 
     async def _unpin(self, post: int) -> None:
@@ -212,7 +222,7 @@ def _ended(edge: Edge) -> Edge:
 
 
 def _key(change: Change) -> str:
-    return f"{_NOTE}{change.board}-{change.version:x}"
+    return f"{_NOTE}{change.board}-{change.version:x}" + ("-away" if change.away else "")
 
 
 _encode = msgspec.msgpack.Encoder().encode

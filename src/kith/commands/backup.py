@@ -16,10 +16,12 @@ import typer
 from kith.commands import console
 from kith.commands.audit import audit_all
 from kith.commands.console import Data, say
-from kith.core.errors import BadRequest
+from kith.core.clock import wall_ms
+from kith.core.errors import BadRequest, KithError
 from kith.engines.blobs.archives import open_archive
 from kith.run import config
-from kith.run.backups import restoring, schedule
+from kith.run.backups import drills, restoring, schedule
+from kith.run.backups.drills import Drill
 from kith.run.backups.making import Made
 from kith.run.backups.restoring import Restored
 from kith.run.config import Settings
@@ -87,6 +89,7 @@ def run_restore(
         if drill:
             audits = audit_all(into, repair=False, sample=1.0, progress=lambda _: None)
             bad = [found.graph for found in audits if not found.clean]
+            _note(source, good=not bad and not restored.lost)
             say(f"{sum(found.edges for found in audits):,} edges audited; {time.monotonic() - started:,.1f} s in all")
             if bad:
                 raise BadRequest(f"the backup is not good: both ends do not agree in {', '.join(bad)}")
@@ -95,6 +98,14 @@ def run_restore(
             say(f"restored into {into.data}; `kith audit --data {into.data}` proves it whole")
     if restored.lost:
         raise typer.Exit(1)
+
+
+def _note(source: str, *, good: bool) -> None:
+    """Note the drill in the backup's place, for the console of the servers that are backed up there."""
+    try:
+        drills.note(open_archive(source), Drill(wall_ms(), good))
+    except KithError as error:
+        say(f"servers are not told of this drill, as nothing can be written into the place: {error.message}")
 
 
 def _tell(restored: Restored) -> None:

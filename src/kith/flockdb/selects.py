@@ -21,6 +21,7 @@ from kith.core.paging import Mark, Window
 from kith.flockdb.interface import Operation
 from kith.graph import programs
 from kith.graph.edge import Direction, Edge, State
+from kith.graph.ordered import OrderedLists
 from kith.graph.programs import PARTS_MAX, Difference, Evaluator, Given, Intersect, Leaf, Program, Union
 from kith.graph.shapes import Ids, Listing, Pair
 from kith.graph.store import Edges
@@ -149,6 +150,7 @@ class Selects:
 
     def __init__(self, store: Edges, ids_max: int) -> None:
         self._store, self._ids_max = store, ids_max
+        self._lists = OrderedLists(store)
 
     async def page(self, program: Sequence[Term | Operation], asked: PageAsked) -> Rows:
         """A page of what a program selects."""
@@ -158,24 +160,30 @@ class Selects:
             marks, following, previous = await self.listed(first, asked)
             return Rows(np.array([mark.id for mark in marks], np.int64), following, previous)
         tree = await self._tree(program)
-        evaluator = Evaluator(self._store, self._ids_max)
-        if asked.cursor >= START:
-            below = asked.cursor if asked.cursor > END else None
-            ids = await evaluator.top(tree, below, asked.rows + 1)
-            rows, more = ids[: asked.rows], len(ids) > asked.rows
-            came_down = below is not None and len(rows) > 0
-            return Rows(rows, int(rows[-1]) if more else END, -int(rows[0]) if came_down else END)
-        ids = await evaluator.every(tree)
-        above = ids[ids > -asked.cursor]
-        rows = above[-asked.rows :]
+        evaluator = Evaluator(self._store, self._lists, self._ids_max)
+        if asked.cursor < START:
+            return await self._upwards(evaluator, tree, asked)
+        below = asked.cursor if asked.cursor > END else None
+        ids, looked_to = await evaluator.page(tree, below, asked.rows + 1)
+        rows = ids[: asked.rows]
+        following = int(rows[-1]) if len(ids) > asked.rows else looked_to or END
+        came_down = below is not None and len(rows) > 0
+        return Rows(rows, following, -int(rows[0]) if came_down else END)
+
+    async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageAsked) -> Rows:
+        """The page before a cursor."""
+        above = -asked.cursor
+        ids, looked_to = await evaluator.page(tree, above, asked.rows + 1, down=False)
+        rows = ids[: asked.rows][::-1]
+        previous = -int(rows[0]) if len(ids) > asked.rows else -looked_to if looked_to else END
         if not len(rows):
-            return Rows(rows, END, END)
-        more = len(above) < len(ids)
-        return Rows(rows, int(rows[-1]) if more else END, -int(rows[0]) if len(above) > len(rows) else END)
+            return Rows(rows, END, previous)
+        below = await evaluator.page(tree, None if above == ID_MAX else above + 1, 1)
+        return Rows(rows, int(rows[-1]) if len(below.ids) or below.looked_to else END, previous)
 
     async def count(self, program: Sequence[Term | Operation]) -> int:
         """How many ids a program selects, exactly."""
-        return await Evaluator(self._store, self._ids_max).count(await self._tree(program))
+        return await Evaluator(self._store, self._lists, self._ids_max).count(await self._tree(program))
 
     async def edges(self, term: Term, asked: PageAsked) -> tuple[list[Edge], int, int]:
         """A page of a term's edges, and the cursors to both sides."""

@@ -5,7 +5,9 @@
 
 Answers are ids in descending order, so a page is stable while lists change, and its cursor is an id. Of an intersection
 only the smallest part is read; the larger ones are asked whether they contain its members. So 10 K with 1 M costs what
-the 10 K cost. Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read, READ_MAX and ASKED_MAX of them a call.
+the 10 K cost. Where the part that is read is longer than WHOLE_MAX, a page reads of it what lies beyond its cursor
+(`ordered`): so pages cost the same at any depth. One that has looked at LOOKED_MAX ids ends, and says how far it came.
+Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (of a count, whole lists), READ_MAX and ASKED_MAX a call.
 Source: FlockDB's compound queries.
 """
 
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 from kith.core.errors import BadRequest, ProgramTooComplex
 from kith.core.ids import parse_id
 from kith.graph.edge import Direction, State
+from kith.graph.ordered import OrderedLists, Part, after, as_far_as, ordered
 from kith.graph.shapes import Ids, Listing
 from kith.graph.store import Edges
 from kith.graph.walk import READ_MAX
@@ -31,8 +34,11 @@ IDS_MAX_DEFAULT = 5_000_000
 ASKED_MAX = 50_000
 """How many ids one call looks up in a list."""
 _PROBE_FACTOR = 8  # reading a whole list beats asking for each id when it is at most this much longer
-_FIRST_CHUNK = 256
-_EMPTY: Ids = np.empty(0, np.int64)
+WHOLE_MAX = 50_000
+"""A list that is longer is not read whole for a page."""
+LOOKED_MAX = 200_000
+"""How many ids of the part that is read a page looks at."""
+_FIRST_CHUNK, _CHUNK_MAX = 256, 16_384
 
 
 class Leaf(NamedTuple):
@@ -130,33 +136,34 @@ def parse_state(raw: Any) -> State:
         raise BadRequest(f"state must be one of {names}", state=str(raw)) from None
 
 
+class Found(NamedTuple):
+    """Members in order. `looked_to`: it has looked at LOOKED_MAX ids, as far as here, and there may be more."""
+
+    ids: Ids
+    looked_to: int | None
+
+
 class Evaluator:
     """Runs one program over a store. `ids_max`: how many ids it may read into memory; beyond, ProgramTooComplex."""
 
-    def __init__(self, store: Edges, ids_max: int = IDS_MAX_DEFAULT) -> None:
-        self._store, self._ids_left, self._ids_max = store, ids_max, ids_max
+    def __init__(self, store: Edges, lists: OrderedLists, ids_max: int = IDS_MAX_DEFAULT) -> None:
+        self._store, self._lists, self._ids_left, self._ids_max = store, lists, ids_max, ids_max
         self._counts: dict[Leaf, int] = {}
+        self._whole: dict[Leaf, Ids] = {}
 
-    async def top(self, program: Program, below: int | None, need: int) -> Ids:
-        """Up to `need` members less than `below` (None: of all), the greatest first."""
+    async def page(self, program: Program, beyond: int | None, need: int, *, down: bool = True) -> Found:
+        """Up to `need` members less than `beyond` (None: of all), greatest first; not `down`: greater, least first."""
         await self._count_leaves(program)
-        match program:
-            case Intersect() | Difference():
-                base, others, wanted = self._drive(program)
-                candidates = await self._all(base)
-                if below is not None:
-                    candidates = candidates[np.searchsorted(-candidates, -below, side="right") :]
-                found, at, chunk = [_EMPTY], 0, _FIRST_CHUNK
-                while at < len(candidates) and sum(map(len, found)) < need:
-                    ids = candidates[at : at + chunk]
-                    found.append(ids[await self._kept(ids, others, wanted)])
-                    at, chunk = at + chunk, chunk * 4
-                return np.concatenate(found)[:need]
-            case _:
-                members = await self._all(program)
-                if below is not None:
-                    members = members[np.searchsorted(-members, -below, side="right") :]
-                return members[:need]
+        found, count, looked, chunk = list[Ids](), 0, 0, max(need, _FIRST_CHUNK)
+        while True:
+            part = await self._part(program, beyond, chunk, down)
+            found.append(part.ids)
+            count, looked, beyond = count + len(part.ids), looked + chunk, part.reached
+            if count >= need or beyond is None or looked >= LOOKED_MAX:
+                break
+            await asyncio.sleep(0)  # others get their turn
+            chunk = min(4 * chunk, _CHUNK_MAX)
+        return Found(np.concatenate(found)[:need], beyond if count < need else None)
 
     async def count(self, program: Program) -> int:
         """How many members the program has."""
@@ -165,20 +172,39 @@ class Evaluator:
             return self._counts[program]
         return len(await self._all(program))
 
-    async def every(self, program: Program) -> Ids:
-        """Every member, descending."""
-        await self._count_leaves(program)
-        return await self._all(program)
+    async def _part(self, program: Program, beyond: int | None, limit: int, down: bool) -> Part:
+        """All members from `beyond` as far as about `limit` ids of what is read for them."""
+        match program:
+            case Given(ids):
+                return _cut(ids if down else ids[::-1], beyond, limit, down)
+            case Leaf(listings):
+                if self._counts[program] <= min(WHOLE_MAX, self._ids_left) or program in self._whole:
+                    ids = await self._all(program)
+                    return _cut(ids if down else ids[::-1], beyond, limit, down)
+                return _united(
+                    [await self._lists.part(listing, beyond, limit, down=down) for listing in listings], down
+                )
+            case Union(parts):
+                return _united([await self._part(part, beyond, limit, down) for part in parts], down)
+            case Intersect() | Difference():
+                base, others, wanted = self._drive(program)
+                ids, reached = await self._part(base, beyond, limit, down)
+                return Part(ids[await self._kept(ids, others, wanted)], reached)
 
     async def _all(self, program: Program) -> Ids:
+        """Every member, descending."""
         match program:
             case Given(ids):
                 return ids
             case Leaf(listings):
-                self._check_left(self._counts[program])
-                read = [await self._read(listing) for listing in listings]
-                # an edge has one state, but where lists lag it may be on its way between two of them
-                return (np.sort(read[0]) if len(read) == 1 else np.unique(np.concatenate(read)))[::-1]
+                if program not in self._whole:
+                    self._check_left(self._counts[program])
+                    read = [await self._read(listing) for listing in listings]
+                    # an edge has one state, but where lists lag it may be on its way between two of them
+                    self._whole[program] = (np.sort(read[0]) if len(read) == 1 else np.unique(np.concatenate(read)))[
+                        ::-1
+                    ]
+                return self._whole[program]
             case Union(parts):
                 return np.unique(np.concatenate([await self._all(part) for part in parts]))[::-1]
             case Intersect() | Difference():
@@ -192,7 +218,7 @@ class Evaluator:
             case Given(members):
                 return np.isin(ids, members)
             case Leaf(listings):
-                if self._counts[program] <= _PROBE_FACTOR * len(ids):
+                if self._counts[program] <= min(_PROBE_FACTOR * len(ids), self._ids_left) or program in self._whole:
                     return np.isin(ids, await self._all(program))
                 return _any([await self._asked(listing, ids) for listing in listings])
             case Union(parts):
@@ -216,7 +242,8 @@ class Evaluator:
         """For each of `ids`: do all `others` give the answer `wanted`?"""
         kept = np.ones(len(ids), np.bool_)
         for other in others:
-            kept[kept] = (await self.contains(other, ids[kept])) == wanted
+            if kept.any():
+                kept[kept] = (await self.contains(other, ids[kept])) == wanted
         return kept
 
     def _size_max(self, program: Program) -> int:
@@ -273,6 +300,20 @@ def leaves(program: Program) -> list[Leaf]:
     if isinstance(program, Given):
         return []
     return [leaf for part in program.parts for leaf in leaves(part)]
+
+
+def _cut(ids: Ids, beyond: int | None, limit: int, down: bool) -> Part:
+    """The next `limit` of all ids, in order."""
+    left = after(ids, beyond, down)
+    return Part(left[:limit], int(left[limit - 1]) if len(left) > limit else None)
+
+
+def _united(parts: list[Part], down: bool) -> Part:
+    """All members of any of the parts, as far as each of them came."""
+    ends = [part.reached for part in parts if part.reached is not None]
+    reached = (max(ends) if down else min(ends)) if ends else None
+    ids = parts[0].ids if len(parts) == 1 else ordered(np.concatenate([part.ids for part in parts]), down)
+    return Part(as_far_as(ids, reached, down), reached)
 
 
 def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:

@@ -136,7 +136,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         watching,
         WebhooksResource(services.webhooks, graph.graphs, services.posts.snowflakes.next, services.watch),
         *standbys,
-        *_of_console(settings, services, history, audits),
+        *_of_console(settings, services, history, audits, counted),
         ServiceResource(partial(_problems, services, machine), metrics.render, pages, machine.says if machine else str),
     ]
     if settings.web_app == "on":
@@ -170,12 +170,12 @@ def _told_as_it_happens(
 
 
 def _of_console(
-    settings: Settings, services: Services, history: History, audits: AuditProcesses
+    settings: Settings, services: Services, history: History, audits: AuditProcesses, counted: Quotas
 ) -> tuple[ConsoleResource, StoredResource, SpreadResource]:
     """What the operator looks at."""
     opened = services.opened
     return (
-        ConsoleResource(Site(CONSOLE, {}), history, audits, _settings(settings)),
+        ConsoleResource(Site(CONSOLE, {}), history, audits, counted, _settings(settings)),
         StoredResource(opened.graph, opened.records, opened.log, services.jobs, list(CONSUMERS)),
         SpreadResource(opened.graph, opened.records, opened.log, opened.fanout_state, Walks(opened.graph.store)),
     )

@@ -12,6 +12,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import structlog
@@ -44,8 +45,9 @@ from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
-from kith.run import inboxes, processes, timelines
+from kith.run import inboxes, measuring, processes, timelines
 from kith.run.config import Settings
+from kith.run.folders import media_folder
 from kith.run.rooms import posts_over, telling
 from kith.run.stores import Opened
 from kith.stories.reclaiming import reclaim
@@ -74,6 +76,7 @@ class Task(NamedTuple):
 EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
 FILL_INBOXES = Task("inboxes are filled from notices", every_s=600.0)
 EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
+MEASURE_MEDIA = Task("media are measured", every_s=measuring.EVERY_S)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
 
 
@@ -231,9 +234,16 @@ async def _webhook_gauges(parts: Opened) -> Mapping[str, float]:
 
 @contextlib.asynccontextmanager
 async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """Settles what follows, blocks and changed boards mean for those who follow boards."""
+    """Settles what follows, blocks and changed boards mean for who follows boards; beside it media are measured."""
+    from kith.engines.blobs.blob_store import open_blobs  # noqa: PLC0415 - its library is large
+
+    async def measure_media() -> None:
+        blobs = open_blobs(settings.media_url, media_folder(settings), sync=False)
+        await measuring.measure(blobs, Path(settings.data), wall_ms())
+
     consumer = Upkeep(Settling(parts.graph, parts.records))
-    yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max)), {})
+    runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+    yield Worker(runner, {MEASURE_MEDIA: measure_media})
 
 
 @contextlib.asynccontextmanager

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.environment import Environment
 from kith.log.runner import lag_of
 from kith.log.store import LogStore, Progress
-from kith.run import timelines
+from kith.run import measuring, timelines
 from kith.run.backups.schedule import read_status
 from kith.run.behind import Level
 from kith.run.config import Settings
@@ -29,7 +30,13 @@ async def gauges(settings: Settings, parts: Opened) -> Mapping[str, float]:
         values |= await registered.gauges(parts)
     if settings.backup_to:
         status = read_status(settings)
-        values |= {"backup_age_seconds": status.age_s(wall_ms()), "backup_failing": bool(status.error)}
+        values |= {
+            "backup_age_seconds": status.age_s(wall_ms()),
+            "backup_failing": bool(status.error),
+            "backup_drill_age_seconds": status.drill_age_s(wall_ms()),
+            "backup_drill_failed": not status.drill.good,
+        }
+    values |= measuring.gauges(Path(settings.data))
     return values
 
 

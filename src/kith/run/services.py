@@ -153,7 +153,7 @@ async def _services(
         restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
     privacy = Privacy(graph)
-    watch = _watch(parts, privacy, known.signing, posts, stories, comments)
+    watch = _watch(parts, privacy, known.signing, posts, stories, comments, boards)
     hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
     presence, being_here = _presence(parts, live)
     try:
@@ -178,11 +178,14 @@ async def _services(
         media.close()
 
 
-def _watch(parts: Opened, privacy: Privacy, secret: bytes, posts: Posts, stories: Stories, comments: Comments) -> Watch:
+def _watch(
+    parts: Opened, privacy: Privacy, secret: bytes, posts: Posts, stories: Stories, comments: Comments, boards: Boards
+) -> Watch:
     """Tells watchers what changes, users what they may see of it."""
     store = parts.graph.store
     visible: dict[RecordKind, Visible] = {
-        RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible
+        RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible,
+        RecordKind.BOARD: boards.visible,
     }  # fmt: skip
     seeing = Seeing(store, posts.store, privacy, ReadPolicy(parts.graph, privacy), visible)
     return Watch(parts.log, lambda: store.declare(()), secret, seeing, time.monotonic)

@@ -24,7 +24,7 @@ from kith.people.privacy import Privacy, is_there
 from kith.records.store import RecordKind, RecordStore
 from kith.watch.told import Change, EdgeTold, PostTold, RecordTold
 
-KINDS_OF_USERS = ("edge", "post", "story", "comment", "profile")
+KINDS_OF_USERS = ("edge", "post", "story", "comment", "profile", "board")
 _GONE = State.REMOVED.name.lower()
 
 
@@ -156,7 +156,9 @@ def check_wish(kinds: Collection[str], nodes: Collection[int]) -> Collection[str
     if strange:
         raise Forbidden(f"a user token watches {', '.join(KINDS_OF_USERS)}; for {strange[0]} use a server key")
     if not nodes and any(kind != "edge" for kind in kinds):
-        raise BadRequest("name in `nodes` whose posts, stories, comments or profiles you watch; all take a server key")
+        raise BadRequest(
+            "name in `nodes` whose posts, stories, comments, profiles or boards you watch; all take a server key"
+        )
     return kinds
 
 

@@ -7,6 +7,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
 from reference_edges import ScrambledEdges
+from reference_leases import own_leases
 from reference_records import RowRecords
 from services import Services
 
@@ -14,12 +15,16 @@ from kith.boards import upkeep
 from kith.boards.board import Board
 from kith.boards.settling import Rows, void
 from kith.core.clock import Hlc
+from kith.core.errors import Conflict
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.graph import nodes
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.graphs import PINS
+from kith.graph.nodes import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
+from kith.people.removal import account_jobs
 from kith.posts.post import Draft
 
 CROWD = [NodeId(100 + at) for at in range(20)]
@@ -48,6 +53,77 @@ def test_what_a_request_does_not_settle_the_consumer_does(run: Run, kith: Servic
     assert run(kith.edges.count_many([followers])) == [0]
     assert run(kith.edges.notes("")) == {}
     assert [run(kith.board_following.interests(user)) for user in CROWD] == [(0, 0, 0, 0, 0)] * len(CROWD)
+
+
+def test_a_board_is_moved_again_once_its_followers_are_settled(run: Run, kith: Services) -> None:
+    """They follow Bob, who has the board for a moment: so they do not follow it by itself any more."""
+    board, crowd = run(kith.boards.create(ALICE, "Recipes")).board, [NodeId(100 + at) for at in range(150)]
+    for user in crowd:
+        run(kith.board_following.follow(user, board.id))
+        run(kith.people.follow(user, BOB))
+    for member in (BOB, CAROL):
+        run(kith.boards.invite(ALICE, board.id, member))
+    run(kith.boards.move(ALICE, board.id, BOB))
+    with pytest.raises(Conflict, match="try again in some seconds"):
+        run(kith.boards.move(BOB, board.id, CAROL))
+    assert run(kith.boards.get(SYSTEM, board.id)).owner == BOB
+    while run(kith.upkeep.work_backlog()):
+        pass
+    run(kith.boards.move(BOB, board.id, CAROL))
+    assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 0
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_boards_of_who_is_away_are_not_counted_until_they_are_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    """Bob follows a board of Alice by itself, and her, of whose other board he wants nothing, is followed by Carol."""
+    kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
+    jobs = account_jobs(kith.graph, own_leases())
+    board, other = (run(kith.boards.create(ALICE, name)).board for name in ("Recipes", "Soups"))
+    monkeypatch.setattr(nodes, "_LISTS_LAG_S", 0)
+
+    def shown() -> None:
+        if isinstance(kith.edges, ScrambledEdges):
+            kith.edges.settle()
+
+    def settled() -> list[tuple[int, ...]]:
+        for _ in range(4):
+            shown()
+            run(kith.upkeep.handle(kith.edges.log))
+            while run(kith.upkeep.work_backlog()):
+                pass
+        shown()
+        return [run(kith.board_following.interests(user))[1:4] for user in (BOB, CAROL)]
+
+    def does(operation: NodeOperation, user: NodeId) -> None:
+        async def whole() -> None:
+            await jobs.start(operation, user)
+            await jobs.wait()
+
+        shown()
+        kith.clock.ms += 5
+        run(whole())
+
+    run(kith.board_following.follow(BOB, board.id))
+    followed_ms = kith.clock.ms
+    kith.clock.ms += 5
+    run(kith.people.follow(CAROL, ALICE))
+    run(kith.board_following.unfollow(CAROL, other.id))
+    holds = [(1, 0, 1), (0, 1, 0)]
+    assert settled() == holds
+    does(NodeOperation.ARCHIVE, ALICE)
+    assert settled() == [(0, 0, 0), (0, 0, 0)]
+    does(NodeOperation.ARCHIVE, BOB)
+    does(NodeOperation.RESTORE, BOB)
+    assert settled() == [(0, 0, 0), (0, 0, 0)], "that Bob was away and is back changes nothing"
+    does(NodeOperation.ARCHIVE, CAROL)
+    does(NodeOperation.RESTORE, ALICE)
+    assert settled() == [(1, 0, 1), (0, 0, 0)]
+    does(NodeOperation.RESTORE, CAROL)
+    assert settled() == holds
+    marks = run(kith.edges.page(Listing(kith.settling.own, BOB, Direction.OUT), Window(5))).items
+    assert [(mark.id, mark.position) for mark in marks] == [(board.id, followed_ms)], "at its old place"
 
 
 def test_a_noted_change_that_was_never_written_is_forgotten(run: Run, kith: Services) -> None:

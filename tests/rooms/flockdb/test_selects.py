@@ -29,6 +29,7 @@ from flock import (
 
 from kith.flockdb import selects
 from kith.flockdb.interface import shapes
+from kith.graph import programs
 
 ALICE, BOB = 1, 2
 
@@ -114,6 +115,22 @@ def test_every_page_of_every_program_adds_up_to_what_sets_say(flock: Flock) -> N
         assert backward == found, f"seed {seed}"
         counted = flock.call("count2", queries=[program])
         assert int.from_bytes(counted, "little") == len(expected), f"seed {seed}"
+
+
+def test_a_page_that_looked_at_many_ids_ends_and_its_cursor_goes_on(
+    flock: Flock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, most in (("WHOLE_MAX", 5), ("LOOKED_MAX", 10), ("_FIRST_CHUNK", 4)):
+        monkeypatch.setattr(programs, name, most)
+    add(flock, ALICE, *range(100, 140))
+    add(flock, BOB, *range(102, 140))
+    program = [simple(ALICE), simple(BOB), combining(DIFFERENCE)]
+    assert flock.select(program, 2) == ([], 120, 0)
+    assert flock.select(program, 2, 120) == ([101, 100], 0, -101)
+    assert flock.select(program, 1, 120) == ([101], 101, -101)
+    assert flock.select(program, 2, -101) == ([], 0, -121)
+    assert flock.select(program, 2, -121) == ([], 0, 0)
+    assert flock.select(program, 2, -99) == ([101, 100], 0, -119), "there may be more above"
 
 
 def walk_back(flock: Flock, program: list[Any], limit: int, found: list[int]) -> list[int]:

@@ -20,11 +20,26 @@ from reference_edges import ReferenceEdges, ScrambledEdges
 from kith.core.clock import HybridClock
 from kith.core.errors import BadId, BadRequest, ProgramTooComplex, UnknownGraph
 from kith.core.paging import Page, Window
+from kith.graph import ordered
 from kith.graph import programs as set_programs
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
-from kith.graph.programs import DEPTH_MAX, PARTS_MAX, Difference, Evaluator, Intersect, Leaf, Program, Union, parse
+from kith.graph.ordered import KEPT_MS, WINDOW_IDS, OrderedLists
+from kith.graph.programs import (
+    DEPTH_MAX,
+    IDS_MAX_DEFAULT,
+    LOOKED_MAX,
+    PARTS_MAX,
+    WHOLE_MAX,
+    Difference,
+    Evaluator,
+    Intersect,
+    Leaf,
+    Program,
+    Union,
+    parse,
+)
 from kith.graph.shapes import Chunk, Ids, Listing
 from kith.graph.store import EdgeStore
 
@@ -186,34 +201,53 @@ def filled(store: EdgeStore, run: Run) -> EdgeStore:
     return store
 
 
-async def all_by_pages(store: EdgeStore, program: Program, limit: int) -> list[int]:
+def evaluator(store: EdgeStore, ids_max: int = IDS_MAX_DEFAULT) -> Evaluator:
+    return Evaluator(store, OrderedLists(store), ids_max)
+
+
+async def all_by_pages(
+    store: EdgeStore, program: Program, limit: int, start: int | None = None, *, down: bool = True
+) -> list[int]:
     found: list[int] = []
+    place, lists = start, OrderedLists(store)
     for _ in range(1_000):
-        page = await Evaluator(store).top(program, found[-1] if found else None, limit)
+        page, looked_to = await Evaluator(store, lists).page(program, place, limit, down=down)
         assert page.dtype == np.int64
         assert len(page) <= limit
         found += page.tolist()
-        if len(page) < limit:
+        if len(page) < limit and looked_to is None:
             return found
+        place = int(page[-1]) if looked_to is None else looked_to
     raise AssertionError("the answer has no end")
 
 
 @settings(max_examples=150)
-@given(programs, st.integers(1, 40), st.sampled_from([(8, 256), (0, 1), (1, 3), (10**6, 2)]))
+@given(
+    programs,
+    st.integers(1, 40),
+    st.sampled_from([(8, 256), (0, 1), (1, 3), (10**6, 2)]),
+    st.sampled_from([(WHOLE_MAX, LOOKED_MAX, WINDOW_IDS), (0, LOOKED_MAX, WINDOW_IDS), (0, 1, 2), (5, 7, 3)]),
+)
 def test_a_program_is_its_sets_whole_paged_and_counted(
-    filled: EdgeStore, run: Run, program: Program, limit: int, tuning: tuple[int, int]
+    filled: EdgeStore, run: Run, program: Program, limit: int, tuning: tuple[int, int], bounds: tuple[int, int, int]
 ) -> None:
     expected = sorted(members(program), reverse=True)
 
     async def check() -> None:
-        assert (await Evaluator(filled).top(program, None, 10**6)).tolist() == expected
+        assert await all_by_pages(filled, program, 10**6) == expected
         assert await all_by_pages(filled, program, limit) == expected
-        assert await Evaluator(filled).count(program) == len(expected)
+        assert await all_by_pages(filled, program, limit, 0, down=False) == [id_ for id_ in expected[::-1] if id_ > 0]
+        assert await evaluator(filled).count(program) == len(expected)
         for below in (0, 17, DANA, *expected[:2]):
-            page = await Evaluator(filled).top(program, below, limit)
-            assert page.tolist() == [id_ for id_ in expected if id_ < below][:limit]
+            page, looked_to = await evaluator(filled).page(program, below, limit)
+            left = [id_ for id_ in expected if id_ < below][:limit]
+            assert page.tolist() == [id_ for id_ in left if looked_to is None or id_ >= looked_to]
 
-    with patch.multiple(set_programs, _PROBE_FACTOR=tuning[0], _FIRST_CHUNK=tuning[1]):
+    with (
+        patch.multiple(set_programs, _PROBE_FACTOR=tuning[0], _FIRST_CHUNK=tuning[1], WHOLE_MAX=bounds[0]),
+        patch.object(set_programs, "LOOKED_MAX", bounds[1]),
+        patch.object(ordered, "WINDOW_IDS", bounds[2]),
+    ):
         run(check())
 
 
@@ -222,9 +256,9 @@ def test_membership_is_answered_for_any_ids_in_any_order(
     filled: EdgeStore, run: Run, program: Program, asked: list[int]
 ) -> None:
     async def check() -> list[bool]:
-        evaluator = Evaluator(filled)
-        await evaluator.count(program)  # learns the sizes
-        return (await evaluator.contains(program, np.array(asked, np.int64))).tolist()
+        sized = evaluator(filled)
+        await sized.count(program)  # learns the sizes
+        return (await sized.contains(program, np.array(asked, np.int64))).tolist()
 
     expected = members(program)
     assert run(check()) == [id_ in expected for id_ in asked]
@@ -232,8 +266,8 @@ def test_membership_is_answered_for_any_ids_in_any_order(
 
 def test_the_greatest_id_is_a_member_and_a_place(filled: EdgeStore, run: Run) -> None:
     program = Intersect((leaf(0, Direction.OUT, *State), leaf(2, Direction.OUT, *State)))
-    assert run(Evaluator(filled).top(program, None, 1)).tolist() == [DANA]
-    assert DANA not in run(Evaluator(filled).top(program, DANA, 100)).tolist()
+    assert run(evaluator(filled).page(program, None, 1)).ids.tolist() == [DANA]
+    assert DANA not in run(evaluator(filled).page(program, DANA, 100)).ids.tolist()
 
 
 class Counting(ReferenceEdges):
@@ -278,24 +312,80 @@ def test_an_intersection_costs_what_its_smallest_part_costs(
     celebrity: Counting, run: Run, smallest_first: bool
 ) -> None:
     parts = (leaf(ALICE), leaf(DANA, Direction.IN))[:: 1 if smallest_first else -1]
-    assert run(Evaluator(celebrity).top(Intersect(parts), None, 20)).tolist() == [1009, 1008, 1007, 1006, 1005]
+    assert run(evaluator(celebrity).page(Intersect(parts), None, 20)).ids.tolist() == [1009, 1008, 1007, 1006, 1005]
     assert celebrity.read == 10
     assert celebrity.asked == 10
 
 
 def test_the_count_of_one_list_reads_no_ids(celebrity: Counting, run: Run) -> None:
-    assert run(Evaluator(celebrity, ids_max=0).count(leaf(DANA, Direction.IN))) == 1000
+    assert run(evaluator(celebrity, ids_max=0).count(leaf(DANA, Direction.IN))) == 1000
     assert celebrity.read == 0
 
 
-def test_reading_more_ids_than_allowed_is_refused(celebrity: Counting, run: Run) -> None:
+def test_counting_more_ids_than_allowed_is_refused(celebrity: Counting, run: Run) -> None:
     everyone = leaf(DANA, Direction.IN)
-    for program in (everyone, Union((leaf(ALICE), everyone)), Difference((everyone, leaf(ALICE)))):
+    for program in (Union((leaf(ALICE), everyone)), Difference((everyone, leaf(ALICE)))):
         with pytest.raises(ProgramTooComplex) as raised:
-            run(Evaluator(celebrity, ids_max=999).top(program, None, 5))
+            run(evaluator(celebrity, ids_max=999).count(program))
         assert raised.value.details == {"maxIds": 999}
-    assert len(run(Evaluator(celebrity, ids_max=10).top(Intersect((everyone, leaf(ALICE))), None, 20))) == 5
-    assert celebrity.read <= 20
+    assert run(evaluator(celebrity, ids_max=10).count(Intersect((everyone, leaf(ALICE))))) == 5
+    assert celebrity.read <= 30
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_pages_at_any_depth_go_through_a_long_list_once(
+    celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch, down: bool
+) -> None:
+    """Dana's thousand followers but Alice, who is none: page by page, with no list read again."""
+    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
+    everyone = leaf(DANA, Direction.IN)
+    lists = OrderedLists(celebrity, FakeClock())
+
+    async def found(program: Program) -> list[int]:
+        ids: list[int] = []
+        while True:
+            page, _ = await Evaluator(celebrity, lists).page(program, ids[-1] if ids else None, 50, down=down)
+            ids += page.tolist()
+            if len(page) < 50:
+                return ids
+
+    expected = sorted(range(1005, 2005), reverse=down)
+    assert run(found(everyone)) == expected
+    assert celebrity.read <= 1000 + 1, "all, and the newest, to tell what comes later"
+    assert run(found(Difference((everyone, leaf(ALICE))))) == [id_ for id_ in expected if id_ > 1009]
+    assert run(found(Union((everyone, leaf(ALICE))))) == sorted(range(1000, 2005), reverse=down)
+    assert celebrity.read <= 1001 + 42 * 10, "of Dana's nothing"
+
+
+def test_a_page_of_few_members_among_many_says_how_far_it_looked(
+    celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
+    monkeypatch.setattr(set_programs, "LOOKED_MAX", 256)
+    run(celebrity.apply(writes_of(*(edge_of(BOB, 1000 + at) for at in range(1_500)))))
+    program = Difference((leaf(DANA, Direction.IN), leaf(BOB), leaf(ALICE)))
+    page, looked_to = run(evaluator(celebrity).page(program, None, 5))
+    assert (len(page), looked_to) == (0, 1749), "the greatest 256"
+    assert run(all_by_pages(celebrity, program, 5)) == []
+
+
+def test_what_came_and_went_since_a_list_was_gone_through_is_known(
+    celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
+    everyone, clock = leaf(DANA, Direction.IN), FakeClock()
+    lists = OrderedLists(celebrity, clock)
+
+    def top() -> list[int]:
+        return run(Evaluator(celebrity, lists).page(everyone, None, 3)).ids.tolist()
+
+    assert top() == [2004, 2003, 2002]
+    later = edge_of(5000, DANA).position + 1
+    run(celebrity.apply(writes_of(edge_of(2003, DANA, later, State.REMOVED, 1), edge_of(7000, DANA, later))))
+    assert top() == [7000, 2004, 2002]
+    run(celebrity.apply(writes_of(edge_of(6000, DANA, -5))))
+    clock.ms += KEPT_MS
+    assert top() == [7000, 6000, 2004], "one put at an older place is there when the list is gone through anew"
 
 
 def test_no_call_reads_or_asks_more_than_its_bound_however_long_the_lists_are(
@@ -305,8 +395,8 @@ def test_no_call_reads_or_asks_more_than_its_bound_however_long_the_lists_are(
     monkeypatch.setattr(set_programs, "ASKED_MAX", 40)
     run(celebrity.apply(writes_of(*(edge_of(BOB, 1000 + at) for at in range(100)))))
     followers, both = leaf(DANA, Direction.IN), Intersect((leaf(BOB), leaf(DANA, Direction.IN)))
-    assert run(Evaluator(celebrity).count(Union((followers,)))) == 1000
-    assert run(Evaluator(celebrity).count(both)) == 95
+    assert run(evaluator(celebrity).count(Union((followers,)))) == 1000
+    assert run(evaluator(celebrity).count(both)) == 95
     assert celebrity.read == 1000 + 100
     assert celebrity.asked == 100
     assert celebrity.most_a_call == 40
@@ -321,7 +411,7 @@ def test_a_list_that_is_longer_than_its_count_says_is_not_read_beyond_the_bound(
 
     async def reading(store: Lagging) -> None:
         await store.apply(writes_of(*(edge_of(ALICE, 1000 + at) for at in range(500))))
-        await Evaluator(store, ids_max=100).top(leaf(ALICE), None, 5)
+        await evaluator(store, ids_max=100).page(leaf(ALICE), None, 5)
 
     store = Lagging()
     monkeypatch.setattr(set_programs, "READ_MAX", 30)
@@ -358,7 +448,7 @@ def test_an_id_under_way_between_two_lists_is_answered_once() -> None:
         store.settle()
         await store.apply(writes_of(*(edge_of(ALICE, other, 1, State.ARCHIVED, 1) for other in (BOB, CAROL, DANA))))
         program = leaf(ALICE, Direction.OUT, State.NORMAL, State.ARCHIVED)
-        return [(await Evaluator(store).top(program, None, 10)).tolist() for _ in range(6)]
+        return [(await evaluator(store).page(program, None, 10)).ids.tolist() for _ in range(6)]
 
     for seed in range(10):
         for found in run_all(answers(seed)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,8 @@ from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
 from kith.log.keeping import RENEWED_MS, Keeping
 from kith.run import folders, wiring
-from kith.run.backups import schedule, worker
+from kith.run.backups import drills, schedule, worker
+from kith.run.backups.drills import Drill
 from kith.run.backups.making import BackUp, Made
 from kith.run.backups.parts import packed, read_parts
 from kith.run.backups.pruning import prune
@@ -352,6 +354,18 @@ def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, setti
     assert schedule.read_status(settings).error == ""
 
 
+def test_a_server_knows_of_the_last_drill_of_its_backup(run: Run, settings: Settings, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"))
+    now_ms = wall_ms()
+    with maker_over(settings) as (_, maker):
+        run(schedule.turn(settings, maker, now_ms))
+        assert schedule.read_status(settings).drill_age_s(now_ms) == math.inf
+        drills.note(maker.archive, Drill(now_ms - 60_000, good=False))
+        run(schedule.turn(settings, maker, now_ms + _DAY_MS))
+    status = schedule.read_status(settings)
+    assert (status.drill_age_s(now_ms), status.drill.good) == (60, False)
+
+
 def test_the_log_is_kept_for_the_next_increment(run: Run, settings: Settings, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), log_events_max=30)
     archive = FolderArchive(tmp_path / "kept")
@@ -382,8 +396,10 @@ def test_a_drill_says_whether_the_backup_is_good(
     said = capsys.readouterr().out
     assert "after event 0" in said
     assert "is good" in said
+    assert drills.last(archive).good
     archive.delete(["media/ff/c.mp4"])
     with pytest.raises(typer.Exit):
         command.run_restore(str(tmp_path / "kept"), drill=True)
     assert "not good" in capsys.readouterr().out
+    assert not drills.last(archive).good
     assert not list(tmp_path.glob("kith-drill-*"))

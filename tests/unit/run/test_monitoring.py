@@ -12,11 +12,13 @@ import pytest
 from coroutines import run_all
 
 from kith.core.errors import StoreUnavailable
+from kith.engines.blobs.blob_store import FolderBlobs
 from kith.engines.embedded.environment import Environment
 from kith.run import wiring
 from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
+from kith.run.measuring import measure
 
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "docs" / "monitoring"
@@ -35,7 +37,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     level.was_level(time.monotonic_ns())
     level.close()
 
+    async def measured(now_ms: int) -> None:
+        await measure(FolderBlobs(folder / "media", sync=False), folder, now_ms)
+
     async def rendered() -> str:
+        await measured(0)
+        await measured(90_000_000)
         async with wiring.opened(settings, "api") as parts:
             metrics = parts.metrics
             metrics.observe("check", time.perf_counter(), 500)

@@ -12,6 +12,7 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec import Meta
 
+from kith.access.quotas import Quotas
 from kith.api.answers import Bytes
 from kith.api.call import Call
 from kith.api.operations import get, post
@@ -80,6 +81,22 @@ class AuditAnswer(msgspec.Struct, rename="camel"):
     error: str = ""
 
 
+class QuotaUse(msgspec.Struct, frozen=True, rename="camel"):
+    """A user who has used most of a quota: `used` of `limit` in `window_s` seconds."""
+
+    quota: str
+    user: str
+    used: int
+    limit: int
+    window_s: int
+
+
+class QuotasAnswer(msgspec.Struct, frozen=True):
+    """Users near the limit of a quota, or at it, 20 of each at most; those with the most first."""
+
+    items: list[QuotaUse]
+
+
 class Numbers(Protocol):
     """What was counted."""
 
@@ -103,8 +120,10 @@ class Audits(Protocol):
 class ConsoleResource:
     """The page, numbers, settings and audits."""
 
-    def __init__(self, page: Site, numbers: Numbers, audits: Audits, settings: Sequence[SettingAnswer]) -> None:
-        self._page, self._numbers, self._audits = page, numbers, audits
+    def __init__(
+        self, page: Site, numbers: Numbers, audits: Audits, quotas: Quotas, settings: Sequence[SettingAnswer]
+    ) -> None:
+        self._page, self._numbers, self._audits, self._quotas = page, numbers, audits, quotas
         self._settings = SettingsAnswer(list(settings))
 
     @get(CONSOLE_PATH, "The operator's console", absolute=True, callers="anyone", documented=False)
@@ -126,6 +145,16 @@ class ConsoleResource:
     ) -> NumbersAnswer:
         """The last hour, or what came after `since`."""
         return await self._numbers.numbers(since, operation)
+
+    @get(CONSOLE_PATH + "/quotas", "Quotas near their limit", absolute=True, callers="server", documented=False)
+    async def console_quotas(self, call: Call) -> QuotasAnswer:
+        """Who by token has used most of what they may, just now."""
+        return QuotasAnswer(
+            [
+                QuotaUse(one.name, str(one.user), one.used, one.quota.limit, one.quota.window_s)
+                for one in await self._quotas.near()
+            ]
+        )
 
     @get(CONSOLE_PATH + "/settings", "The settings in force", absolute=True, callers="server", documented=False)
     async def console_settings(self, call: Call) -> SettingsAnswer:

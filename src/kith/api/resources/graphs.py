@@ -20,6 +20,7 @@ from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import LIMIT_DEFAULT, Mark
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
+from kith.graph.ordered import OrderedLists
 from kith.graph.programs import Evaluator, Program, leaves, parse, parse_state
 from kith.graph.shapes import Listing
 from kith.graph.together import together
@@ -99,11 +100,12 @@ class IdItem(msgspec.Struct, frozen=True):
     id: str
 
 
-class SetAnswer(msgspec.Struct, frozen=True):
-    """A page of a set program, by id, greatest first."""
+class SetAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of a set program, by id, greatest first. `partial`: it is short, as few of many ids are members."""
 
     items: list[IdItem]
     pagination: Pagination
+    partial: bool = False
 
 
 class EdgeAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -137,6 +139,7 @@ class GraphResource:
     def __init__(self, graph: Graph, access: ReadPolicy, *, batch_max: int, select_ids_max: int) -> None:
         self._graph, self._access = graph, access
         self._batch_max, self._select_ids_max = batch_max, select_ids_max
+        self._lists = OrderedLists(graph.store)
 
     @get("/graph/{graph}/{source}/{destination}", "Is there an edge?", answers=Exists)
     async def check(self, call: Call, graph: GraphName, source: Id, destination: Id) -> bytes:
@@ -239,17 +242,22 @@ class GraphResource:
 
     @ask("/graph/select", "A page of a set program")
     async def select(self, call: Call, body: SelectRequest) -> SetAnswer:
-        """Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`)."""
+        """Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`).
+
+        `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
+        """
         program = self._program(call, body.program)
         query = f"select {program!r}"
         window = call.window(query, body.limit, body.cursor)
         below = window.after.id if window.after else None
-        ids = (await self._evaluator().top(program, below, window.limit + 1)).tolist()
-        more, ids = len(ids) > window.limit, ids[: window.limit]
-        following = call.next_cursor(query, Mark(0, ids[-1])) if more else None
+        found = await self._evaluator().page(program, below, window.limit + 1)
+        ids = found.ids[: window.limit].tolist()
+        last = ids[-1] if len(found.ids) > window.limit else found.looked_to
+        following = None if last is None else call.next_cursor(query, Mark(0, last))
         listings = [listing for leaf in leaves(program) for listing in leaf.listings]
         shown = await self._access.without_hidden_ids(call.caller, listings, ids)
-        return SetAnswer([IdItem(str(id_)) for id_ in shown], Pagination(following, None, more))
+        pagination = Pagination(following, None, following is not None)
+        return SetAnswer([IdItem(str(id_)) for id_ in shown], pagination, found.looked_to is not None)
 
     @ask("/graph/select/count", "How many members a set program has")
     async def select_count(self, call: Call, body: SelectCountRequest) -> CountAnswer:
@@ -259,7 +267,7 @@ class GraphResource:
         return CountAnswer(await self._evaluator().count(self._program(call, body.program)))
 
     def _evaluator(self) -> Evaluator:
-        return Evaluator(self._graph.store, self._select_ids_max)
+        return Evaluator(self._graph.store, self._lists, self._select_ids_max)
 
     def _program(self, call: Call, raw: dict[str, Any]) -> Program:
         program = parse(raw, self._graph.graphs.number)

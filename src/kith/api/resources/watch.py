@@ -142,8 +142,8 @@ class WatchResource:
         back; export what you follow, and watch from the token of the export.
 
         A user token is told what the API shows that user, as it is when it is told: their own edges that hold or are
-        gone, and of the `nodes` that they name posts, stories, comments and profiles. What they may see no longer is
-        not told, but for what is deleted.
+        gone, and of the `nodes` that they name posts, stories, comments, profiles and boards. What they may see no
+        longer is not told, but for what is deleted.
         """
         user = None if call.caller.server else call.acting
         for name, value in (("kinds", kinds), ("graphs", graphs), ("nodes", nodes)):

@@ -10,6 +10,7 @@ power cut some counts are lost.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
@@ -18,14 +19,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from kith.access import sliding_window
-from kith.access.sliding_window import Counts, Quota, Taken
+from kith.access.sliding_window import Counts, Quota, Taken, Used
 
 _Answer = TypeVar("_Answer")
 FILE = "quotas-2"
 SETS, WAYS = 8_192, 8
 """Counts are kept of 65,536 users per kind at once: 6 MB."""
 _ROW = struct.Struct(f">QQd{sliding_window.PARTS + 1}I")
+_TABLE = np.dtype([("owner", ">u8"), ("part", ">u8"), ("last_s", ">f8"), ("counts", ">u4", sliding_window.PARTS + 1)])
 _HEADS = struct.Struct(">" + f"QQ{_ROW.size - 16}x" * WAYS)
 _SET_BYTES = WAYS * _ROW.size
 _MIX = 0x9E3779B97F4A7C15  # spreads ids that lie close together, and ids with the same low bits
@@ -48,6 +52,21 @@ class FileQuotas:
 
     async def give_back(self, kind: int, user: int, part: int) -> None:
         self._update(kind, user, lambda held: (sliding_window.give_back(held, part), None))
+
+    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+        return await asyncio.to_thread(self._fullest, kind, quota, used_min, now_s, limit)
+
+    def _fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+        """Read without locks: a row that is just being written may count wrongly."""
+        rows = os.pread(self._descriptor, SETS * _SET_BYTES, kind * SETS * _SET_BYTES)
+        table = np.frombuffer(rows[: len(rows) // _ROW.size * _ROW.size], _TABLE)
+        kept = table[(table["owner"] > 0) & (table["counts"].sum(axis=1) >= used_min)]
+        columns = [kept[name].tolist() for name in ("owner", "part", "last_s", "counts")]
+        found = [
+            Used(owner - 1, sliding_window.used(Counts(part, tuple(counts), last_s), quota, now_s))
+            for owner, part, last_s, counts in zip(*columns, strict=True)
+        ]
+        return sorted((one for one in found if one.used >= used_min), key=lambda one: (-one.used, one.user))[:limit]
 
     def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, _Answer]]) -> _Answer:
         """Replace a user's counts by what `change` makes of them, under the lock, and return its answer."""

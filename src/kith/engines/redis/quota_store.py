@@ -10,19 +10,26 @@ of an instance whose clock is wrong: that is put right by the node's.
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from collections.abc import Callable
 
 import structlog
 from redis.asyncio.cluster import RedisCluster
+from redis.exceptions import RedisClusterException, RedisError
 
-from kith.access.sliding_window import PARTS, Quota, Taken
+from kith.access import sliding_window
+from kith.access.sliding_window import PARTS, Counts, Quota, Taken, Used
 from kith.core.errors import Unavailable
-from kith.engines.redis.script import Script
+from kith.engines.redis.script import Script, ask_all
 
 PATIENCE_S = 1.0
 PAUSE_S = 1.0
 """After Redis failed to answer, nobody asks it for so long; all are let in."""
+LOOKED_MAX = 20_000
+"""Counts of a kind that are looked at for those that are nearest to their limit."""
+_SCANNED = 1_000
+_COUNTS = struct.Struct(f"<dd{PARTS + 1}I")
 _log = structlog.get_logger("kith.redis")
 
 
@@ -42,6 +49,7 @@ class RedisQuotas:
         wall_s: Callable[[], float] = time.time,
         patience_s: float = PATIENCE_S,
     ) -> None:
+        self._cluster = cluster
         self._script, self._prefix, self._clock_s = Script(cluster, "quotas.lua"), prefix, clock_s
         self._wall_s, self._paused_until_s, self._patience_s = wall_s, clock_s(), patience_s
 
@@ -54,6 +62,26 @@ class RedisQuotas:
 
     async def give_back(self, kind: int, user: int, part: int) -> None:
         await self._do(kind, user, "give_back", part)
+
+    async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
+        """Of LOOKED_MAX users, whichever they are; of nobody where Redis does not answer."""
+        keys, found = set[bytes](), list[Used]()
+        try:
+            async for key in self._cluster.scan_iter(match=f"{self._prefix}:quota:{kind}:*", count=_SCANNED):
+                keys.add(key)
+                if len(keys) >= LOOKED_MAX:
+                    break
+            named = sorted(keys)
+            values = await ask_all(self._cluster, [("GET", key) for key in named])
+        except (Unavailable, RedisError, RedisClusterException, OSError) as error:
+            _log.warning("nobody knows who is near a quota", error=str(error))
+            return []
+        for key, value in zip(named, values, strict=True):
+            if value is not None:  # it expired meanwhile
+                part, last_s, *counts = _COUNTS.unpack(value)
+                used = sliding_window.used(Counts(int(part), tuple(counts), last_s), quota, now_s)
+                found.append(Used(int(key.rpartition(b":")[2]), used))
+        return sorted((one for one in found if one.used >= used_min), key=lambda one: (-one.used, one.user))[:limit]
 
     async def _do(self, kind: int, user: int, *arguments: int | float | str) -> tuple[int, bytes] | None:
         """What the script answers; None where Redis does not."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,8 @@ from kith.engines.blobs.archives import FolderArchive, open_archive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
+from kith.run.backups import drills
+from kith.run.backups.drills import Drill
 from kith.run.backups.making import BackUp, Made
 from kith.run.backups.pruning import prune
 from kith.run.config import Settings
@@ -34,15 +37,23 @@ Due = Literal["nothing", "increment", "whole"]
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How scheduled backups go. `good_ms`: until when all is in them. `error`: why the last was not made, or empty."""
+    """How scheduled backups go. `good_ms`: until when all is in them. `error`: why the last was not made, or empty.
+
+    `drill`: the last one that is noted in their place.
+    """
 
     good_ms: int = 0
     whole_ms: int = 0
     error: str = ""
+    drill: Drill = Drill()
 
     def age_s(self, now_ms: int) -> float:
         """How old what they hold is; of the epoch, where there is none yet."""
         return max(0, now_ms - self.good_ms) / 1000
+
+    def drill_age_s(self, now_ms: int) -> float:
+        """How long ago the last drill was; infinite where there was none."""
+        return max(0, now_ms - self.drill.at_ms) / 1000 if self.drill.at_ms else math.inf
 
 
 def read_status(settings: Settings) -> Status:
@@ -87,7 +98,8 @@ async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
             kept_from_ms = now_ms - settings.backup_keep_days * _DAY_MS
             gone = await asyncio.to_thread(prune, maker.archive, kept_from_ms, now_ms)
             _log.info("old backups removed", parts=gone)
-        status = Status(now_ms, now_ms if is_whole else status.whole_ms)
+        drill = await asyncio.to_thread(drills.last, maker.archive)
+        status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=drill)
     except (KithError, OSError) as error:
         message = error.message if isinstance(error, KithError) else str(error)
         _log.error("no backup was made; tried again", error=message)

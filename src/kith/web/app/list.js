@@ -1,21 +1,23 @@
 /**
  * A list without end that keeps at most NODES_MAX of its items in the page, however far one scrolls.
  *
- * Items stand in groups of five. Groups near the window are drawn, one a frame so that scrolling stays smooth; those far
+ * Items stand in groups of three. Groups near the window are drawn, one a frame so that scrolling stays smooth; those far
  * from it are taken out, and a blank of their height stands for them. The next page is fetched before it is needed.
  */
 
 import { BEFORE_RESTORE, ended, session } from "./session.js";
 import { explained } from "./telling.js";
-import { button, h } from "./dom.js";
+import { button, counted, h } from "./dom.js";
 
-const GROUP = 5;
+const GROUP = 3;
 const NODES_MAX = 200;
-const DRAW_PX = 1_500;
-const KEEP_PX = 2_500;
-const GUESS_PX = 600;
+const DRAW_PX = 900;
+const KEEP_PX = 1_500;
+const GUESS_PX = 400;
 /** Pages in a row that may be empty, as the server allows, before the reader is asked to go on. */
 const EMPTY_MAX = 10;
+/** A page that takes longer than this is said to be on its way. */
+const SLOW_MS = 1_500;
 
 export class EndlessList extends HTMLElement {
   #load;
@@ -99,6 +101,7 @@ export class EndlessList extends HTMLElement {
     const generation = this.#generation;
     this.ariaBusy = "true";
     if (this.#groups.length === 0) this.#end.replaceChildren(...placeholders());
+    const slow = setTimeout(() => this.#groups.length && this.#end.replaceChildren(quiet("More is on its way…")), SLOW_MS);
     try {
       for (let tries = 0; this.#more && tries < EMPTY_MAX; tries++) {
         this.#loading = this.#load(this.#cursor);
@@ -118,6 +121,7 @@ export class EndlessList extends HTMLElement {
     } catch (error) {
       if (generation === this.#generation) this.#sayFailure(error);
     } finally {
+      clearTimeout(slow);
       if (generation === this.#generation) {
         this.#loading = null;
         this.ariaBusy = "false";
@@ -128,7 +132,7 @@ export class EndlessList extends HTMLElement {
 
   #sayEnd() {
     if (this.#groups.length === 0) this.#end.replaceChildren(this.#empty instanceof Node ? this.#empty : h("p", { class: "quiet" }, this.#empty));
-    else this.#end.replaceChildren(h("p", { class: "quiet" }, this.#more ? "" : "That is all."));
+    else this.#end.replaceChildren(quiet(this.#more ? "" : "That is all."));
   }
 
   /** A page that cannot be had: what is there stays, and one may go on from there. */
@@ -138,11 +142,12 @@ export class EndlessList extends HTMLElement {
     if (BEFORE_RESTORE.has(error.code)) session.kith.token = null;
     this.#more = true;
     const again = button("Try again", () => (this.#end.replaceChildren(), this.#fetch()));
-    this.#end.replaceChildren(h("div", { class: "quiet", role: "alert" }, h("p", {}, explained(error)), again));
-    this.#failed = true;
+    const waits = error.code === "RATE_LIMITED" && error.retryAfter;
+    const said = waits ? `That was a lot in a short time. More comes by itself in ${counted(Math.ceil(waits), "second")}.` : explained(error);
+    const note = h("div", { class: "quiet", role: "alert" }, h("p", {}, said), again);
+    this.#end.replaceChildren(note);
+    if (waits) setTimeout(() => note.parentNode && again.click(), 1_000 * waits);
   }
-
-  #failed = false;
 
   /** Draw what is near, take out what is far, fetch what comes. */
   #show() {
@@ -201,6 +206,10 @@ export class EndlessList extends HTMLElement {
   }
 }
 customElements.define("kith-list", EndlessList);
+
+function quiet(text) {
+  return h("p", { class: "quiet" }, text);
+}
 
 function placeholders() {
   return [1, 2, 3].map(() => h("div", { class: "placeholder", "aria-hidden": "true" }));

@@ -2,10 +2,12 @@
 
 import { curve } from "./curve.js";
 import { el, section, table } from "./dom.js";
+import { get } from "./server.js";
 import { ago, bytes, ms, number, rate, seconds } from "./words.js";
 
 const LAG_S = 30;
 const BACKUP_AGE_S = 172_800;
+const DRILL_AGE_S = 30 * 86_400;
 const FAILED_SHARE = 0.01;
 const DISK_LEFT = 2 ** 30;
 const KNOWN = [
@@ -18,6 +20,8 @@ const KNOWN = [
   ["Writes that wait", [["", "commit_queue_depth"]], number],
   ["Store", [["", "store_bytes"]], bytes],
   ["Log", [["", "log_bytes"]], bytes],
+  ["Media, measured every 6 h", [["", "media_bytes"]], bytes],
+  ["Media more than a day before", [["", "media_bytes_per_day"]], bytes],
   ["Disk left", [["", "disk_free_bytes"]], bytes],
   ["Timelines kept ready", [["", "timelines"]], number],
   ["Streams", [["", "streams"]], number],
@@ -48,6 +52,12 @@ export function findings(history, now = history.latest.now) {
   if (value("log_leases_lost")) found.push(["bad", `${number(value("log_leases_lost"))} readers lost their place in the log: see Log.`]);
   if (value("backup_failing")) found.push(["bad", "Backups fail: the log of kith serve says why."]);
   if (value("backup_age_seconds") > BACKUP_AGE_S) found.push(["bad", `The last backup was ${ago(now - value("backup_age_seconds") * 1000, now)}.`]);
+  if (value("backup_drill_failed")) found.push(["bad", "The last drill of the backup failed: it is not good."]);
+  if (history.names().includes("backup_drill_age_seconds") && !standby) {
+    const drilled = history.last("backup_drill_age_seconds"); // null: there was none
+    if (drilled === null) found.push(["warn", "The backup was never tried: kith restore PLACE --drill, on another machine."]);
+    else if (drilled > DRILL_AGE_S) found.push(["warn", `The backup was last tried ${ago(now - drilled * 1000, now)}: kith restore PLACE --drill.`]);
+  }
   if (value("standby_behind_seconds") > LAG_S) found.push(["bad", `This standby is ${seconds(value("standby_behind_seconds"))} behind its primary.`]);
   if (history.last("disk_free_bytes") !== null && value("disk_free_bytes") < DISK_LEFT) found.push(["bad", `Only ${bytes(value("disk_free_bytes"))} are left on the disk.`]);
   for (const one of history.latest.processes.filter((one) => !one.running).slice(0, 5)) {
@@ -56,8 +66,11 @@ export function findings(history, now = history.latest.now) {
   return found;
 }
 
-export function overview(history) {
+export async function overview(history) {
+  const quotas = (await get("/console/quotas")).items;
+  const full = new Set(quotas.filter((one) => one.used >= one.limit).map((one) => one.user)).size;
   const found = findings(history);
+  if (full) found.push(["warn", `${number(full)} ${full === 1 ? "user is" : "users are"} at the limit of a quota: see below.`]);
   const times = history.times;
   const shown = KNOWN.map(([title, lines, words]) => [title, lines.map(([label, name]) => [label, history.values(name)]), words]);
   const named = new Set(KNOWN.flatMap(([, lines]) => lines.map(([, name]) => name)));
@@ -70,6 +83,10 @@ export function overview(history) {
     times.length ? null : el("p", { class: "none" }, "The first sample comes within 10 seconds."),
     section("The last hour", drawn(shown)),
     section("Consumers and the log", drawn(others.map((name) => [name.replaceAll("_", " "), [["", history.values(name)]], wordsOf(name)]))),
+    section(
+      "Quotas near their limit",
+      table("Quotas", [["quota"], ["user", true], ["used", true], ["of", true], ["in"]], quotas.map((one) => [one.quota, one.user, number(one.used), number(one.limit), seconds(one.windowS)]), "Nobody who comes by token has used four fifths of one."),
+    ),
     section(
       "Processes",
       table("Processes", [["kind"], ["process", true], ["state"], ["heard"]], history.latest.processes.map((one) => [

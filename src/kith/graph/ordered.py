@@ -1,0 +1,141 @@
+"""Long lists in the order of their ids, a window of WINDOW_IDS ids at a time.
+
+Lists are kept by position. So the first who asks for a part of one by id goes through it once, in bounded calls, and
+keeps the ids that come next in that order; whoever pages on within KEPT_MS is answered from these. Edges that came
+meanwhile are read from the newest end of the list, and those that went are found by their rows. Only an edge that is
+put back at an older position (restored, imported) may be missing, for KEPT_MS at most.
+
+Limit: WINDOWS_MAX windows, 512 KB each. One list is gone through at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from kith.core.paging import Mark, Window
+from kith.graph.shapes import Ids, Listing
+from kith.graph.store import Edges
+from kith.graph.walk import BELOW_ALL, READ_MAX
+
+WINDOW_IDS = 65_536
+WINDOWS_MAX = 32
+KEPT_MS = 2_000
+ADDED_MAX = 10_000
+"""A window is given up once so many edges have come to its list."""
+
+
+class Part(NamedTuple):
+    """All members beyond a place, in order, as far as the id `reached`; None: to the end."""
+
+    ids: Ids
+    reached: int | None
+
+
+class _Kept(NamedTuple):
+    """The ids of a list that come next beyond `start` (None: the first), in order. `is_last`: there are no more."""
+
+    start: int | None
+    ids: Ids
+    is_last: bool
+    newest: Mark  # of the list when it was read; what came since is above it
+    read_ms: int
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class OrderedLists:
+    """Parts of lists by id, over a store. Shared by all who ask within a process."""
+
+    def __init__(self, store: Edges, now_ms: Callable[[], int] = _monotonic_ms) -> None:
+        self._store, self._now_ms = store, now_ms
+        self._kept: dict[tuple[Listing, bool], _Kept] = {}
+        self._reading = asyncio.Lock()
+
+    async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> Part:
+        """About `limit` ids less than `beyond` (None: of all), greatest first; not `down`: greater, least first."""
+        kept = await self._window(listing, beyond, down)
+        ids = after(kept.ids, beyond, down)
+        reached = None if kept.is_last else int(kept.ids[-1])
+        if len(ids) > limit:
+            ids, reached = ids[:limit], int(ids[limit - 1])
+        came = after(ordered(await self._came(listing, kept, down), down), beyond, down)
+        ids = ordered(np.concatenate([ids, as_far_as(came, reached, down)]), down)
+        return Part(ids[await self._store.contains(listing, ids)], reached)
+
+    async def _window(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
+        """A window that begins at `beyond` or before it, and has ids beyond it if the list has."""
+        key = (listing, down)
+        async with self._reading:
+            kept = self._kept.get(key)
+            if kept is None or self._now_ms() - kept.read_ms >= KEPT_MS or not _covers(kept, beyond, down):
+                self._kept.pop(key, None)
+                while len(self._kept) >= WINDOWS_MAX:
+                    del self._kept[next(iter(self._kept))]
+                kept = self._kept[key] = await self._read(listing, beyond, down)
+            return kept
+
+    async def _read(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
+        """Go through a list, and keep the WINDOW_IDS ids that are next."""
+        read_ms = self._now_ms()
+        newest = (await self._store.page(listing, Window(1))).items
+        best, waiting, count, dropped = np.empty(0, np.int64), list[Ids](), 0, False
+        place: bytes | None = None
+        while True:
+            ids, place = await self._store.chunk(listing, place, READ_MAX)
+            if beyond is not None:
+                ids = ids[ids < beyond] if down else ids[ids > beyond]
+            if dropped:  # what lies beyond a full window is not in it
+                ids = ids[ids > best[-1]] if down else ids[ids < best[-1]]
+            waiting.append(ids)
+            count += len(ids)
+            if place is None or count > WINDOW_IDS:
+                best = ordered(np.concatenate([best, *waiting]), down)
+                dropped = dropped or len(best) > WINDOW_IDS
+                best, waiting, count = best[:WINDOW_IDS], [], 0
+            if place is None:
+                return _Kept(beyond, best, not dropped, newest[0] if newest else BELOW_ALL, read_ms)
+            await asyncio.sleep(0)  # others get their turn
+
+    async def _came(self, listing: Listing, kept: _Kept, down: bool) -> Ids:
+        """The ids of edges that came to the list since."""
+        page = await self._store.page(listing, Window(ADDED_MAX, before=kept.newest))
+        if page.more_before and self._kept.get((listing, down)) is kept:
+            del self._kept[listing, down]
+        return np.array([mark.id for mark in page.items], np.int64)
+
+
+def ordered(ids: Ids, down: bool) -> Ids:
+    """Each id once, the greatest first if `down`, else the least."""
+    return np.unique(ids)[::-1] if down else np.unique(ids)
+
+
+def after(ids: Ids, beyond: int | None, down: bool) -> Ids:
+    """Those of ids in order that come after `beyond`; all without it."""
+    return ids if beyond is None else ids[_end_of(ids, beyond, down) :]
+
+
+def as_far_as(ids: Ids, reached: int | None, down: bool) -> Ids:
+    """Those of ids in order that come before `reached`, and it; all without it."""
+    return ids if reached is None else ids[: _end_of(ids, reached, down)]
+
+
+def _end_of(ids: Ids, place: int, down: bool) -> int:
+    """How many of ids in order come before `place`, or are it."""
+    if down:
+        return len(ids) - int(np.searchsorted(ids[::-1], place, side="left"))
+    return int(np.searchsorted(ids, place, side="right"))
+
+
+def _covers(kept: _Kept, beyond: int | None, down: bool) -> bool:
+    if beyond is None:
+        return kept.start is None
+    if kept.start is not None and (beyond > kept.start if down else beyond < kept.start):
+        return False
+    return kept.is_last or bool(beyond > kept.ids[-1] if down else beyond < kept.ids[-1])
