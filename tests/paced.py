@@ -126,15 +126,15 @@ class Paced:
 
 
 PORTS = {
-    "kith.run.wiring.EmbeddedEdges": "edges",
-    "kith.run.wiring.EmbeddedLog": "log",
-    "kith.run.wiring.FileLeases": "leases",
-    "kith.run.wiring.EmbeddedSuggestions": "suggestions",
-    "kith.run.folders.EmbeddedRecords": "records",
+    "kith.run.one_machine.EmbeddedEdges": "edges",
+    "kith.run.one_machine.EmbeddedLog": "log",
+    "kith.run.one_machine.FileLeases": "leases",
+    "kith.run.one_machine.EmbeddedSuggestions": "suggestions",
+    "kith.run.one_machine.EmbeddedRecords": "records",
     "kith.run.timelines.RingReader": "timelines",
     "kith.run.timelines.Rings": "timelines",
-    "kith.run.folders.EmbeddedFanoutState": "fanout",
-    "kith.run.api.FileQuotas": "quotas",
+    "kith.run.one_machine.EmbeddedFanoutState": "fanout",
+    "kith.run.quotas.FileQuotas": "quotas",
 }
 """Where the API opens its ports, and how calls of each are named."""
 

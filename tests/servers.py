@@ -32,6 +32,8 @@ COMMAND = str(Path(sys.executable).with_name("kith"))
 API = "/api/v1"
 PLAIN: dict[str, Any] = {"trust_env": False, "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
 """For clients of servers without TLS: httpx would read all certificates of the machine for each (26 ms)."""
+ON_CLUSTER = "TEST_ON_CLUSTER" in os.environ
+"""Whether servers run on the distributed engines that KITH_TEST_CASSANDRA and its like name."""
 _START_S = 60.0
 _REFUSED_S = 60.0
 _STOP_S = 60.0
@@ -121,10 +123,10 @@ def free_port() -> int:
 
 
 def _engine(folder: Path) -> dict[str, str]:
-    """On which engines a server runs: those of its folder, or (TEST_ON_CLUSTER) the distributed ones of the tests,
+    """On which engines a server runs: those of its folder, or the distributed ones of the tests,
     with a keyspace of its own.
     """
-    if "TEST_ON_CLUSTER" not in os.environ:
+    if not ON_CLUSTER:
         return {}
     nodes = {f"KITH_{name}": os.environ[f"KITH_TEST_{name}"] for name in ("CASSANDRA", "KAFKA", "REDIS")}
     keyspace = "t" + hashlib.blake2b(f"{os.getpid()} {folder}".encode(), digest_size=8).hexdigest()

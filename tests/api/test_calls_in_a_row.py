@@ -81,7 +81,7 @@ async def scene_in(folder: Path, pace: Pace) -> AsyncIterator[Scene]:
         durability="relaxed", workers=1, fanout_push_max=len(AUTHORS) - 1, fanout_pull_min=1_000,
     )  # fmt: skip
     with paced_ports(pace):
-        async with running(settings) as services, machine_of(settings, services.opened) as machine:
+        async with running(settings) as services, machine_of(settings, services.opened.folder) as machine:
             counts = pace.wrap(_quotas(folder), "quotas")
             api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
             async with CONSUMERS[fanout.NAME].open(settings, services.opened) as worker, client_of(api.door) as http:

@@ -44,7 +44,7 @@ def test_a_process_that_lost_its_node_number_makes_no_ids(run: Run, tmp_path: Pa
         with patch("kith.run.wiring.FileLeases", lambda _: store):
             async with (
                 running(settings, on_fatal=replaced.set) as services,
-                machine_of(settings, services.opened) as machine,
+                machine_of(settings, services.opened.folder) as machine,
             ):
                 api = api_over(settings, services, Quotas(ReferenceQuotas(), {}), machine)
                 async with client_of(api.door) as http:

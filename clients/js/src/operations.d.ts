@@ -76,12 +76,16 @@ export interface Operations {
    * A page of a set program.
    *
    * Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`).
+   *
+   * `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
    */
   select(program: Program, options?: Omit<SelectRequest, "program"> & CallOptions): Listing<IdItem, SetAnswer>;
   /**
    * A page of a set program.
    *
    * Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`).
+   *
+   * `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
    */
   selectPage(program: Program, options?: Omit<SelectRequest, "program"> & CallOptions): Promise<SetAnswer>;
   /**
@@ -1118,10 +1122,11 @@ export interface SelectRequest {
   cursor?: string | null;
 }
 
-/** A page of a set program, by id, greatest first. */
+/** A page of a set program, by id, greatest first. `partial`: it is short, as few of many ids are members. */
 export interface SetAnswer {
   items: IdItem[];
   pagination: Pagination;
+  partial?: boolean;
 }
 
 /** One member of a set. */

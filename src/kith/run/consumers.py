@@ -117,14 +117,12 @@ class Registered(NamedTuple):
 
     `alone`: how many processes of its own `kith serve` gives it, because it works long at a time; with 0 of them it
     shares one with all others of these. `has_place`: it reads the log from one place, kept under its name.
-    `of_cluster`: there is work for it on distributed engines only.
     """
 
     open: Callable[[Settings, Opened], AbstractAsyncContextManager[Worker]]
     gauges: Callable[[Opened], Awaitable[Mapping[str, float]]] = _no_gauges
     alone: Callable[[Settings], int] = lambda _: 0
     has_place: bool = True
-    of_cluster: bool = False
 
 
 class _Decider:
@@ -353,7 +351,6 @@ async def _push_gauges(parts: Opened) -> Mapping[str, float]:
 
 
 CONSUMERS: Mapping[str, Registered] = {
-    APPLY: Registered(_apply, alone=lambda _: 1, has_place=False, of_cluster=True),
     fanout.NAME: Registered(_fanout, _fanout_gauges, lambda _: 1),
     webhooks.NAME: Registered(_webhooks, _webhook_gauges, has_place=False),
     boards.NAME: Registered(_boards),
@@ -365,10 +362,12 @@ CONSUMERS: Mapping[str, Registered] = {
     "mentions-month": _pool("mentions-month", lambda settings: settings.mention_workers_month),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""
+WORKERS: Mapping[str, Registered] = {APPLY: Registered(_apply, alone=lambda _: 1, has_place=False), **CONSUMERS}
+"""All that `kith worker` knows. The first is for distributed engines only, and follows another log."""
 
 
 def processes_of_workers(settings: Settings) -> list[tuple[str, ...]]:
     """The consumers that each worker process of `kith serve` runs."""
-    here = {name: one for name, one in CONSUMERS.items() if settings.engine == "cluster" or not one.of_cluster}
+    here = WORKERS if settings.engine == "cluster" else CONSUMERS
     alone = [(name,) for name, registered in here.items() for _ in range(registered.alone(settings))]
     return [*alone, tuple(name for name, registered in here.items() if not registered.alone(settings))]

@@ -20,10 +20,10 @@ from kith.run import logs, processes
 from kith.run.backups import schedule
 from kith.run.backups import worker as backups
 from kith.run.config import Settings
-from kith.run.consumers import CONSUMERS, Task
+from kith.run.consumers import WORKERS, Task
 from kith.run.wiring import opened
 
-NAMES = (*CONSUMERS, schedule.NAME)
+NAMES = (*WORKERS, schedule.NAME)
 _log = structlog.get_logger("kith")
 
 
@@ -50,7 +50,7 @@ async def work(names: Sequence[str], settings: Settings) -> None:
         parts = await stack.enter_async_context(
             opened(settings, "+".join(names), create=False, on_fatal=processes.replace_process)
         )
-        workers = [await stack.enter_async_context(CONSUMERS[name].open(settings, parts)) for name in names]
+        workers = [await stack.enter_async_context(WORKERS[name].open(settings, parts)) for name in names]
 
         def stop() -> None:
             for worker in workers:

@@ -25,11 +25,10 @@ from kith.notifications.walks import Walk, Walks
 from kith.run import consumers, folders, gauges, processes, supervisor, wiring, worker
 from kith.run.backups import schedule
 from kith.run.config import Settings
-from kith.run.consumers import CONSUMERS, Registered
+from kith.run.consumers import CONSUMERS, WORKERS, Registered
 from kith.run.stores import Opened
 
 OTHER = "other"
-ON_ONE_MACHINE = [name for name, one in CONSUMERS.items() if not one.of_cluster]
 
 
 @pytest.fixture
@@ -54,10 +53,10 @@ def failure_of(group: str, event: Event, *, dead: bool) -> Failure:
 
 
 def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
-    assert (*CONSUMERS, schedule.NAME) == worker.NAMES
+    assert (*WORKERS, schedule.NAME) == worker.NAMES
 
 
-@pytest.mark.parametrize("name", ON_ONE_MACHINE)
+@pytest.mark.parametrize("name", CONSUMERS)
 def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Run, name: str) -> None:
     async def opened() -> str:
         async with (
@@ -87,7 +86,7 @@ def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
     for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is put back
     with supervisor.workers(settings):
-        assert sorted(name for names in started for name in names) == sorted([*ON_ONE_MACHINE, OTHER])
+        assert sorted(name for names in started for name in names) == sorted([*CONSUMERS, OTHER])
         assert {("fanout",), ("mentions-month",)} < {*started}, "these are alone, the others share one"
         assert len(started) == 3
         for pid in started.values():
