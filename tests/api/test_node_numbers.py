@@ -41,7 +41,7 @@ def test_a_process_that_lost_its_node_number_makes_no_ids(run: Run, tmp_path: Pa
 
     async def play() -> None:
         replaced = asyncio.Event()
-        with patch("kith.run.wiring.FileLeases", lambda _: store):
+        with patch("kith.run.one_machine.FileLeases", lambda _: store):
             async with (
                 running(settings, on_fatal=replaced.set) as services,
                 machine_of(settings, services.opened.folder) as machine,
