@@ -122,20 +122,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _engine(folder: Path) -> dict[str, str]:
-    """On which engines a server runs: those of its folder, or the distributed ones of the tests,
-    with a keyspace of its own.
-    """
-    if not ON_CLUSTER:
-        return {}
+def on_cluster(keyspace: str) -> dict[str, str]:
+    """Settings of a server on the distributed engines of the tests."""
     nodes = {f"KITH_{name}": os.environ[f"KITH_TEST_{name}"] for name in ("CASSANDRA", "KAFKA", "REDIS")}
-    keyspace = "t" + hashlib.blake2b(f"{os.getpid()} {folder}".encode(), digest_size=8).hexdigest()
     return nodes | {
         "KITH_ENGINE": "cluster",
         "KITH_CASSANDRA_KEYSPACE": keyspace,
         "KITH_CLUSTER_COPIES": "1",
         "KITH_CLUSTER_PARTITIONS": "4",
     }
+
+
+def keyspace_of(folder: Path) -> str:
+    """A name of its own for what the servers of a folder keep."""
+    return "t" + hashlib.blake2b(f"{os.getpid()} {folder}".encode(), digest_size=8).hexdigest()
 
 
 def launch(folder: Path, *arguments: str, port: int, output: Path, **environment: str) -> subprocess.Popen[bytes]:
@@ -146,7 +146,7 @@ def launch(folder: Path, *arguments: str, port: int, output: Path, **environment
         return subprocess.Popen(
             [COMMAND, "serve", "--data", str(folder / "data"), "--port", str(port), *arguments],
             cwd=folder,
-            env={**clean, **_engine(folder), **environment},
+            env={**clean, **(on_cluster(keyspace_of(folder)) if ON_CLUSTER else {}), **environment},
             stdout=sink,
             stderr=subprocess.STDOUT,
         )

@@ -18,6 +18,7 @@ from kith.core.errors import KithError
 _HELP = "Kith: the follow graph, posts and home feeds of your app, as a service."
 MODULES = {
     "serve": "kith.commands.serve",
+    "api": "kith.commands.serve",
     "standby": "kith.commands.standby",
     "promote": "kith.commands.promote",
     "worker": "kith.commands.worker",

@@ -148,7 +148,7 @@ def _imported(
             )
 
     with alone(Path(settings.data)) as only:
-        if not only:
+        if not only or settings.engine == "cluster":
             with beside_servers(Path(settings.data)):
                 if make is not None:
                     asyncio.run(make())

@@ -1,4 +1,4 @@
-"""`kith serve`: the API and the workers of one data folder, until it is stopped."""
+"""`kith serve`: the API and the workers, until it is stopped. `kith api`: the API alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ ApiKey = Annotated[str | None, typer.Option("--api-key", help="A server key to l
 
 @commands.command()
 def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None) -> None:
-    """Serve the API until stopped. The first start of a folder makes a server key and prints it once."""
+    """Serve the API and the workers until stopped. The first start of a folder makes a server key, printed once."""
+    _serve(data, port, workers, api_key, alone=False)
+
+
+@commands.command("api")
+def run_api(data: Data = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None) -> None:
+    """Serve the API alone; `kith worker` runs the rest, here or on other machines."""
+    _serve(data, port, workers, api_key, alone=True)
+
+
+def _serve(data: str | None, port: int | None, workers: int | None, api_key: str | None, *, alone: bool) -> None:
     keys = [api_key] if api_key else None
     flags = {"data": data, "port": port, "workers": workers, "api_keys": keys}
     settings = config.load(flags)
@@ -27,6 +37,7 @@ def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key
     def listening(made: str | None) -> None:
         if made:
             out.print(f"server key, shown this once: [bold]{made}[/bold]")
-        say(f"Kith {__version__} at {supervisor.base_url(settings)} (data in {settings.data}); docs at /docs")
+        where = f"data in {settings.data}" if settings.engine == "folder" else f"on Cassandra at {settings.cassandra}"
+        say(f"Kith {__version__} at {supervisor.base_url(settings)} ({where}); docs at /docs")
 
-    supervisor.run(settings, listening, sources=config.sources_of(flags))
+    supervisor.run(settings, listening, sources=config.sources_of(flags), alone=alone)

@@ -33,7 +33,12 @@ def timelines_folder(settings: Settings) -> Path:
 
 
 def open_environment(settings: Settings, *, create: bool = True) -> Environment:
-    """Open the store of the data folder, with the graphs of the settings declared."""
+    """Open the store of the data folder, with the graphs of the settings declared.
+
+    StoreMismatch where the settings name distributed engines: what was asked for is done on a folder only.
+    """
+    if settings.engine == "cluster":
+        raise StoreMismatch("this works on a data folder, and `engine = cluster` has none; see docs/cluster.md")
     environment = Environment(
         Path(settings.data), durability=settings.durability, bytes_max=settings.store_bytes_max, create=create
     )

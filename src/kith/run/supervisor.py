@@ -89,8 +89,11 @@ def run(
     *,
     sources: Mapping[str, str] = MappingProxyType({}),
     standby: bool = False,
+    alone: bool = False,
 ) -> int | None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops.
+
+    `alone`: without workers, which run elsewhere.
 
     `listening` is called when the folder and the port are ours, with the server key if the first start made one.
     `sources`: where each setting came from, for the console. A standby also ends when its follower says why (see
@@ -102,7 +105,7 @@ def run(
     with (
         folders.serving(settings),
         heartbeats.heard() as reading,
-        workers(settings, standby=standby) as ended,
+        workers(settings, standby=standby, alone=alone) as ended,
         heartbeats.watched(reading, settings.hang_timeout_s),
     ):
         running = _Server(
@@ -196,9 +199,9 @@ def raise_descriptors(settings: Settings) -> None:
 
 
 @contextlib.contextmanager
-def workers(settings: Settings, *, standby: bool = False) -> Iterator[list[int]]:
+def workers(settings: Settings, *, standby: bool = False, alone: bool = False) -> Iterator[list[int]]:
     """Run the registered consumers, and what makes backups, in processes beside the API; of a standby the process that
-    follows. When one dies, another is started.
+    follows; of an API that is alone nothing. When one dies, another is started.
 
     Yields what the follower ended with, once it says that this must not go on as a standby: then all are to end.
     """
@@ -207,7 +210,7 @@ def workers(settings: Settings, *, standby: bool = False) -> Iterator[list[int]]
     stopping, running, ended = threading.Event(), list[_Worker](), list[int]()
     try:
         groups = [*processes_of_workers(settings), *([(schedule.NAME,)] if settings.backup_to else [])]
-        commands = [_FOLLOWER] if standby else [("worker", *names) for names in groups]
+        commands = [_FOLLOWER] if standby else [] if alone else [("worker", *names) for names in groups]
         started = [(command, _start_worker(command)) for command in commands]  # all before the first thread
         running += [_Worker(command, pid, stopping, ended) for command, pid in started]
         yield ended
