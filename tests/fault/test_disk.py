@@ -5,6 +5,9 @@ The disk is made to fail by `faulty_disk.c`, preloaded into the process under te
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,14 +180,23 @@ def writes_work(server: ServerGroup) -> bool:
         return False
 
 
+def answered(ask: Callable[[], httpx.Response]) -> httpx.Response:
+    """The answer, asked again while a process is replaced."""
+    for _ in range(600):
+        with contextlib.suppress(httpx.TransportError):
+            return ask()
+        time.sleep(0.05)
+    raise AssertionError("no process answers")
+
+
 def test_while_every_sync_fails_each_write_is_refused_as_unavailable_and_no_driver_shows(
     tmp_path: Path, disk: FaultyDisk
 ) -> None:
     with serving(tmp_path / "data", environment=disk.environment) as server, server.client() as client:
         assert post_edges(client, 0).status_code == 200
         disk.order("EIO-SYNC")
-        answers = [post_edges(client, BATCH + step) for step in range(5)]
-        reads = [client.get(f"/api/v1/graph/follows/0/{HUB}") for _ in range(5)]
+        answers = [answered(lambda step=step: post_edges(client, BATCH + step)) for step in range(5)]
+        reads = [answered(lambda: client.get(f"/api/v1/graph/follows/0/{HUB}")) for _ in range(5)]
         disk.heal()
         assert {code_of(answer) for answer in answers} == {(503, "STORE_UNAVAILABLE")}
         assert all(read.status_code == 200 or code_of(read) == (503, "STORE_UNAVAILABLE") for read in reads), reads

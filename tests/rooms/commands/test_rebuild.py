@@ -43,7 +43,9 @@ def test_what_it_has_not_done_yet_is_kept_while_others_write(
                 assert written == 5
                 assert 1_200 <= segments.last_event(target) < 7 * 600
                 await rebuild_from(source, target, lambda _: None)
-                assert segments.last_event(target) == segments.last_event(source.environment) == 7 * 600
+                assert (
+                    segments.last_event(target) == segments.last_event(source.of_folder("this").environment) == 7 * 600
+                )
             assert not await source.log.leases()
 
     run(scene())

@@ -117,6 +117,8 @@ class Checkpoints:
             self._due.clear()
             if self._closing.is_set():  # what was cleared may have been the call of `close`
                 return
+            if self._pin is None:  # somebody made one meanwhile
+                continue
             try:
                 self.make()
             except (lmdb.Error, OSError) as error:
