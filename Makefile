@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 3 / 2 ))) --dist worksteal  # more than cores: many tests wait for servers
+PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 2 ))) --dist worksteal  # more than cores: many tests wait for servers
 # A wait that ended too early, as on a loaded machine, is tried once more, and counted as a rerun. A wrong answer is not.
 AGAIN := --reruns 1 --only-rerun "not so within" --only-rerun "not ready in" --only-rerun "Timeout|timed out"
 
@@ -72,13 +72,16 @@ CLUSTER := KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} KITH_TEST_CASSAN
   KITH_TEST_KAFKA=127.0.0.1:$${KITH_KAFKA_PORT:-19092} KITH_TEST_S3=http://127.0.0.1:$${KITH_S3_PORT:-19000}
 ON_CLUSTER := $(CLUSTER) $(BIN)/python -m pytest
 
+API_ON_CLUSTER := article_errors boards comments contract contract_users edge_expiry feed_answers labels lists lookups notifications posts profiles visitors
+
 test-cluster: setup cluster-up  ## what runs on distributed engines, on real ones; fails where one does not start
 	$(ON_CLUSTER) tests/cluster $(PARALLEL) && \
 	$(ON_CLUSTER) tests/conformance --engine cluster_engines:REDIS && \
 	$(ON_CLUSTER) tests/conformance --engine cluster_engines:CASSANDRA && \
 	$(ON_CLUSTER) tests/conformance/test_edge_lists.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
 	$(ON_CLUSTER) tests/conformance --engine cluster_engines:KAFKA $(PARALLEL) && \
-	$(ON_CLUSTER) tests/conformance --engine cluster_engines:BUCKET; \
+	$(ON_CLUSTER) tests/conformance --engine cluster_engines:BUCKET && \
+	TEST_ON_CLUSTER=1 $(ON_CLUSTER) -n 2 --dist loadfile $(foreach name,$(API_ON_CLUSTER),tests/api/test_$(name).py); \
 	status=$$?; $(MAKE) --no-print-directory cluster-down; exit $$status
 
 test-cluster-faults: setup  ## servers are killed and stopped under load: three brokers of Kafka so far
