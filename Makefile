@@ -78,6 +78,7 @@ test-cluster: setup cluster-up  ## what runs on distributed engines, on real one
 	$(ON_CLUSTER) tests/cluster $(PARALLEL) && \
 	$(ON_CLUSTER) tests/conformance --engine cluster_engines:REDIS && \
 	$(ON_CLUSTER) tests/conformance --engine cluster_engines:CASSANDRA && \
+	$(ON_CLUSTER) tests/conformance --engine cluster_engines:TOLD && \
 	$(ON_CLUSTER) tests/conformance/test_edge_lists.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
 	$(ON_CLUSTER) tests/conformance --engine cluster_engines:KAFKA $(PARALLEL) && \
 	$(ON_CLUSTER) tests/conformance --engine cluster_engines:BUCKET && \

@@ -97,12 +97,13 @@ CASSANDRA = Engine(
     "cassandra",
     edges=open_edges,
     stores=open_stores,
-    logs=open_logs,
     fanout_state=open_fanout_state,
     leases=open_leases,
     credentials=open_credentials,
     inboxes=open_inboxes,
 )
 KAFKA = Engine("kafka", logs=open_log)
+TOLD = Engine("cassandra-told", logs=open_logs, keeps=False)
+"""What its owners tell, in a log in memory."""
 DIVIDED = Engine("cassandra-divided", edges=open_divided)
 """Cassandra with parts of lists so short that most lists have several."""
