@@ -147,12 +147,17 @@ def _imported(
                 path, graphs, graph, where, progress, mutual=mutual, read_file=read_file, version=version
             )
 
+    async def beside() -> Imported:
+        if make is not None:
+            await make()
+        return await merge()
+
+    if settings.engine == "cluster":
+        return asyncio.run(beside())
     with alone(Path(settings.data)) as only:
-        if not only or settings.engine == "cluster":
+        if not only:
             with beside_servers(Path(settings.data)):
-                if make is not None:
-                    asyncio.run(make())
-                return asyncio.run(merge())
+                return asyncio.run(beside())
         if make is not None and not _has_begun(settings, graph):
             asyncio.run(make())
         with open_environment(settings) as environment:

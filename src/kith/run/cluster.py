@@ -98,6 +98,8 @@ def prepare(settings: Settings) -> None:
     missing = [name for name in ("cassandra", "kafka", "redis") if not getattr(settings, name)]
     if missing:
         raise BadRequest(f"`engine = cluster` needs {' and '.join(missing)} too; see docs/cluster.md")
+    if settings.backup_to:
+        raise BadRequest("`backup_to` is for a data folder; on a cluster, back up Cassandra, and leave it empty")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         alone.submit(_prepare, settings).result()
 

@@ -165,7 +165,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ""
     redis: Annotated[
         str,
-        _doc("Nodes of a Redis Cluster that keeps home timelines in place of this machine: HOST:PORT,HOST:PORT."),
+        _doc("Nodes of a Redis Cluster, HOST:PORT,HOST:PORT: for home timelines; on a cluster also quotas, presence."),
     ] = ""
     redis_password: Annotated[str, _doc("Of that cluster; a secret.")] = ""
     timelines_max: Annotated[

@@ -60,10 +60,9 @@ APPLY = "apply"
 PUSH_BATCH_MAX = 200
 """Events that the worker `push` handles between two places where it may be stopped; what it sent since is repeated."""
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
-_log = structlog.get_logger("kith")
-
 INTAKE_GAP_S = 0.003
 """Shortest rest between what is told: half of a like's way to a stream was waiting."""
+_log = structlog.get_logger("kith")
 
 
 class Task(NamedTuple):
@@ -78,8 +77,6 @@ FILL_INBOXES = Task("inboxes are filled from notices", every_s=600.0)
 EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
 MEASURE_MEDIA = Task("media are measured", every_s=measuring.EVERY_S)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
-
-
 END_EDGES = Task("edges that are over end", every_s=1.0)
 DIVIDE_LISTS = Task("long lists are divided", every_s=60.0)
 
