@@ -15,10 +15,13 @@ import pytest
 from in_process import client_of
 from servers import API, KEY
 
+from kith.access.quotas import Quotas
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.rebuild import rebuild
-from kith.run.api import serving
+from kith.run import limits, quotas
+from kith.run.api import api_over
 from kith.run.config import Settings
+from kith.run.services import Services, running
 
 _PEOPLE, _STEPS = range(1, 9), 400
 _GRAPHS = ("follows", "blocks", "mutes", "follow_requests", "likes", "saves", "hides", "authored", "commented")
@@ -111,25 +114,29 @@ async def answers(http: httpx.AsyncClient, community: Community) -> dict[str, An
 
 
 @asynccontextmanager
-async def _door(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def _door(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Services]]:
     settings = Settings(data=str(folder), api_keys=(KEY,), durability="relaxed", workers=1)
-    async with serving(settings) as api, client_of(api.door, Authorization=f"Bearer {KEY}") as http:
-        yield http
+    async with running(settings) as services, quotas.counted(settings) as counts:
+        api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), None)
+        async with client_of(api.door, Authorization=f"Bearer {KEY}") as http:
+            yield http, services
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_answer_is_the_same_and_every_promise_is_kept(tmp_path: Path, seed: int) -> None:
     async def scene() -> None:
-        async with _door(tmp_path / "data") as http:
+        async with _door(tmp_path / "data") as (http, services):
             community = Community(http, seed)
             for _ in range(_STEPS):
                 await community.step()
             key = {"X-Kith-User": "1", "Idempotency-Key": "once and for all"}
             once = await http.post(f"{API}/posts", json={"content": {"text": "once"}}, headers=key)
+            await services.jobs.wait()  # accounts that come and go do so in the background
+            await services.openings.wait()
             before = await answers(http, community)
         with Environment(tmp_path / "data") as source, Environment(tmp_path / "again") as target:
             rebuild(source, target)
-        async with _door(tmp_path / "again") as http:
+        async with _door(tmp_path / "again") as (http, _):
             after = await answers(http, community)
             differ = [asked for asked in before if json.dumps(before[asked]) != json.dumps(after[asked])]
             assert not differ, [(asked, before[asked], after[asked]) for asked in differ[:3]]
