@@ -8,6 +8,7 @@ it shows; a count is that of three lists. `settling` keeps these lists apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -165,9 +166,9 @@ class BoardFollowing:
         settling, found, questions = self._settling, await self._settling.read(boards), Questions()
         owners = [board.owner for board in found if board is not None]
         standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
-        own = questions.states([(settling.own, actor, board) for board in boards])
-        against = questions.states([(settling.against, actor, board) for board in boards])
-        implicit = questions.states([(settling.implicit, actor, user) for user in users])
+        own = questions.states(zip(repeat(settling.own), repeat(actor), boards))
+        against = questions.states(zip(repeat(settling.against), repeat(actor), boards))
+        implicit = questions.states(zip(repeat(settling.implicit), repeat(actor), users))
         answers = await self._store.answer(questions)
         states, known = answers.states, standings(answers)
         said = zip(found, states[own], states[against], strict=True)
@@ -267,7 +268,7 @@ def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, ag
     """
     through = owner.followed
     holds = against is not _NORMAL if through else own is _NORMAL
-    if not holds or not board.is_open or not may_see(board, actor, owner, member=False):
+    if not holds or board.secret or board.deleted or not may_see(board, actor, owner, member=False):
         return "none"
     return "implicit" if through else "explicit"
 
