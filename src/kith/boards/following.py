@@ -76,8 +76,8 @@ class BoardFollowing:
     async def follow(self, actor: NodeId, id_: int) -> BoardFollowed:
         """Make `actor` follow a board. Where they follow its owner, this takes their unfollow back, and no more.
 
-        Errors: BoardNotFound; SelfEdge for their own; Forbidden for a secret board, where one blocks the other, and to
-        a deactivated account; FollowLimitReached.
+        Errors: BoardNotFound; SelfEdge for their own; Forbidden for a secret board, to a collaborator who does not
+        follow its private owner, and to a deactivated account; FollowLimitReached.
         """
         board = await self._boards.get(actor, id_)
         if board.owner == actor:
@@ -88,6 +88,8 @@ class BoardFollowing:
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
         if follow is not None and follow.state == State.NORMAL:
             changes = await self._store.apply([self._graph.dropping(settling.against, actor, target)])
+        elif rows.owner_private:
+            raise Forbidden("this board is of a private account; follow the account", id=str(board.owner))
         else:
             changes = await self._add(settling.own, actor, board, rows)
         mark = later(mark_of(changes), await settling.settle([(actor, board)]))
