@@ -160,6 +160,25 @@ def test_boards_of_a_private_account_are_for_its_followers(acting: Acting, peopl
     assert kinds(carol, [], [board]) == ["none"]
 
 
+def test_a_collaborator_of_a_private_account_has_its_board_but_follows_it_by_the_account(
+    acting: Acting, people: People
+) -> None:
+    alice, carol = acting(people.alice), acting(people.carol)
+    board = new(alice)
+    ok(alice.put(f"{API}/users/{people.alice}", json={"private": True}))
+    ok(alice.post(f"{API}/boards/{board}/collaborators/{people.carol}"))
+    assert ok(carol.get(f"{API}/boards/{board}"))["secret"] is False
+    assert ids(ok(carol.get(f"{API}/users/{people.carol}/collaborations"))) == [board]
+    pin = int(make(carol, "of a collaborator"))
+    ok(carol.post(f"{API}/boards/{board}/pins", json={"post": str(pin)}))
+    assert ids(ok(carol.get(f"{API}/boards/{board}/pins"))) == [pin]
+    assert code(carol.post(f"{API}/boards/{board}/follow"), 403) == "FORBIDDEN"
+    assert kinds(carol, [people.alice], [board]) == ["none", "none"]
+    ok(carol.post(f"{API}/users/{people.alice}/follow"))
+    ok(alice.post(f"{API}/follow-requests/{people.carol}/accept"))
+    assert kinds(carol, [people.alice], [board]) == ["explicit", "implicit"]
+
+
 def test_a_board_that_moves_takes_those_along_who_follow_it_by_itself(acting: Acting, people: People) -> None:
     alice, bob, carol, dana = map(acting, people)
     board = new(alice)
