@@ -34,6 +34,7 @@ def kinds(http: httpx.Client, users: list[int], boards: list[int]) -> list[str]:
     rows = body["users"] + body["boards"]
     assert [row["following"] for row in rows] == [row["kind"] != "none" for row in rows]
     assert [int(row["id"]) for row in rows] == [*users, *boards]
+    assert [ok(http.get(f"{API}/boards/{board}/follow")) for board in boards] == body["boards"]
     return [row["kind"] for row in rows]
 
 
