@@ -216,8 +216,8 @@ class Settling:
 
 async def read_boards(records: RecordStore, ids: Sequence[int]) -> list[Board | None]:
     """The board of each id as it is stored, whoever may see it; None where there never was one."""
-    read = read_board
-    return [record and read(record) for record in (await records.get_many(RecordKind.BOARD, ids) if ids else ())]
+    found = await records.get_many(RecordKind.BOARD, ids) if ids else []
+    return [None if record is None else read_board(record) for record in found]
 
 
 def later(mark: WriteMark, after: WriteMark) -> WriteMark:
