@@ -87,7 +87,7 @@ authorizer: AllowAllAuthorizer
 Y
 }
 
-start() {  # NODE
+start() {  # NODE. Tables are in the commit log when they are made: writing them to their files as well would take most of a minute.
   local here=$run/$1 unlocked=()
   # As root it would pin its whole heap in memory.
   [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null && unlocked=(setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock)
@@ -95,6 +95,7 @@ start() {  # NODE
   started "$1" "${unlocked[@]}" java $(opened) -Xms"$heap" -Xmx"$heap" -Xss256k -XX:MaxDirectMemorySize=256m -XX:+UseG1GC \
     -XX:+ExitOnOutOfMemoryError -XX:+PerfDisableSharedMem -Djava.net.preferIPv4Stack=true -Djava.awt.headless=true \
     -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
+    -Dcassandra.test.flush_local_schema_changes=false \
     -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.superuser_setup_delay_ms=0 \
     -Dcassandra.ring_delay_ms=$((nodes > 1 ? 5000 : 500)) \
     -Dcassandra.consistent.rangemovement=false -Dcassandra-foreground=yes \
