@@ -68,7 +68,10 @@ class _Engines(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def opened(settings: Settings, process: str) -> AsyncIterator[Opened]:
-    """Connect to the engines. See `wiring.opened`. StoreUnavailable where one does not answer."""
+    """Connect to the engines. See `wiring.opened`.
+
+    StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong.
+    """
     async with _connected(settings) as engines:
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
         metrics.start()
@@ -130,6 +133,7 @@ async def _connected(settings: Settings) -> AsyncIterator[_Engines]:
     async with contextlib.AsyncExitStack() as closing:
         session = await _session(settings)
         closing.push_async_callback(session.close)
+        await Metadata(session).check_clock()
         broker = Kafka(
             settings.kafka,
             prefix=settings.cassandra_keyspace,
