@@ -17,7 +17,7 @@ up() {
   for port in $ports; do configure "$port"; start "$port"; done
   for port in $ports; do until_true "$port" Redis says "$port" PONG ping; done
   "$cli" --cluster create $(printf '127.0.0.1:%s ' $ports) --cluster-replicas 1 --cluster-yes > "$run/create.log"
-  for port in $ports; do until_true "$port" Redis says "$port" cluster_state:ok cluster info; done
+  for port in $ports; do until_ready "$port"; done
 }
 
 configure() {  # PORT
@@ -41,6 +41,8 @@ C
 }
 
 start() { started "$1" "$server" "$run/$1/redis.conf"; }  # PORT
+
+until_ready() { until_true "$1" Redis says "$1" cluster_state:ok cluster info; }  # PORT
 
 says() {  # PORT WORD COMMAND...
   "$cli" -p "$1" "${@:3}" | grep "$2"

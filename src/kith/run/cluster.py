@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -52,6 +53,7 @@ from kith.run.folders import metrics_folder
 from kith.run.gauges import gauges
 from kith.run.metrics import Metrics
 from kith.run.observed import observed
+from kith.run.processes import end_with
 from kith.run.stores import Deciding, Opened
 
 
@@ -104,10 +106,12 @@ def prepare(settings: Settings) -> None:
     if settings.backup_to:
         raise BadRequest("`backup_to` is for a data folder; on a cluster, back up Cassandra, and leave it empty")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        alone.submit(_prepare, settings).result()
+        alone.submit(_prepare, settings, os.getpid()).result()
 
 
-def _prepare(settings: Settings) -> None:
+def _prepare(settings: Settings, parent: int) -> None:
+    end_with(parent)
+
     async def made() -> None:
         async with _connected(settings) as engines:
             await create(engines.session, settings.cassandra_keyspace, (*TABLES, *SMALL_TABLES))

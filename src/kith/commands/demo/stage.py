@@ -7,7 +7,6 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -34,7 +33,7 @@ from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NodeId
 from kith.core.trust import trusted
-from kith.run import keys, supervisor, wiring
+from kith.run import keys, processes, supervisor, wiring
 from kith.run.config import Settings
 from kith.run.folders import open_environment
 
@@ -44,7 +43,6 @@ _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _CLUSTER_SHARE = 50
 """On a cluster every follow of the file goes through the log, so the community is smaller by so much."""
 _READY_S = 120.0
-_PARENT_CHECK_S = 1.0
 _TOKEN_S = 24 * 3600
 _NEWCOMERS = 1 << 62
 """Ids of newcomers: this plus the time in ms. Few apps have users with such ids."""
@@ -221,15 +219,8 @@ def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
 
 def _serve(settings: Settings, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which stops us
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    processes.end_with(parent)
     supervisor.run(settings)
-
-
-def _end_with(parent: int) -> None:
-    """Stop serving when the parent was killed and cannot say so."""
-    while os.getppid() == parent:
-        time.sleep(_PARENT_CHECK_S)
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _wait(url: str, alive: Callable[[], bool]) -> None:
