@@ -45,7 +45,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server,
 
 
 def started(opened: ExitStack, folder: Path, settings: dict[str, str]) -> Server:
-    """A machine of Kith. Engines that have just started may not answer in time; then it starts again, as services do."""
+    """A machine of Kith. Engines that have just started may not answer in time; then it is started again."""
     for _ in range(3):
         with suppress(AssertionError):
             return opened.enter_context(serving(folder, **settings))
