@@ -29,7 +29,8 @@ appender.out.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n
 logger.ks.name = kafka.server
 logger.ks.level = INFO
 L
-  for node in $(seq "$nodes"); do configure "$node"; start "$node"; done
+  for node in $(seq "$nodes"); do configure "$node"; done
+  for node in $(seq "$nodes"); do start "$node"; done  # none has to wait long for the others
   for node in $(seq "$nodes"); do until_ready "$node"; done
 }
 
