@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 
-from engines import Clock, Logged, Opens, Stores
+from engines import FANOUT, Clock, Logged, Opens, Stores, Whole
 from local_commands import LocalCommands
 from reference_edges import ReferenceEdges
 from reference_logs import Partitions as Events
@@ -44,6 +44,7 @@ from kith.engines.cassandra.small_stores import (
     CassandraLeases,
     CassandraSuggestions,
 )
+from kith.home.timelines import TimelineStore
 from kith.leases.store import LeaseStore
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class Thread:
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(300)
 
 
 class OnThread:
@@ -257,3 +258,15 @@ def open_logs(
         edges: Any = _Ending(opened.edges, thread)
         log = ReferenceLog(opened, events_max, 800 if leased_little else 10**9)  # type: ignore[arg-type]
         yield Logged(edges, log)
+
+
+@contextlib.contextmanager
+def open_whole(folder: Path, timelines: TimelineStore, now_ms: Clock) -> Iterator[Whole]:
+    """All that services ask of an engine, but for timelines in Cassandra; the log is in memory."""
+    with opened_in(folder, now_ms) as (opened, thread):
+        edges: Any = _Ending(opened.edges, thread)
+        records: Any = OnThread(opened.records, thread)
+        log = ReferenceLog(opened)  # type: ignore[arg-type]
+        state = open_small(CassandraFanoutState, "fanout_state", log=log, group=FANOUT)
+        with open_small(CassandraSuggestions, "suggestions")(folder) as suggestions, state(folder) as fanout_state:
+            yield Whole(edges, records, suggestions, log, fanout_state, timelines)

@@ -20,6 +20,7 @@ Row = tuple[Any, ...]
 PORT = 9042
 ANSWERED_S = 5.0
 """How long Cassandra may take to answer a statement."""
+_CONNECTED_S = 3 * ANSWERED_S
 IN_FLIGHT_MAX = 256
 """Statements of a process that are under way at once; others wait."""
 TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
@@ -91,6 +92,11 @@ class Session:
             with _translated("write to Cassandra"):
                 await self._session.execute_batch(batch)
 
+    async def now_ms(self) -> int:
+        """The time of the node that answers."""
+        ((now_ms,),) = await self.rows("SELECT to_unix_timestamp(now()) FROM system.local")
+        return int(now_ms)
+
     async def define(self, statement: str) -> None:
         """Execute a statement that changes the schema."""
         with _translated("change the schema"):
@@ -145,6 +151,7 @@ async def connect(nodes: str, keyspace: str, *, replicas: int, username: str = "
             port=port,
             username=username or None,
             password=password or None,
+            connect_timeout=_CONNECTED_S,
             request_timeout=ANSWERED_S,
             consistency=_QUORUM,
             serial_consistency=_SERIAL,
