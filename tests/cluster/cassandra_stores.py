@@ -33,8 +33,9 @@ from kith.engines.cassandra.dividing import Divider
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.record_store import CassandraRecords
-from kith.engines.cassandra.rows import CassandraRows, Change, Key
+from kith.engines.cassandra.rows import CassandraRows, Change
 from kith.engines.cassandra.schema import TABLES, create
 from kith.engines.cassandra.small_stores import (
     SMALL_TABLES,

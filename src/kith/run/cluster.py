@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -179,11 +179,12 @@ def _deciding(engines: _Engines) -> Deciding:
     owner = CassandraOwner(engines.rows, engines.asker.partitions)
 
     @contextlib.asynccontextmanager
-    async def own() -> AsyncIterator[None]:
+    async def own() -> AsyncIterator[Callable[[], bool]]:
         owning = await engines.kafka.owning(owner)
         try:
-            yield
+            yield lambda: owning.is_ready
         finally:
             await owning.close()
 
-    return Deciding(own, engines.edges.end_expired, Divider(engines.rows, engines.asker).divide_long)
+    waiting = engines.kafka.commands.waiting
+    return Deciding(own, waiting, engines.edges.end_expired, Divider(engines.rows, engines.asker).divide_long)

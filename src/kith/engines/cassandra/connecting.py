@@ -26,7 +26,7 @@ IN_FLIGHT_MAX = 256
 TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
 """Writes of one request: client and coordinator pay once for them, and none is large enough for a warning."""
 _QUORUM, _SERIAL = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.SERIAL
-_NAME_CHARS_MAX = 48
+_NAME_CHARS_MAX, _PAGE_ROWS = 48, 5_000
 
 
 class Session:
@@ -39,9 +39,11 @@ class Session:
 
     async def rows(self, statement: str, *values: Any) -> list[Row]:
         """All rows that a statement selects; for those that are few."""
-        found: list[Row] = []
-        async for page in self.pages(statement, *values, size=5_000):
-            found += page
+        result = await self._execute(statement, values, page_size=_PAGE_ROWS)
+        found = [row.as_tuple() for row in result]
+        while result.has_more_pages():
+            result = await self._execute(statement, values, page_size=_PAGE_ROWS, page_state=result.page_state())
+            found += [row.as_tuple() for row in result]
         return found
 
     async def pages(self, statement: str, *values: Any, size: int) -> AsyncIterator[list[Row]]:
