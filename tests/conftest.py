@@ -72,8 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--engine module:name`: the conformance suites for an engine that is not registered here."""
-    parser.addoption("--engine", metavar="MODULE:NAME", help="run the conformance suites for this engine only")
+    """`--engine module:name,name`: the conformance suites for engines that are not registered here."""
+    parser.addoption("--engine", metavar="MODULE:NAME,...", help="run the conformance suites for these engines only")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

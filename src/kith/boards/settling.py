@@ -186,8 +186,11 @@ class Settling:
                 ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
-        ids = np.concatenate([await whole_list(self.store, listing) for listing in boards])
-        there = [await self.store.contains(listing, ids) for listing in theirs]
+        at_once = self.store.immediate
+        ids = np.concatenate(await together(at_once, *(whole_list(self.store, listing) for listing in boards)))
+        if not len(ids):
+            return []
+        there = await together(at_once, *(self.store.contains(listing, ids) for listing in theirs))
         found = await self.read(ids[there[0] | there[1]].tolist())
         return [board for board in found if board is not None and board.owner == owner]
 
