@@ -147,6 +147,7 @@ ROWS = [
     Row("POST", "/boards/{board_id}/follow", "/boards/{board}/follow", (400, 400, 400, 400, 404)),
     Row("POST", "/boards/{board_id}/follow", "/boards/{carols}/follow", ACTS),
     Row("DELETE", "/boards/{board_id}/follow", "/boards/{carols}/follow", (400, 400, 409, 409, 409)),
+    Row("GET", "/boards/{board_id}/follow", "/boards/{board}/follow", ACTS),
     Row("POST", "/boards/check", "/boards/check", ACTS, {"users": ["{a}"], "boards": ["{board}"]}),
     Row("GET", "/boards/{board_id}/followers", "/boards/{board}/followers", SEES),
     Row("GET", "/boards/{board_id}/followers/count", "/boards/{board}/followers/count", SEES),

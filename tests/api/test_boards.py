@@ -34,6 +34,7 @@ def kinds(http: httpx.Client, users: list[int], boards: list[int]) -> list[str]:
     rows = body["users"] + body["boards"]
     assert [row["following"] for row in rows] == [row["kind"] != "none" for row in rows]
     assert [int(row["id"]) for row in rows] == [*users, *boards]
+    assert [ok(http.get(f"{API}/boards/{board}/follow")) for board in boards] == body["boards"]
     return [row["kind"] for row in rows]
 
 
@@ -158,6 +159,25 @@ def test_boards_of_a_private_account_are_for_its_followers(acting: Acting, peopl
         assert code(carol.get(API + path), 404) == "BOARD_NOT_FOUND"
     assert code(carol.get(f"{API}/users/{people.alice}/boards"), 403) == "FORBIDDEN"
     assert kinds(carol, [], [board]) == ["none"]
+
+
+def test_a_collaborator_of_a_private_account_has_its_board_but_follows_it_by_the_account(
+    acting: Acting, people: People
+) -> None:
+    alice, carol = acting(people.alice), acting(people.carol)
+    board = new(alice)
+    ok(alice.put(f"{API}/users/{people.alice}", json={"private": True}))
+    ok(alice.post(f"{API}/boards/{board}/collaborators/{people.carol}"))
+    assert ok(carol.get(f"{API}/boards/{board}"))["secret"] is False
+    assert ids(ok(carol.get(f"{API}/users/{people.carol}/collaborations"))) == [board]
+    pin = int(make(carol, "of a collaborator"))
+    ok(carol.post(f"{API}/boards/{board}/pins", json={"post": str(pin)}))
+    assert ids(ok(carol.get(f"{API}/boards/{board}/pins"))) == [pin]
+    assert code(carol.post(f"{API}/boards/{board}/follow"), 403) == "FORBIDDEN"
+    assert kinds(carol, [people.alice], [board]) == ["none", "none"]
+    ok(carol.post(f"{API}/users/{people.alice}/follow"))
+    ok(alice.post(f"{API}/follow-requests/{people.carol}/accept"))
+    assert kinds(carol, [people.alice], [board]) == ["explicit", "implicit"]
 
 
 def test_a_board_that_moves_takes_those_along_who_follow_it_by_itself(acting: Acting, people: People) -> None:

@@ -211,6 +211,7 @@ live("boards", async () => {
   assert.equal((await fan.interests(FAN)).boardsFollowed, 1);
   const checked = await fan.checkBoards({ users: [OWNER], boards: [id] });
   assert.deepEqual([checked.users[0].kind, checked.boards[0].kind], ["implicit", "explicit"]);
+  assert.deepEqual(await fan.followsBoard(id), checked.boards[0]);
   assert.equal((await fan.unfollowBoard(id)).following, false);
   const post = await owner.createPost({ text: "soup" });
   assert.equal((await owner.pinPost(id, post.id)).pinned, true);

@@ -20,7 +20,7 @@ MEMBERS_MAX = 1_000
 PAST_OWNERS_MAX = 8
 
 
-class Board(msgspec.Struct, frozen=True, array_like=True):
+class Board(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A board, as stored: an array in this order. New fields come last and have a default.
 
     `since`: follows and unfollows of the board with versions up to this one are void. `owned_since`: the version with

@@ -255,12 +255,12 @@ class Boards:
         """Ask which of these boards `viewer` may see."""
         there = [board for board in boards if board is not None and not board.deleted]
         standings = self._privacy.ask_standings(questions, viewer, [board.owner for board in there])
-        secret = [board.id for board in there if board.secret]
-        asked = questions.states([(self._members, viewer, id_) for id_ in secret] if isinstance(viewer, int) else [])
+        others = [board.id for board in there if board.owner != viewer]
+        asked = questions.states([(self._members, viewer, id_) for id_ in others] if isinstance(viewer, int) else [])
 
         def seen(answers: Answers) -> list[Board | None]:
             found: Mapping[int, Standing] = standings(answers)
-            states = zip(secret, answers.states[asked], strict=False)
+            states = zip(others, answers.states[asked], strict=False)
             mine = {id_ for id_, state in states if state == State.NORMAL}
             return [
                 board
@@ -380,9 +380,7 @@ def may_see(board: Board, viewer: Viewer, owner: Standing, *, member: bool) -> b
         return owner.state is not State.REMOVED
     if owner.state is not _NORMAL or owner.blocked or owner.labels & HIDE:
         return False
-    if board.secret:
-        return member
-    return owner.followed or not owner.private
+    return member or not (board.secret or (owner.private and not owner.followed))
 
 
 def _emptied(board: Board, into: int = 0, at: int = 0) -> Board:

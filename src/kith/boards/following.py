@@ -8,6 +8,7 @@ it shows; a count is that of three lists. `settling` keeps these lists apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -75,8 +76,8 @@ class BoardFollowing:
     async def follow(self, actor: NodeId, id_: int) -> BoardFollowed:
         """Make `actor` follow a board. Where they follow its owner, this takes their unfollow back, and no more.
 
-        Errors: BoardNotFound; SelfEdge for their own; Forbidden for a secret board, where one blocks the other, and to
-        a deactivated account; FollowLimitReached.
+        Errors: BoardNotFound; SelfEdge for their own; Forbidden for a secret board, to a collaborator who does not
+        follow its private owner, and to a deactivated account; FollowLimitReached.
         """
         board = await self._boards.get(actor, id_)
         if board.owner == actor:
@@ -87,6 +88,8 @@ class BoardFollowing:
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
         if follow is not None and follow.state == State.NORMAL:
             changes = await self._store.apply([self._graph.dropping(settling.against, actor, target)])
+        elif rows.owner_private:
+            raise Forbidden("this board is of a private account; follow the account", id=str(board.owner))
         else:
             changes = await self._add(settling.own, actor, board, rows)
         mark = later(mark_of(changes), await settling.settle([(actor, board)]))
@@ -165,9 +168,9 @@ class BoardFollowing:
         settling, found, questions = self._settling, await self._settling.read(boards), Questions()
         owners = [board.owner for board in found if board is not None]
         standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
-        own = questions.states([(settling.own, actor, board) for board in boards])
-        against = questions.states([(settling.against, actor, board) for board in boards])
-        implicit = questions.states([(settling.implicit, actor, user) for user in users])
+        own = questions.states(zip(repeat(settling.own), repeat(actor), boards))
+        against = questions.states(zip(repeat(settling.against), repeat(actor), boards))
+        implicit = questions.states(zip(repeat(settling.implicit), repeat(actor), users))
         answers = await self._store.answer(questions)
         states, known = answers.states, standings(answers)
         said = zip(found, states[own], states[against], strict=True)
@@ -267,7 +270,7 @@ def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, ag
     """
     through = owner.followed
     holds = against is not _NORMAL if through else own is _NORMAL
-    if not holds or not board.is_open or not may_see(board, actor, owner, member=False):
+    if not holds or board.secret or board.deleted or not may_see(board, actor, owner, member=False):
         return "none"
     return "implicit" if through else "explicit"
 

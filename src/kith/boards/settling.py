@@ -46,7 +46,7 @@ class Finished(NamedTuple):
 class Rows(NamedTuple):
     """The stored edges that decide about a user and a board. `blocks`: of the user and the owner, either way.
 
-    `user_away`, `owner_away`: their account is deactivated.
+    `user_away`, `owner_away`: their account is deactivated. `owner_private`: it is for its followers.
     """
 
     follow: Edge | None  # user -> owner
@@ -55,6 +55,7 @@ class Rows(NamedTuple):
     blocks: Sequence[Edge | None] = ()
     user_away: bool = False
     owner_away: bool = False
+    owner_private: bool = False
 
 
 class Settling:
@@ -89,7 +90,8 @@ class Settling:
             ),
         )
         away = [node.state is State.ARCHIVED for node in nodes]
-        each = zip(follows, own, against, zip(out, into, strict=True), away[::2], away[1::2], strict=True)
+        private = [node.private for node in nodes[1::2]]
+        each = zip(follows, own, against, zip(out, into, strict=True), away[::2], away[1::2], private, strict=True)
         return [Rows(*row) for row in each]
 
     async def settle(self, pairs: Sequence[Pair]) -> WriteMark:

@@ -14,6 +14,7 @@ from kith.client.objects import (
     BoardFollow,
     BoardsChecked,
     Collaborator,
+    FollowedKind,
     Interests,
     ListedUser,
     Pinned,
@@ -33,6 +34,7 @@ _count = reader(_Count)
 _edges = reader(Page[ListedEdge])
 _followed = reader(BoardFollow)
 _interests = reader(Interests)
+_kind = reader(FollowedKind)
 _member = reader(Collaborator)
 _pinned = reader(Pinned)
 _posts = reader(Page[Post])
@@ -104,6 +106,11 @@ def follow_board(board: Id) -> Call[BoardFollow]:
 def unfollow_board(board: Id) -> Call[BoardFollow]:
     """No longer follow a board, also one of a user whom one follows. ApiError 409 for one that never was followed."""
     return Call("DELETE", f"{_path(board)}/follow", _followed)
+
+
+def follows_board(board: Id) -> Call[FollowedKind]:
+    """Whether the acting user follows a board, and how; `none` also for one that is not there for them."""
+    return Call("GET", f"{_path(board)}/follow", _kind)
 
 
 def check_boards(users: Iterable[Id], boards: Iterable[Id]) -> Call[BoardsChecked]:

@@ -253,6 +253,7 @@ class Routes:
     collaborations_page = Route(boards.collaborations)
     follow_board = Route(boards.follow_board)
     unfollow_board = Route(boards.unfollow_board)
+    follows_board = Route(boards.follows_board)
     check_boards = Route(boards.check_boards)
     board_followers = Walk(boards.board_followers)
     board_followers_page = Route(boards.board_followers)

@@ -214,12 +214,16 @@ class Selects:
             return [], END, END
         more = len(found) > asked.rows
         last = marks[0] if backward else marks[-1]
-        if more and found[-asked.rows - 1 if backward else asked.rows].position == last.position:
+        tied = more and found[-asked.rows - 1 if backward else asked.rows].position == last.position
+        if tied:
             marks = await self._with_ties(term, marks, last, backward=backward)
-        is_older = (backward or more) and await self._is_beyond(term, marks[-1].position, newer=False)
-        is_newer = (more if backward else asked.cursor != START) and await self._is_beyond(
-            term, marks[0].position, newer=True
-        )
+        goes_on = more and not tied
+        is_older = goes_on and not backward
+        if not is_older and (backward or more):
+            is_older = await self._is_beyond(term, marks[-1].position, newer=False)
+        is_newer = goes_on and backward
+        if not is_newer and (more if backward else asked.cursor != START):
+            is_newer = await self._is_beyond(term, marks[0].position, newer=True)
         if (is_older and marks[-1].position < 1) or (is_newer and marks[0].position < 1):
             raise BadRequest("positions below 1 cannot be paged by this interface; use Kith's own API for this list")
         return marks, marks[-1].position if is_older else END, -marks[0].position if is_newer else END

@@ -232,6 +232,12 @@ class BoardsResource:
         following, changed, mark = await self._following.unfollow(call.acting, board_id)
         return BoardFollowedAnswer(following, changed, call.wrote(mark))
 
+    @get("/boards/{board_id}/follow", "Whether I follow a board", callers="acting")
+    async def follows_board(self, call: Call, board_id: Id) -> FollowedKind:
+        """How the acting user follows it; `none` also for what is not there for them."""
+        checked = await self._following.check(call.acting, (), (board_id,))
+        return _kinds((board_id,), checked.boards)[0]
+
     @ask("/boards/check", "Which users and boards I follow", callers="acting")
     async def check_boards(self, call: Call, body: BoardsCheckRequest) -> BoardsChecked:
         """25 at most in all; `none` also for what is not there for the acting user."""

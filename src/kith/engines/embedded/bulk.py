@@ -108,10 +108,12 @@ class BulkLoad:
             done = int(self._environment.get_note(self._note) or b"0")
             ranges = len(borders) - 1
             progress(total * done // max(1, ranges), total)
+            edges = sum(len(_edges(outs, borders, index)) for index in range(done))
             for index in range(done, ranges):
-                self._load_range(index, outs, ins, borders[index], borders[index + 1])
+                edges += self._load_range(index, outs, ins, borders)
                 progress(total * (index + 1) // ranges, total)
-            return self._complete()
+            self._complete(edges)
+            return edges
 
     def discard(self) -> None:
         """Drop the load; only before its first range was written."""
@@ -147,10 +149,10 @@ class BulkLoad:
         partial.replace(self._state_file)
         sync_folder(self._folder)
 
-    def _load_range(self, index: int, outs: list[EdgeRows], ins: list[EdgeRows], low: int, high: int) -> None:
-        """Append the nodes from `low` to just below `high`: their edges, then their lists."""
-        out_rows = _merged(_cut(outs, _SOURCE, low, high), _SOURCE, _DESTINATION)
-        in_rows = _merged(_cut(ins, _DESTINATION, low, high), _DESTINATION, _SOURCE)
+    def _load_range(self, index: int, outs: list[EdgeRows], ins: list[EdgeRows], borders: list[int]) -> int:
+        """Append the nodes of a range: their edges, then their lists. How many edges."""
+        out_rows = _edges(outs, borders, index)
+        in_rows = _merged(_cut(ins, _DESTINATION, borders[index], borders[index + 1]), _DESTINATION, _SOURCE)
         items = list(_edge_items(out_rows, Hlc(self.reading.updated_at)))
         items += _list_items(out_rows, Direction.OUT, _SOURCE, _DESTINATION)
         items += _list_items(in_rows, Direction.IN, _DESTINATION, _SOURCE)
@@ -159,18 +161,17 @@ class BulkLoad:
         with self._environment.commit() as write:
             write.txn.cursor(database).putmulti(items, append=True)
             put_note(write.txn, self._environment.meta, self._note, str(index + 1).encode())
+        return len(out_rows)
 
-    def _complete(self) -> int:
+    def _complete(self, edges: int) -> None:
         with self._environment.commit() as write:
             txn = write.txn
-            edges = _count_edges(txn.cursor(self._environment.graph_db(self._graph)))
             log = LogWriter(txn, self._environment.log, wall_ms())
             log.append(changes.announced(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))
             log.flush()
             put_note(txn, self._environment.meta, LOG_WHOLE_AFTER, str(log.last).encode())
             put_note(txn, self._environment.meta, self._note, None)
         shutil.rmtree(self._folder)
-        return edges
 
 
 def has_begun(environment: Environment, graph: str) -> bool:
@@ -201,6 +202,11 @@ def _borders(outs: list[EdgeRows], ins: list[EdgeRows], total: int) -> list[int]
     nodes = np.sort(np.concatenate(samples)) if samples else np.empty(0, np.int64)
     cuts = nodes[np.linspace(0, len(nodes) - 1, ranges + 1).astype(np.int64)[1:-1]] if len(nodes) else nodes
     return [0, *np.unique(cuts[cuts > 0]).tolist(), 1 << 63]
+
+
+def _edges(outs: list[EdgeRows], borders: list[int], index: int) -> EdgeRows:
+    """The edges of a range, by source and destination."""
+    return _merged(_cut(outs, _SOURCE, borders[index], borders[index + 1]), _SOURCE, _DESTINATION)
 
 
 def _cut(sorted_runs: list[EdgeRows], column: int, low: int, high: int) -> EdgeRows:
@@ -236,11 +242,6 @@ def _list_items(rows: EdgeRows, direction: Direction, node: int, other: int) -> 
     entries[:, 0] = rows[:, _POSITION].view(np.uint64) ^ np.uint64(SIGN)
     entries[:, 1] = rows[:, other].view(np.uint64)
     return runs.pack(prefixes, entries.view(np.uint8).reshape(-1, runs.ROW))
-
-
-def _count_edges(cursor: runs.RunCursor) -> int:
-    tag = list_tag(Direction.OUT, State.NORMAL)
-    return sum(length for prefix, length, _ in runs.lengths(cursor) if prefix[8] == tag)
 
 
 def list_lengths(environment: Environment, graph: int) -> Iterator[tuple[Listing, int]]:

@@ -10,7 +10,7 @@ import asyncio
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,11 +233,9 @@ class EmbeddedEdges(EmbeddedScans):
             and runs.length(txn, db, list_prefix(listing)) <= _ROWS_A_LOOKUP * len(ids)
         ):
             return _are_among(ids, ids_of(runs.rows_newest(txn.cursor(db), list_prefix(listing), None)))
-        keys = np.empty((len(ids), 2), ">i8")
-        keys[:, 0 if listing.direction is Direction.OUT else 1] = listing.node
-        keys[:, 1 if listing.direction is Direction.OUT else 0] = ids
-        packed, state, get = keys.tobytes(), listing.state, txn.get
-        found = [get(packed[at : at + EDGE_KEY], None, db) for at in range(0, len(packed), EDGE_KEY)]
+        state, node, others = listing.state, repeat(listing.node), ids.tolist()
+        keys = map(pair_key, node, others) if listing.direction is Direction.OUT else map(pair_key, others, node)
+        found = list(map(txn.get, keys, repeat(None), repeat(db)))
         return np.array([one is state for one in _states(found, over)], np.bool_)
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
