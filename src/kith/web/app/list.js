@@ -5,7 +5,7 @@
  * from it are taken out, and a blank of their height stands for them. The next page is fetched before it is needed.
  */
 
-import { BEFORE_RESTORE, ended, session } from "./session.js";
+import { heed, sessionEvents } from "./session.js";
 import { explained } from "./telling.js";
 import { button, counted, h } from "./dom.js";
 
@@ -137,16 +137,17 @@ export class EndlessList extends HTMLElement {
 
   /** A page that cannot be had: what is there stays, and one may go on from there. */
   #sayFailure(error) {
-    if (error.code === "UNAUTHORIZED") ended();
+    heed(error);
     if (error.code === "CURSOR_INVALID") this.#cursor = undefined; // of before the server was restored: begin again, without repeats
-    if (BEFORE_RESTORE.has(error.code)) session.kith.token = null;
     this.#more = true;
     const again = button("Try again", () => (this.#end.replaceChildren(), this.#fetch()));
     const waits = error.code === "RATE_LIMITED" && error.retryAfter;
     const said = waits ? `That was a lot in a short time. More comes by itself in ${counted(Math.ceil(waits), "second")}.` : explained(error);
     const note = h("div", { class: "quiet", role: "alert" }, h("p", {}, said), again);
     this.#end.replaceChildren(note);
-    if (waits) setTimeout(() => note.parentNode && again.click(), 1_000 * waits);
+    const goOn = () => note.parentNode && again.click();
+    if (waits) setTimeout(goOn, 1_000 * waits);
+    if (error.code === "UNAUTHORIZED") sessionEvents.addEventListener("renewed", goOn, { once: true });
   }
 
   /** Draw what is near, take out what is far, fetch what comes. */
