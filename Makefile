@@ -28,7 +28,7 @@ test: setup  ## every test that needs no server
 
 test-web: setup  ## the reader and the console in a real Chromium, which it installs where it may
 	tests/web/prepare.sh $(CURDIR)/$(VENV)
-	TEST_IN_BROWSER=1 $(BIN)/python -m pytest tests/web -n 2 --dist worksteal $(AGAIN)
+	TEST_IN_BROWSER=1 $(BIN)/python -m pytest tests/web -n 2 --dist worksteal $(AGAIN) --only-rerun "with timeout"
 
 test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode of standbys and backups: an hour or so
 	TEST_KILLS=50 TEST_STEPS=100000 $(BIN)/python -m pytest $(PARALLEL) tests/property/test_graph_machine.py \
