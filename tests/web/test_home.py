@@ -14,11 +14,11 @@ SCROLL = """
 async (posts) => {
   const seen = new Set();
   let most = 0;
-  for (const until = performance.now() + 180_000; seen.size < posts && performance.now() < until; ) {
+  for (const until = performance.now() + 400_000; seen.size < posts && performance.now() < until; ) {
     const drawn = document.querySelectorAll("kith-list article, kith-list kith-post");
     most = Math.max(most, drawn.length);
     for (const one of drawn) seen.add(one.querySelector(".words").textContent);
-    scrollBy(0, 1200);
+    scrollBy(0, 250);
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   }
   return { seen: seen.size, most, y: scrollY };

@@ -47,8 +47,8 @@ function hear(event) {
 
 /** Until the stream may be asked for again. */
 async function untilItHelps(error) {
-  const [token, renewed] = [session.kith.token, new Promise((done) => sessionEvents.addEventListener("renewed", done, { once: true }))];
+  const token = session.kith.token;
   heed(error);
-  if (error.code === "UNAUTHORIZED") await renewed;
-  else if (session.kith.token === token) await new Promise((done) => setTimeout(done, PAUSE_MS));
+  if (error.code === "UNAUTHORIZED") await new Promise((done) => sessionEvents.addEventListener("renewed", done, { once: true }));
+  else if (session.kith.token === token) await new Promise((done) => setTimeout(done, PAUSE_MS)); // else it was restored: at once
 }
