@@ -13,16 +13,13 @@ from typing import Any
 
 import httpx
 import pytest
-from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, refused
+from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, refused, thirty_people
 from servers import API, PLAIN, serving
 
 
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
-    """30 people; each follows the 9 after them, and all follow 1."""
-    rows = {(n, 1 + (n + k) % 30) for n in range(1, 31) for k in range(9)} | {(n, 1) for n in range(2, 31)}
-    (tmp_path / "few.csv").write_text("".join(f"{n},{m}\n" for n, m in sorted(rows)))
-    return tmp_path / "few.csv"
+    return thirty_people(tmp_path / "few.csv")
 
 
 def answers(said: str) -> list[str]:
@@ -82,7 +79,6 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
     ("number", "inherited"),
     [
         (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGTERM, signal.default_int_handler),
         (signal.SIGTERM, signal.SIG_IGN),  # a shell's background job ignores SIGINT, and so do its heirs
         (signal.SIGKILL, signal.default_int_handler),
     ],
