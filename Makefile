@@ -28,7 +28,7 @@ test: setup  ## every test that needs no server
 
 test-web: setup  ## the reader and the console in a real Chromium, which it installs where it may
 	tests/web/prepare.sh $(CURDIR)/$(VENV)
-	TEST_IN_BROWSER=1 $(BIN)/python -m pytest tests/web -n 2 --dist worksteal $(AGAIN)
+	TEST_IN_BROWSER=1 $(BIN)/python -m pytest tests/web -n 2 --dist worksteal $(AGAIN) --only-rerun "with timeout"
 
 test-faults: setup  ## hundreds of kills and power cuts: what `make test` does a few times of each, in some minutes
 	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN) -m long tests/fault

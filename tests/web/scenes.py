@@ -28,6 +28,7 @@ class Stage:
         self.alice, self.bob, self.carol, self.dana = range(first, first + 4)
         self._contexts: list[BrowserContext] = []
         self._faults: list[str] = []
+        self._under_way: dict[Page, set[Request]] = {}
         self._http = server.client()
         for number, name in enumerate(NAMES):
             self.ask("PUT", f"/users/{first + number}", {"displayName": name, "username": f"{name.lower()}_{first}"})
@@ -83,6 +84,12 @@ class Stage:
         """Go to a view."""
         page.evaluate("hash => { location.hash = hash; }", hash_)
 
+    def settled(self, page: Page) -> None:
+        """Wait until the server has answered all that the page asked; what is shown before that may be taken back, and
+        is lost where the page is loaded again.
+        """
+        eventually(lambda: page.evaluate("true") and not self._under_way[page], PATIENCE_S)
+
     def close(self) -> None:
         """The end of the scene; it fails where a page did what it must not."""
         for context in self._contexts:
@@ -94,6 +101,14 @@ class Stage:
         page.on("pageerror", lambda error: self._faults.append(f"thrown: {error}"))
         page.on("console", lambda said: self._faults.append(said.text) if "Content Security" in said.text else None)
         page.on("request", self._check)
+        asked = self._under_way.setdefault(page, set())
+        page.on("request", lambda request: None if STREAM in request.url else asked.add(request))
+
+        def answered(request: Request) -> None:
+            asked.discard(request)
+
+        page.on("requestfinished", answered)
+        page.on("requestfailed", answered)
 
     def _check(self, request: Request) -> None:
         asked = urlsplit(request.url)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Route, expect
-from scenes import STREAM, Stage, card, loaded, until
+from scenes import PATIENCE_S, STREAM, Stage, card, loaded, until
+from servers import eventually, sign
 
 POSTS = 2_000
 NODES_MAX = 200
 SCROLL = """
 async (posts) => {
   const seen = new Set();
-  let [most, looks] = [0, 0];
-  while (seen.size < posts && looks++ < 2000) {
+  let most = 0;
+  for (const until = performance.now() + 400_000; seen.size < posts && performance.now() < until; ) {
     const drawn = document.querySelectorAll("kith-list article, kith-list kith-post");
     most = Math.max(most, drawn.length);
     for (const one of drawn) seen.add(one.querySelector(".words").textContent);
-    scrollBy(0, 1200);
+    scrollBy(0, 250);
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   }
   return { seen: seen.size, most, y: scrollY };
@@ -29,6 +30,23 @@ SHOWN = """
   return [one.querySelector(".words").textContent, one.getBoundingClientRect().top];
 }
 """
+FROM_TOP_TO_END = """
+async () => {
+  const [seen, twice] = [new Set(), []];
+  scrollTo(0, 0);
+  for (let last = -1; scrollY !== last; ) {
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    last = scrollY;
+    const words = [...document.querySelectorAll("kith-post .words")].map((one) => one.textContent);
+    const shown = words.map((said) => Number(said.split(" ").at(-1)));
+    for (const number of shown) seen.add(number);
+    twice.push(...shown.filter((number, at) => at > 0 && number >= shown[at - 1]));
+    scrollBy(0, 300);
+  }
+  return { seen: [...seen], twice };
+}
+"""
+"""Posts are numbered; the newest is first, so one that is there twice is not smaller than the one above it."""
 TO_THE_END = """
 (scrollTo(0, document.documentElement.scrollHeight),
   document.querySelector("kith-list").textContent.endsWith("That is all."))
@@ -66,10 +84,10 @@ def test_back_leads_to_where_one_was(stage: Stage) -> None:
 
 def test_who_scrolls_faster_than_the_quota_is_told_so_and_goes_on_by_itself(stage: Stage) -> None:
     stage.posts(stage.alice, [f"post number {number}" for number in range(60)])
-    page, refused = stage.open(stage.alice), []
+    page, refused, told = stage.open(stage.alice), list[str](), list[bool]()
 
     def refuse(route: Route) -> None:
-        if refused or "type=latest" not in route.request.url or "cursor=" not in route.request.url:
+        if told or "type=latest" not in route.request.url or "cursor=" not in route.request.url:
             route.continue_()
             return
         refused.append(route.request.url)
@@ -81,9 +99,10 @@ def test_who_scrolls_faster_than_the_quota_is_told_so_and_goes_on_by_itself(stag
     expect(page.locator("kith-post").first).to_be_visible()
     page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
     expect(page.get_by_text("More comes by itself in 6 seconds.")).to_be_attached()
+    told.append(True)
     until(page, TO_THE_END)
     expect(page.get_by_text("post number 0", exact=True)).to_be_visible()
-    assert len(refused) == 1
+    assert refused
 
 
 def test_a_like_is_there_at_once_and_taken_back_where_the_network_is_cut(stage: Stage) -> None:
@@ -102,17 +121,33 @@ def test_a_like_is_there_at_once_and_taken_back_where_the_network_is_cut(stage: 
     like.click()
     expect(like).to_have_text("1")
     expect(page.get_by_text("You are offline")).to_be_hidden()
+    stage.settled(page)
     page.reload()
     expect(card(page, "like me").get_by_role("button", name="Like, 1")).to_have_attribute("aria-pressed", "true")
 
 
 def test_a_like_and_its_undoing_arrive_in_their_order(stage: Stage) -> None:
     post = stage.post(stage.alice, "like me, like me not")
-    page = stage.open(stage.alice)
+    page, sent, held = stage.open(stage.alice), list[str](), list[Route]()
     like = card(page, "like me, like me not").get_by_role("button", name=re.compile("^Like"))
+
+    def hold(route: Route) -> None:
+        sent.append(route.request.method)
+        if len(sent) == 1:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route(f"**/posts/{post}/like", hold)
     for _ in range(5):
         like.click()
     expect(like).to_have_attribute("aria-pressed", "true")
+    eventually(lambda: page.evaluate("true") and held, PATIENCE_S)
+    assert sent == ["POST"], "the others wait for the first"
+    held[0].continue_()
+    eventually(lambda: page.evaluate("true") and len(sent) == 5, PATIENCE_S)
+    assert sent == ["POST", "DELETE", "POST", "DELETE", "POST"]
+    stage.settled(page)
     page.reload()
     expect(card(page, "like me, like me not").get_by_role("button", name="Like, 1")).to_be_visible()
     assert stage.ask("GET", f"/posts/{post}", user=stage.alice)["engagement"]["likeCount"] == 1
@@ -153,3 +188,31 @@ def test_ten_tabs_share_one_stream_and_the_next_takes_over(stage: Stage) -> None
     for tab in tabs[1:]:
         expect(tab.get_by_role("button", name="2 new posts")).to_be_visible()
     assert len(opened) == 2
+
+
+def test_a_list_that_changes_and_a_token_that_ends_while_one_scrolls(stage: Stage) -> None:
+    posts = [stage.post(stage.alice, f"post number {number}") for number in range(60)]
+    page, refused = stage.open(stage.alice), list[str]()
+
+    def refuse(route: Route) -> None:
+        refused.append(route.request.url)
+        route.fulfill(status=401, json={"error": {"code": "UNAUTHORIZED", "message": "it has ended", "details": {}}})
+
+    page.route(re.compile("/api/v1/feed.*cursor="), refuse)
+    stage.at(page, "#/latest")
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    again = page.get_by_role("dialog", name="Sign in again")
+    expect(again).to_contain_text("Your sign-in has ended. What you typed is kept.")
+    assert refused
+    gone = posts[20:25]
+    for post in gone:
+        stage.ask("DELETE", f"/posts/{post}", user=stage.alice)
+    stage.post(stage.alice, "post number 60")
+    page.unroute(re.compile("/api/v1/feed.*cursor="))
+    again.get_by_label("Token").fill(sign(stage.alice, ttl_s=1200))
+    again.get_by_role("button", name="Sign in", exact=True).click()
+    expect(again).to_be_hidden()
+    until(page, TO_THE_END)
+    found = page.evaluate(FROM_TOP_TO_END)
+    assert found["twice"] == []
+    assert set(found["seen"]) >= set(range(60)) - set(range(20, 25))

@@ -19,7 +19,8 @@ HOSTILE = {
 VIEWS = {
     "home": "#/", "latest": "#/latest", "post": "#/post/{post}", "profile": "#/user/{user}", "people": "#/people",
     "followers": "#/user/{user}/followers", "inbox": "#/inbox", "board": "#/board/{board}", "saved": "#/saved",
-    "edit": "#/me/edit",
+    "edit": "#/me/edit", "following": "#/user/{user}/following", "likes": "#/likes/{liked}", "requests": "#/requests",
+    "mentions": "#/mentions", "blocked": "#/blocked", "muted": "#/muted", "boards": "#/user/{user}/boards",
 }  # fmt: skip
 
 
@@ -35,6 +36,48 @@ def test_hostile_words_show_as_words(stage: Stage, kind: str) -> None:
         shown = page.locator("kith-post .words").first
         expect(shown).to_have_text(words, use_inner_text=False)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+    assert page.evaluate("window.broken") is None
+
+
+def test_hostile_words_show_as_words_in_every_field_and_view(stage: Stage) -> None:
+    """Markup, right to left, marks upon marks and no space, as long as each field may be."""
+    hostile = HOSTILE["markup"] + HOSTILE["right to left"] + HOSTILE["zalgo"][:40] + "x" * 10_000
+    words = {size: hostile[:size] for size in (40, 100, 200, 400, 2_000, 10_000)}
+    stage.ask("PATCH", f"/users/{stage.alice}", {"displayName": words[40], "bio": words[200]})
+    stage.follow(stage.bob, stage.alice)
+    stage.follow(stage.alice, stage.bob)
+    file = {"file": ("x.jpg", photo(60, 40))}
+    media = stage.ask("POST", "/media", user=stage.alice, files=file, data={"altText": words[400]})["id"]
+    content = {"text": words[10_000], "mediaIds": [media]}
+    post = stage.ask(
+        "POST",
+        "/posts",
+        {
+            "content": content,
+            "location": {"name": words[100], "latitude": 1, "longitude": 2},
+            "mentions": [str(stage.bob)],
+        },
+        stage.alice,
+    )["id"]
+    mine = stage.post(stage.bob, words[10_000])
+    stage.ask("POST", f"/posts/{mine}/comments", {"text": words[2_000]}, stage.alice)
+    stage.ask("POST", "/stories", {"content": {"text": words[2_000]}}, stage.alice)
+    board = stage.ask("POST", "/boards", {"name": words[100]}, stage.alice)["id"]
+    stage.ask("POST", f"/boards/{board}/pins", {"post": post}, stage.alice)
+    page = stage.open(stage.bob, viewport={"width": 390, "height": 800})
+    user = f"#/user/{stage.alice}"
+    posts, lists = (f"#/post/{post}", f"#/post/{mine}"), (f"{user}/boards", f"#/board/{board}", f"{user}/followers")
+    for view in ("#/", user, *posts, *lists, "#/inbox", "#/mentions"):
+        stage.at(page, view)
+        loaded(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+    stage.at(page, "#/")
+    page.get_by_role("button", name="Stories of").click()
+    expect(page.get_by_role("dialog", name="Stories").locator(".words")).to_have_text(
+        words[2_000], use_inner_text=False
+    )
+    keep(page, "hostile-story")
+    page.keyboard.press("Escape")
     assert page.evaluate("window.broken") is None
 
 
@@ -109,10 +152,15 @@ def populate(stage: Stage) -> dict[str, str]:
     stage.ask("POST", f"/boards/{board}/pins", {"post": post}, stage.alice)
     mine = stage.post(stage.bob, "by Bob himself")
     stage.ask("POST", f"/posts/{mine}/like", user=stage.alice)
-    return {"post": post, "user": str(stage.alice), "board": board}
+    stage.ask("POST", f"/users/{stage.dana}/mute", user=stage.bob)
+    stage.ask("PATCH", f"/users/{stage.bob}", {"private": True})
+    stage.follow(stage.dana, stage.bob)
+    return {"post": post, "user": str(stage.alice), "board": board, "liked": mine}
 
 
 def check(page: Page, name: str) -> None:
     found = Axe().run(page)
+    if found.violations_count:  # a view that was drawn anew meanwhile is looked at again
+        found = Axe().run(page)
     assert found.violations_count == 0, f"{name}: {found.generate_report()}"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the window"

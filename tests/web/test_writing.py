@@ -63,6 +63,23 @@ def test_a_picture_that_is_refused_loses_nothing_that_was_typed(stage: Stage, tm
     expect(card(page, "look at this")).to_be_visible()
 
 
+def test_a_picture_that_is_gone_before_its_post_is_sent_is_told_and_can_be_taken_out(
+    stage: Stage, picture: Path
+) -> None:
+    page = stage.open(stage.alice)
+    write(page, "a fox, or not")
+    with page.expect_response("**/api/v1/media") as stored:
+        page.locator("input[type=file]").set_input_files(picture)
+    expect(page.get_by_text("Stored")).to_be_visible()
+    stage.ask("DELETE", f"/media/{stored.value.json()['id']}", user=stage.alice)
+    send(page)
+    expect(page.get_by_role("alert")).to_contain_text("Not sent. A picture is no longer there: take it out")
+    expect(page.get_by_label("What you say")).to_have_value("a fox, or not")
+    page.get_by_role("button", name="Take out").click()
+    send(page)
+    expect(card(page, "a fox, or not")).to_be_visible()
+
+
 def test_a_post_is_for_whom_its_author_names(stage: Stage) -> None:
     for user in (stage.bob, stage.carol):
         stage.follow(user, stage.alice)

@@ -1,6 +1,6 @@
 /** What the reader does is on the screen at once, and taken back where the server refuses it. */
 
-import { BEFORE_RESTORE, ended, session } from "./session.js";
+import { heed } from "./session.js";
 import { explained, say } from "./telling.js";
 
 /** The last thing under way for each key: what follows waits, so that a like and its undoing arrive in order. */
@@ -32,8 +32,7 @@ export async function attempt({ key, apply, send, undo, what }) {
 
 /** Tell of a failure; where the token is out, ask for another one. */
 export function failed(error, what) {
-  if (error.code === "UNAUTHORIZED") ended();
-  else if (BEFORE_RESTORE.has(error.code)) session.kith.token = null;
-  else if (error.code === undefined) console.error(error);
+  heed(error);
+  if (error.code === undefined) console.error(error);
   say(what ? `${what} ${explained(error)}` : explained(error));
 }

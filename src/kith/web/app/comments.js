@@ -2,10 +2,10 @@
 
 import { attempt } from "./acting.js";
 import { button, confirmed, h, icon, words } from "./dom.js";
-import { dropDraft, keepDraft } from "./drafts.js";
+import { dropDraft, keepDraft, sendKey } from "./drafts.js";
 import { avatar, nameLink, nameOf } from "./people.js";
 import { change, postOf } from "./posts.js";
-import { ended, session } from "./session.js";
+import { heed, session } from "./session.js";
 import { explained } from "./telling.js";
 import { ago, exactly } from "./time.js";
 
@@ -103,6 +103,7 @@ export function writeComment(post, replyTo, made) {
   const text = keepDraft(h("textarea", { rows: 2, maxLength: TEXT_MAX, dir: "auto", placeholder: says, "aria-label": says }), draft);
   const failure = h("p", { class: "failure", role: "alert" });
   const submit = h("button", { class: "main" }, "Send");
+  let keyFor = sendKey();
   async function send(event) {
     event.preventDefault();
     if (!text.value.trim()) return;
@@ -111,13 +112,14 @@ export function writeComment(post, replyTo, made) {
     const said = text.value;
     count(post, 1);
     try {
-      const comment = await session.kith.createComment(post, said, replyTo ? { replyTo } : {});
+      const comment = await session.kith.createComment(post, said, { ...(replyTo && { replyTo }), key: keyFor(said) });
+      keyFor = sendKey(); // the same words again are another comment
       if (text.value === said) text.value = "";
       dropDraft(draft);
       made(comment);
     } catch (error) {
       count(post, -1);
-      if (error.code === "UNAUTHORIZED") ended();
+      heed(error);
       failure.textContent = `Not sent. ${explained(error)}`;
     } finally {
       submit.disabled = false;

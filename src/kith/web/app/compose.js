@@ -1,8 +1,8 @@
 /** Write a post or a story, or change a post. Nothing typed is lost: it is kept until it is sent. */
 
 import { button, dialog, h, icon } from "./dom.js";
-import { dropDraft, keepDraft } from "./drafts.js";
-import { ended, session } from "./session.js";
+import { dropDraft, keepDraft, sendKey } from "./drafts.js";
+import { heed, session } from "./session.js";
 import { keep, postOf } from "./posts.js";
 import { explained, say } from "./telling.js";
 import { Uploads } from "./upload.js";
@@ -51,20 +51,18 @@ export function edit(post) {
 function form(title, { draft, post, without, send }) {
   const fields = fieldsFor(draft, post, without);
   const { text, uploads, failure, submit } = fields;
-  let sent = { body: null, key: null };
+  const keyFor = sendKey();
 
   async function go(close) {
     submit.disabled = true;
     failure.textContent = "";
     try {
       const body = await bodyOf(fields, post);
-      const same = JSON.stringify(body);
-      if (sent.body !== same) sent = { body: same, key: newKey() }; // sent again, it is made once
-      await send(body, sent.key);
+      await send(body, keyFor(body));
       dropDraft(draft);
       close();
     } catch (error) {
-      if (error.code === "UNAUTHORIZED") ended();
+      heed(error);
       failure.textContent = error instanceof Missing ? error.message : `Not sent. ${explained(error)}`;
     } finally {
       submit.disabled = false;
@@ -138,7 +136,3 @@ async function idsOf(list) {
 }
 
 class Missing extends Error {}
-
-function newKey() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}

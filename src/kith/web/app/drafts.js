@@ -16,3 +16,17 @@ export function keepDraft(field, name) {
 export function dropDraft(name) {
   sessionStorage.removeItem(PREFIX + name);
 }
+
+/** Keys for what one form sends: the same body has the same key, so what is sent again after a failure is made once. */
+export function sendKey() {
+  let [sent, key] = [null, null];
+  return (body) => {
+    const same = JSON.stringify(body);
+    if (same !== sent) [sent, key] = [same, newKey()];
+    return key;
+  };
+}
+
+function newKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,15 +1,16 @@
 /**
  * A list without end that keeps at most NODES_MAX of its items in the page, however far one scrolls.
  *
- * Items stand in groups of three. Groups near the window are drawn, one a frame so that scrolling stays smooth; those far
- * from it are taken out, and a blank of their height stands for them. The next page is fetched before it is needed.
+ * Items stand in groups of two. Groups near the window are drawn, one a frame so that scrolling stays smooth, those in it
+ * first; those far from it are taken out, and a blank of their height stands for them. The next page is fetched before it
+ * is needed.
  */
 
-import { BEFORE_RESTORE, ended, session } from "./session.js";
+import { heed, sessionEvents } from "./session.js";
 import { explained } from "./telling.js";
 import { button, counted, h } from "./dom.js";
 
-const GROUP = 3;
+const GROUP = 2;
 const NODES_MAX = 200;
 const DRAW_PX = 900;
 const KEEP_PX = 1_500;
@@ -137,16 +138,17 @@ export class EndlessList extends HTMLElement {
 
   /** A page that cannot be had: what is there stays, and one may go on from there. */
   #sayFailure(error) {
-    if (error.code === "UNAUTHORIZED") ended();
+    heed(error);
     if (error.code === "CURSOR_INVALID") this.#cursor = undefined; // of before the server was restored: begin again, without repeats
-    if (BEFORE_RESTORE.has(error.code)) session.kith.token = null;
     this.#more = true;
     const again = button("Try again", () => (this.#end.replaceChildren(), this.#fetch()));
     const waits = error.code === "RATE_LIMITED" && error.retryAfter;
     const said = waits ? `That was a lot in a short time. More comes by itself in ${counted(Math.ceil(waits), "second")}.` : explained(error);
     const note = h("div", { class: "quiet", role: "alert" }, h("p", {}, said), again);
     this.#end.replaceChildren(note);
-    if (waits) setTimeout(() => note.parentNode && again.click(), 1_000 * waits);
+    const goOn = () => note.parentNode && again.click();
+    if (waits) setTimeout(goOn, 1_000 * waits);
+    if (error.code === "UNAUTHORIZED") sessionEvents.addEventListener("renewed", goOn, { once: true });
   }
 
   /** Draw what is near, take out what is far, fetch what comes. */
@@ -155,9 +157,8 @@ export class EndlessList extends HTMLElement {
     if (!this.isConnected) return;
     for (const group of this.#groups) if (group.node) group.height = group.node.offsetHeight;
     const top = this.getBoundingClientRect().top;
-    let [y, again] = [top, false];
-    let drawn = this.drawn;
-    const wanted = [];
+    let [y, drawn] = [top, this.drawn];
+    let next = null;
     for (const group of this.#groups) {
       const [from, to] = [y, y + group.height];
       y = to;
@@ -166,17 +167,12 @@ export class EndlessList extends HTMLElement {
         group.node = null;
         drawn -= group.items.length;
       } else if (!group.node && to > -DRAW_PX && from < innerHeight + DRAW_PX) {
-        wanted.push({ group, visible: to > 0 && from < innerHeight });
+        const visible = to > 0 && from < innerHeight;
+        if (next === null || (visible && !next.visible)) next = { group, visible };
       }
     }
-    wanted.sort((a, b) => b.visible - a.visible);
-    for (const { group, visible } of wanted) {
-      if (again && !visible) break;
-      if (drawn + group.items.length > NODES_MAX) break;
-      group.node = h("div", { class: "group" }, group.items.map((item) => this.#article(item)));
-      drawn += group.items.length;
-      again = true;
-    }
+    const again = next !== null && drawn + next.group.items.length <= NODES_MAX;
+    if (again) next.group.node = h("div", { class: "group" }, next.group.items.map((item) => this.#article(item)));
     this.#place();
     this.role = this.drawn > 0 ? "feed" : null; // a feed has articles
     if (again) this.#look();

@@ -6,7 +6,7 @@
  * machine), each tab reads its own.
  */
 
-import { ended, session, sessionEvents } from "./session.js";
+import { heed, session, sessionEvents } from "./session.js";
 
 const PAUSE_MS = 10_000;
 /** Events of the stream, by their type; `connection` with true or false. */
@@ -30,7 +30,7 @@ async function lead() {
       for await (const event of stream) tell(event);
     } catch (error) {
       tell({ type: "connection", is: false });
-      await (error.code === "UNAUTHORIZED" ? renewal() : new Promise((done) => setTimeout(done, PAUSE_MS)));
+      await untilItHelps(error);
     }
   }
 }
@@ -45,7 +45,10 @@ function hear(event) {
   live.dispatchEvent(new CustomEvent(event.type, { detail: event }));
 }
 
-function renewal() {
-  ended();
-  return new Promise((done) => sessionEvents.addEventListener("renewed", done, { once: true }));
+/** Until the stream may be asked for again. */
+async function untilItHelps(error) {
+  const token = session.kith.token;
+  heed(error);
+  if (error.code === "UNAUTHORIZED") await new Promise((done) => sessionEvents.addEventListener("renewed", done, { once: true }));
+  else if (session.kith.token === token) await new Promise((done) => setTimeout(done, PAUSE_MS)); // else it was restored: at once
 }

@@ -2,7 +2,7 @@
 
 import { attempt, failed } from "./acting.js";
 import { button, dialog, h } from "./dom.js";
-import { ended, session } from "./session.js";
+import { heed, session } from "./session.js";
 import { explained, say } from "./telling.js";
 
 /** A form for a board; `made(board)` gets it. */
@@ -19,7 +19,7 @@ export function newBoard(made) {
         made(await session.kith.createBoard(name.value.trim(), { secret: secret.checked }));
         close();
       } catch (error) {
-        if (error.code === "UNAUTHORIZED") ended();
+        heed(error);
         failure.textContent = explained(error);
       } finally {
         submit.disabled = false;

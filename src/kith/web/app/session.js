@@ -12,7 +12,7 @@ const STORED = "kith.token";
 /** How long nothing is shown while other tabs are asked. A tab that is busy answers later. */
 const BORROW_MS = 250;
 /** What the server says where it was restored from a backup, and does not know a write that we have seen. */
-export const BEFORE_RESTORE = new Set(["TOKEN_INVALID", "TOKEN_TOO_OLD", "CONFLICT"]);
+const BEFORE_RESTORE = new Set(["TOKEN_INVALID", "TOKEN_TOO_OLD", "CONFLICT"]);
 const tabs = new BroadcastChannel("kith-tabs");
 /** Told of `ended` (the token is no longer taken), `renewed` and `out`. */
 export const sessionEvents = new EventTarget();
@@ -49,9 +49,13 @@ export function use(token) {
   return true;
 }
 
-/** The server takes the token no longer: somebody must sign in again, and what is on the page stays. */
-export function ended() {
-  sessionEvents.dispatchEvent(new Event("ended"));
+/**
+ * What a refusal says of the session. Where the token is taken no longer, somebody must sign in again, and what is on the
+ * page stays. Where the server was restored, what it lost is waited for no longer, so the next request is answered.
+ */
+export function heed({ code }) {
+  if (code === "UNAUTHORIZED") sessionEvents.dispatchEvent(new Event("ended"));
+  if (BEFORE_RESTORE.has(code)) session.kith.token = null;
 }
 
 /** Sign out, here and in the other tabs, and leave nothing for the next person. */

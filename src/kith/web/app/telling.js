@@ -3,6 +3,8 @@
 import { h } from "./dom.js";
 
 const SHOWN_MS = 7_000;
+/** Whoever may act on it needs time to get there, by keyboard too. */
+const ACT_MS = 20_000;
 
 /** Say something for some seconds; screen readers read it out. `act`: [label, function] of a button beside it. */
 export function say(text, act) {
@@ -11,7 +13,7 @@ export function say(text, act) {
   if (act) note.append(h("button", { type: "button", onclick: () => (note.remove(), act[1]()) }, act[0]));
   toasts.append(note);
   while (toasts.children.length > 3) toasts.firstElementChild.remove();
-  setTimeout(() => note.remove(), SHOWN_MS);
+  setTimeout(() => note.remove(), act ? ACT_MS : SHOWN_MS);
 }
 
 /** A line below the bar that stays until it is taken back with null. */
@@ -20,6 +22,8 @@ export function notice(text) {
   line.hidden = text === null;
   line.textContent = text ?? "";
 }
+
+const PICTURE_GONE = "A picture is no longer there: take it out, or add it again.";
 
 /** What a failure means to who reads, and what to do. */
 export function explained(error) {
@@ -31,7 +35,12 @@ export function explained(error) {
       return `That was too fast. Try again ${error.retryAfter ? `in ${Math.ceil(error.retryAfter)} s` : "in a moment"}.`;
     case "TOKEN_INVALID":
     case "TOKEN_TOO_OLD":
-      return "The server was restored meanwhile. Try again.";
+    case "CONFLICT":
+      return "What this page knows is out of date: the server was changed or restored meanwhile. Try again.";
+    case "INVALID_CONTENT":
+      return error.details.field === "mediaIds" && error.details.id ? PICTURE_GONE : sentence(error.message);
+    case "MEDIA_NOT_FOUND":
+      return PICTURE_GONE;
     case "UNAUTHORIZED":
       return "Your sign-in has ended. Sign in again; what you typed is kept.";
     case "POST_NOT_FOUND":

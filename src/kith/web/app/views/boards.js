@@ -9,7 +9,7 @@ import { newBoard } from "../pinning.js";
 import { PostCard } from "../post-card.js";
 import { keep } from "../posts.js";
 import { go } from "../router.js";
-import { ended, session } from "../session.js";
+import { heed, session } from "../session.js";
 import { explained } from "../telling.js";
 
 /** The boards of somebody. */
@@ -37,7 +37,7 @@ export function board(id) {
   Promise.all([session.kith.board(id), session.kith.checkBoards({ boards: [id] })]).then(
     ([found, checked]) => draw(found, checked.boards[0].following),
     (error) => {
-      if (error.code === "UNAUTHORIZED") ended();
+      heed(error);
       head.replaceChildren(h("p", { class: "quiet", role: "alert" }, explained(error)));
     },
   );

@@ -1,7 +1,8 @@
 /** The reader's own profile: name, picture, who may follow. */
 
 import { h } from "../dom.js";
-import { ended, session } from "../session.js";
+import { dropDraft, keepDraft } from "../drafts.js";
+import { heed, session } from "../session.js";
 import { explained, say } from "../telling.js";
 
 export function editProfile() {
@@ -11,14 +12,14 @@ export function editProfile() {
   session.kith.user(session.user).then((me) => view.append(form(me, failure)), (error) => failed(error));
 
   function failed(error) {
-    if (error.code === "UNAUTHORIZED") ended();
+    heed(error);
     failure.textContent = explained(error);
   }
 
   function form(me) {
-    const name = h("input", { value: me.displayName, maxLength: 100, dir: "auto" });
+    const name = keepDraft(h("input", { value: me.displayName, maxLength: 100, dir: "auto" }), "profile name");
     const username = h("input", { value: me.username ?? "", maxLength: 30, autocomplete: "off" });
-    const bio = h("textarea", { value: me.bio, rows: 4, maxLength: 500, dir: "auto" });
+    const bio = keepDraft(h("textarea", { value: me.bio, rows: 4, maxLength: 500, dir: "auto" }), "profile bio");
     const closed = h("input", { type: "checkbox", checked: me.private });
     const picture = h("input", { type: "file", accept: "image/*" });
     const progress = h("progress", { max: 1, value: 0, hidden: true, "aria-label": "Sending the picture" });
@@ -37,6 +38,7 @@ export function editProfile() {
           change.avatar = (await session.kith.uploadMedia(picture.files[0], { onProgress })).id;
         }
         await session.kith.patchUser(session.user, change);
+        ["profile name", "profile bio"].forEach(dropDraft);
         say("Saved.");
         location.hash = `#/user/${session.user}`;
       } catch (error) {

@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import { EndlessList } from "../list.js";
 import { PostCard } from "../post-card.js";
 import { keep, postOf } from "../posts.js";
-import { ended, session } from "../session.js";
+import { heed, session } from "../session.js";
 import { explained } from "../telling.js";
 
 const SORTS = { top: "Best first", newest: "Newest first", oldest: "Oldest first" };
@@ -17,7 +17,7 @@ export function post(id) {
   session.kith.post(id).then(
     (found) => (keep({ ...postOf(id), ...found }), view.childElementCount === 1 && fill(), session.kith.viewPost(id).catch(() => {})),
     (error) => {
-      if (error.code === "UNAUTHORIZED") ended();
+      heed(error);
       if (view.childElementCount === 1) view.append(h("p", { class: "quiet", role: "alert" }, explained(error)));
     },
   );

@@ -9,7 +9,7 @@ import { avatar, followButton, handle, nameOf } from "../people.js";
 import { block, mute } from "../post-actions.js";
 import { PostCard } from "../post-card.js";
 import { keep } from "../posts.js";
-import { ended, session } from "../session.js";
+import { heed, session } from "../session.js";
 import { explained, say } from "../telling.js";
 
 export function profile(id) {
@@ -35,7 +35,7 @@ export function profile(id) {
       if (view.isConnected) document.title = `${view.title} · Kith`;
       draw(person, how);
     } catch (error) {
-      if (error.code === "UNAUTHORIZED") ended();
+      heed(error);
       head.replaceChildren(h("p", { class: "quiet", role: "alert" }, explained(error)), button("Try again", load));
     }
   }

@@ -1,0 +1,50 @@
+"""A server that is stopped, started again, and restored from a backup, while somebody reads and writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+from scenes import Stage, card
+from servers import AGREED, COMMAND, serving
+
+AWAY = "You are offline, or the server is not there."
+
+
+def kith(*arguments: str | Path) -> None:
+    subprocess.run([COMMAND, *arguments], check=True, env={**os.environ, **AGREED}, capture_output=True)
+
+
+def test_a_server_that_is_gone_and_back_and_restored_loses_nothing_that_was_typed(
+    tmp_path: Path, browser: Browser
+) -> None:
+    with serving(tmp_path) as server:
+        port, stage = server.port, Stage(browser, server, 1)
+        stage.posts(1, [f"post number {number}" for number in range(60)])
+        page = stage.open(1)
+        stage.at(page, "#/latest")
+        expect(page.locator("kith-post").first).to_be_visible()
+        kith("backup", tmp_path / "backup", "--data", server.data)
+        page.get_by_role("button", name="Write").click()
+        page.get_by_label("What you say").fill("typed before it stopped")
+    expect(page.get_by_text(AWAY)).to_be_visible()
+    page.get_by_role("button", name="Post", exact=True).click()
+    expect(page.get_by_role("alert").filter(has_text="Not sent. No answer from the server.")).to_be_visible()
+    with serving(tmp_path, port=port):
+        expect(page.get_by_text(AWAY)).to_be_hidden()
+        expect(page.get_by_label("What you say")).to_have_value("typed before it stopped")
+        page.get_by_role("button", name="Post", exact=True).click()
+        expect(card(page, "typed before it stopped")).to_be_visible()
+        page.get_by_role("button", name="Write").click()
+        page.get_by_label("What you say").fill("typed before it was restored")
+    kith("restore", tmp_path / "backup", "--data", tmp_path / "restored" / "data")
+    with serving(tmp_path / "restored", port=port):
+        expect(page.get_by_text(AWAY)).to_be_hidden()
+        expect(page.get_by_label("What you say")).to_have_value("typed before it was restored")
+        page.get_by_role("button", name="Post", exact=True).click()
+        expect(card(page, "typed before it was restored")).to_be_visible()
+        stage.settled(page)
+        expect(page.get_by_text("post number 59", exact=True)).to_be_visible()
+    stage.close()
