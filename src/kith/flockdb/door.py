@@ -59,9 +59,14 @@ class Door:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inbound = Inbound()
-        while data := await asyncio.wait_for(reader.read(_READ_BYTES), self._idle_s):
+        while data := await self._read(reader):
             inbound.feed(data)
             while (message := inbound.take()) is not None:
                 answer = await self._calls.answer(message)
                 writer.write(_FRAME.pack(len(answer)) + answer if inbound.framed else answer)
                 await writer.drain()
+
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        """What the client sends next, nothing once it is gone. TimeoutError where it is silent."""
+        async with asyncio.timeout(self._idle_s):
+            return await reader.read(_READ_BYTES)

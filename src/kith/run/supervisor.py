@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import queue
 import resource
 import signal
 import socket
@@ -140,6 +141,7 @@ class _Server(MPServer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.main_loop_interrupt: Any = Interrupts()
         self._deaths: deque[float] = deque(maxlen=_DEATHS_MAX)
 
     def _stop_workers(self) -> None:
@@ -163,6 +165,29 @@ class _Server(MPServer):
         self._deaths.extend(now for _ in workers)
         if len(self._deaths) < _DEATHS_MAX or now - self._deaths[0] > _DEATHS_S:
             self.respawned_wrks.clear()
+
+
+class Interrupts:
+    """What granian's loop waits on: the end of an API process, or a signal. In place of its `threading.Event`.
+
+    An Event is no place for a signal handler: one that sets it while the same thread is inside of it waits for itself
+    for ever. And the loop clears it after it has looked at what happened, so what happens in between would be lost.
+    Here each `set` ends one `wait`, now or later, and `put` of a SimpleQueue may interrupt itself.
+    """
+
+    def __init__(self) -> None:
+        self._set = queue.SimpleQueue[None]()
+
+    def set(self) -> None:
+        """Have one `wait` return."""
+        self._set.put(None)
+
+    def wait(self) -> None:
+        """Wait for a `set` that no other `wait` returned for."""
+        self._set.get()
+
+    def clear(self) -> None:
+        """Nothing: a `wait` took what it returned for."""
 
 
 def _hold_sigterm() -> None:
