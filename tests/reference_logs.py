@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,6 +36,13 @@ def packed(offsets: Offsets) -> LogPosition:
 
 def unpacked(position: LogPosition) -> Offsets:
     return msgspec.msgpack.decode(position, type=Offsets) if position else {}
+
+
+@cache
+def place_of(mark: LogPosition) -> tuple[int, int]:
+    """The partition of an event, and its offset there."""
+    (place,) = unpacked(mark).items()
+    return place
 
 
 class Partitions:
@@ -224,10 +232,10 @@ class ReferenceLog:
             forgotten, kept = self._kept(at)
             lost = lost or after.get(at, 0) < forgotten
             reached[at] = max(after.get(at, 0), forgotten)
-            parts.append([event for event in kept if unpacked(event.mark)[at] > reached[at]])
+            parts.append([event for event in kept if place_of(event.mark)[1] > reached[at]])
         events = self._picked(parts, limit)
         for event in events:
-            reached |= unpacked(event.mark)
+            at, reached[at] = place_of(event.mark)
         return Batch(events, packed(reached), lost)
 
     def _behind(self, after: Offsets) -> Behind:
@@ -242,8 +250,8 @@ class ReferenceLog:
 
     def _kept(self, at: int) -> tuple[int, list[Event]]:
         """The events of a partition that were not forgotten, and the offset of the last that was."""
-        events = [event for event in self.readable() if at in unpacked(event.mark)]
-        offsets = [unpacked(event.mark)[at] for event in events]
+        events = [event for event in self.readable() if place_of(event.mark)[0] == at]
+        offsets = [place_of(event.mark)[1] for event in events]
         now_ms, forgotten = self._logged.now_ms(), [0, *offsets[: -self._events_max]][-1]
         leased = [held.get(at, 0) for held, renewed_ms in self._leases.values() if now_ms < renewed_ms + LEASE_MS]
         overrun = [0, *offsets[: -self._leased_max]][-1]
@@ -253,8 +261,11 @@ class ReferenceLog:
 
     def _ends(self) -> Offsets:
         ends = dict.fromkeys(range(self._logged.count), 0)
-        for event in self.readable():
-            ends |= unpacked(event.mark)
+        for event in reversed(self.readable()):
+            at, offset = place_of(event.mark)
+            ends[at] = max(offset, ends[at])
+            if all(ends.values()):
+                break
         return ends
 
 
@@ -321,8 +332,10 @@ class HostileLog(ReferenceLog):
 
     def readable(self) -> Sequence[Event]:
         late, held, found = self._edges.late(), set[int](), []
+        if not late:
+            return self._logged.all
         for event in self._logged.all:
-            (at,) = unpacked(event.mark)
+            at, _ = place_of(event.mark)
             if at in held or (event.graph, event.source, event.destination) in late:
                 held.add(at)  # those behind it wait, too
             else:
