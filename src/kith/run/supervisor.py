@@ -30,7 +30,6 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from kith.core.errors import KithError, Unavailable
-from kith.engines.blobs.archives import open_archive
 from kith.run import folders, heartbeats, keys, peers, processes, server, wiring, worker
 from kith.run.backups import schedule
 from kith.run.config import Settings
@@ -61,7 +60,7 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
         wiring.cluster_of(settings).prepare(settings)
         return
     if settings.backup_to:
-        open_archive(settings.backup_to)
+        schedule.check_place(settings, settings.backup_to)
     with folders.open_environment(settings) as environment:
         folders.refuse_unfinished_import(environment)
         if not standby:

@@ -28,7 +28,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
 from kith.log.keeping import RENEWED_MS, Keeping
-from kith.run import folders, wiring
+from kith.run import folders, supervisor, wiring
 from kith.run.backups import drills, schedule, worker
 from kith.run.backups.drills import Drill
 from kith.run.backups.making import BackUp, Made
@@ -279,6 +279,15 @@ def test_a_backup_of_a_newer_kith_is_refused_and_a_new_one_does_not_go_on_from_i
         restore(Settings(data=str(tmp_path / "back")), archive)
     assert "newer Kith" in back_up(settings, archive).because
     assert restore(Settings(data=str(tmp_path / "back")), archive).files == 3
+
+
+@pytest.mark.parametrize("place", [".", "kept", "media/../kept"])
+def test_no_backup_is_made_in_the_folder_that_it_is_of(settings: Settings, place: str) -> None:
+    where = str(Path(settings.data) / place)
+    with folders.open_environment(settings) as store, pytest.raises(BadRequest, match="lies in the data folder"):
+        schedule.over(settings, store, where)
+    with pytest.raises(BadRequest, match="lies in the data folder"):
+        supervisor.prepare(msgspec.structs.replace(settings, backup_to=where))
 
 
 def test_a_folder_that_a_server_uses_is_not_restored_into(settings: Settings, tmp_path: Path) -> None:
