@@ -32,6 +32,7 @@ from granian.server.mp import MPServer
 from kith.core.errors import KithError, Unavailable
 from kith.run import folders, heartbeats, keys, peers, processes, server, wiring, worker
 from kith.run.backups import schedule
+from kith.run.backups.making import SECRET
 from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
 
@@ -66,6 +67,7 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
         if not standby:
             peers.ask(settings, environment)
             folders.refuse_closed(environment)
+            environment.secret(SECRET)  # so that its standbys know it, and can be backed up
 
 
 def _first_key(settings: Settings) -> str | None:
