@@ -8,7 +8,7 @@ PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 2 ))) --dist work
 # A wait that ended too early, as on a loaded machine, is tried once more, and counted as a rerun. A wrong answer is not.
 AGAIN := --reruns 1 --only-rerun "not so within" --only-rerun "not ready in" --only-rerun "Timeout|timed out"
 
-.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-cluster-faults test-web cluster-up cluster-down
+.PHONY: setup demo test test-faults test-long check bench client-js lock clean test-cluster test-cluster-faults test-web cluster-up cluster-down
 
 setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 
@@ -24,13 +24,16 @@ demo: setup  ## a community that posts, eleven questions with answers and times;
 	$(BIN)/kith demo $(FILE)
 
 test: setup  ## every test that needs no server
-	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN)
+	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN) -m "not long"
 
 test-web: setup  ## the reader and the console in a real Chromium, which it installs where it may
 	tests/web/prepare.sh $(CURDIR)/$(VENV)
 	TEST_IN_BROWSER=1 $(BIN)/python -m pytest tests/web -n 2 --dist worksteal $(AGAIN)
 
-test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode of standbys and backups: an hour or so
+test-faults: setup  ## hundreds of kills and power cuts: what `make test` does a few times of each, in some minutes
+	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN) -m long tests/fault
+
+test-long: test-faults  ## that, 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode of standbys and backups: an hour or so
 	TEST_KILLS=50 TEST_STEPS=100000 $(BIN)/python -m pytest $(PARALLEL) tests/property/test_graph_machine.py \
 	  tests/property/test_home_feed.py tests/property/test_streams_resume.py \
 	  tests/fault/test_standby.py tests/fault/test_backup_kill.py

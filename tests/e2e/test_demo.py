@@ -82,7 +82,6 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
     ("number", "inherited"),
     [
         (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGTERM, signal.default_int_handler),
         (signal.SIGTERM, signal.SIG_IGN),  # a shell's background job ignores SIGINT, and so do its heirs
         (signal.SIGKILL, signal.default_int_handler),
     ],
