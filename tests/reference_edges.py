@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from reference_logs import Partitions
 
-from kith.core.events import RECORD_CHANGED, Event, LogPosition
+from kith.core.clock import Hlc
+from kith.core.events import NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event, LogPosition
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import (
@@ -57,6 +58,8 @@ Key = tuple[int, int, int]
 Rows = dict[Key, Edge]
 Part = tuple[Direction, State]
 
+_BESIDE = (RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, NODE_CHANGED)
+"""States of events that tell what is stored beside edges."""
 _SCAN_ROWS = 7  # small, so that every scan of a test crosses chunks
 
 
@@ -115,7 +118,7 @@ class ReferenceEdges:
     @property
     def log(self) -> list[Event]:
         """All that was logged of edges and nodes; records are told beside it."""
-        return [event for event in self.events.all if event.state != RECORD_CHANGED]
+        return [event for event in self.events.all if event.state not in _BESIDE]
 
     # What lists and counts are made of; here simply the rows.
 
@@ -287,6 +290,9 @@ class ReferenceEdges:
             changed = known._replace(**{name: value for name, value in asked.items() if value is not None})
             if tell is not None and changed != known:
                 self.events.append(tell)
+            if changed != known:
+                data = b"" if changed == Node() else bytes([changed.state, changed.private, changed.labels])
+                self.events.append(Event(0, None, NODE_CHANGED, node, 0, 0, Hlc(0), data=data))
             known = self._nodes[node] = changed
         return NodeChanged(known, WriteMark(self.events.end, 0 if tell is None else tell.updated_at))
 

@@ -265,8 +265,10 @@ class ReferenceLog:
 
     def _ends(self) -> Offsets:
         ends = dict.fromkeys(range(self._logged.count), 0)
-        for one in self.readable():
-            ends[one.at] = one.offset
+        for one in reversed(self.readable()):
+            ends[one.at] = max(ends[one.at], one.offset)
+            if all(ends.values()):
+                break
         return ends
 
 

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from reference_edges import ReferenceEdges, ScrambledEdges
 
-from kith.core.events import RECORD_CHANGED, Event
+from kith.core.clock import Hlc
+from kith.core.events import RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event
 from kith.core.tokens import WriteMark
 from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
@@ -57,12 +58,15 @@ class ReferenceRecords:
 
     async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
         for id_ in ids:
-            self.records.pop((kind, id_), None)
+            if self.records.pop((kind, id_), None) is not None:
+                self._edges.events.append(Event(0, None, RECORD_FORGOTTEN, kind, id_, 0, Hlc(0)))
 
     async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
         over = sorted(key for key in self.records if key[0] is kind and key[1] < below)[:limit]
         for key in over:
             del self.records[key]
+        if over:
+            self._edges.events.append(Event(0, None, RECORDS_FORGOTTEN, kind, over[-1][1] + 1, 0, Hlc(0)))
         return len(over)
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:

@@ -274,6 +274,12 @@ def test_an_unknown_field_is_refused(acting: Acting, method: str, path: str, bod
     assert code(acting(1).request(method, API + path, json=body), 400) == "INVALID_REQUEST"
 
 
+def test_a_query_parameter_that_is_given_twice_is_refused(http: httpx.Client) -> None:
+    answer = http.get(f"{API}/users/1/followers?limit=1&limit=2")
+    assert code(answer, 400) == "INVALID_REQUEST"
+    assert "limit is given twice" in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("path", PARSED_BODIES)
 @pytest.mark.parametrize(
     "body",

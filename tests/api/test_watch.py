@@ -148,10 +148,12 @@ def test_server_sent_events_carry_the_token_as_their_id(server: Server, http: ht
         ({"nodes": ","}, 400, "INVALID_REQUEST"),
         ({"nodes": ""}, 400, "INVALID_REQUEST"),
         ({"after": "nonsense"}, 400, "TOKEN_INVALID"),
+        ({"after": ""}, 400, "TOKEN_INVALID"),
+        ({"graphs": ["follows", "blocks"]}, 400, "INVALID_REQUEST"),  # as two parameters
     ],
 )
 def test_what_cannot_be_watched_is_refused_at_once(
-    http: httpx.Client, asked: dict[str, str], status: int, error: str
+    http: httpx.Client, asked: dict[str, Any], status: int, error: str
 ) -> None:
     assert code(http.get(f"{API}/watch", params=asked), status) == error
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
+from cast import START_MS
 from edges import edge_of
 from histories import History, content
 
+from kith.core.clock import hlc_of
 from kith.core.errors import Conflict, StoreMismatch
+from kith.core.events import Event
 from kith.engines.embedded import rebuild as rebuilding
 from kith.engines.embedded import runs, segments, sorted_changes
-from kith.engines.embedded.changes import edge_changed, note_changed
+from kith.engines.embedded.changes import announced, edge_changed, note_changed, record_changed
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter, bounds, newest_version, read_logged
 from kith.engines.embedded.rebuild import rebuild
+from kith.engines.embedded.record_store import every_record
 from kith.engines.embedded.retention import Keep, Retention
+from kith.engines.embedded.sorted_changes import do_all
+from kith.records.store import Record, RecordKind
 
 _HISTORIES, _STEPS = 12, 250
 _CLAIMS = (128, 129)
@@ -200,3 +207,21 @@ def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
 
         with pytest.raises(Conflict, match="events that were forgotten"):
             rebuild(source, target, forget)
+
+
+def test_what_a_newer_kith_logged_is_kept_though_this_one_does_not_know_it(tmp_path: Path) -> None:
+    """Kinds of events, and fields of records: their bytes go on as they are, to a rebuild as to a standby."""
+    post, version = 7, hlc_of(START_MS)
+    unknown = announced(Event(1, None, 200, 5, 6, 7, version)) + b"what only that one reads"
+    record = Record(RecordKind.POST, post, version, msgspec.msgpack.encode([post, "fields", {"of": "tomorrow"}]))
+    with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
+        with source.commit() as write:
+            writer = LogWriter(write.txn, source.log, START_MS)
+            for event in (unknown, record_changed(record)):
+                writer.append(event)
+            do_all(write.txn, [unknown, record_changed(record)], source.rows, source.graph_db)
+            writer.flush()
+        rebuild(source, target)
+        assert kept(target) == kept(source)
+        (found,) = every_record(target, RecordKind.POST)
+        assert found == record

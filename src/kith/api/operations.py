@@ -119,6 +119,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             known = self.query_reads.get(name)
             if known is None:
                 unknown.append(name)
+            elif known[0] in named:
+                raise BadRequest(f"query parameter {name} is given twice; which one counts? See /docs")
             else:
                 named[known[0]] = known[1](value)
         if unknown:

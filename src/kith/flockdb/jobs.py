@@ -134,7 +134,8 @@ class Jobs:
             rung.clear()
             await self._work_off(priority, held.check)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(rung.wait(), _LOOKED_S)
+                async with asyncio.timeout(_LOOKED_S):
+                    await rung.wait()
 
     async def _work_off(self, priority: Priority, check: Callable[[], None]) -> None:
         """Do the jobs of a queue that are due, the oldest first. `check`: raises where this process may do no more."""

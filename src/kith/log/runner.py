@@ -247,7 +247,8 @@ class Runner:
 
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
 
 
 async def rung_or(stopping: asyncio.Event, bell: Bell, within_s: float) -> None:

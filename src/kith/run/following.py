@@ -72,14 +72,16 @@ class Follower:
         segment = segments.unpack(raw, f"what {self._primary.url} sent")
         changed = list(self._media_of(segment, after))
         self._fetch(changed)
-        self._has = segments.do(self._store, segment, retention=self._retention)
+        level = segments.newest(segment)[0] >= segment.end
+        beside: dict[str, bytes | None] = {}
+        if level and with_places:  # all that consumers of the primary did is here then
+            beside = places.changed(self._store, segment.notes, but=(fanout.NAME,))  # whose timelines stay there
+        self._has = segments.do(self._store, segment, retention=self._retention, beside=beside)
+        if level and with_places:
+            self._placed_s = asked_s
         if self._has > after:
             self._bells.ring()
         self._drop(changed)
-        level = self._has >= segment.end
-        if level and with_places:  # all is here that consumers of the primary did
-            places.take(self._store, segment.notes, but=(fanout.NAME,))  # whose timelines stay with the primary
-            self._placed_s = asked_s
         return level
 
     def catch_up(self, last: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import queue
 import resource
 import signal
 import socket
@@ -29,9 +30,9 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from kith.core.errors import KithError, Unavailable
-from kith.engines.blobs.archives import open_archive
 from kith.run import folders, heartbeats, keys, peers, processes, server, wiring, worker
 from kith.run.backups import schedule
+from kith.run.backups.making import SECRET
 from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
 
@@ -60,12 +61,13 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
         wiring.cluster_of(settings).prepare(settings)
         return
     if settings.backup_to:
-        open_archive(settings.backup_to)
+        schedule.check_place(settings, settings.backup_to)
     with folders.open_environment(settings) as environment:
         folders.refuse_unfinished_import(environment)
         if not standby:
             peers.ask(settings, environment)
             folders.refuse_closed(environment)
+            environment.secret(SECRET)  # so that its standbys know it, and can be backed up
 
 
 def _first_key(settings: Settings) -> str | None:
@@ -140,6 +142,7 @@ class _Server(MPServer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.main_loop_interrupt: Any = Interrupts()
         self._deaths: deque[float] = deque(maxlen=_DEATHS_MAX)
 
     def _stop_workers(self) -> None:
@@ -163,6 +166,29 @@ class _Server(MPServer):
         self._deaths.extend(now for _ in workers)
         if len(self._deaths) < _DEATHS_MAX or now - self._deaths[0] > _DEATHS_S:
             self.respawned_wrks.clear()
+
+
+class Interrupts:
+    """What granian's loop waits on: the end of an API process, or a signal. In place of its `threading.Event`.
+
+    An Event is no place for a signal handler: one that sets it while the same thread is inside of it waits for itself
+    for ever. And the loop clears it after it has looked at what happened, so what happens in between would be lost.
+    Here each `set` ends one `wait`, now or later, and `put` of a SimpleQueue may interrupt itself.
+    """
+
+    def __init__(self) -> None:
+        self._set = queue.SimpleQueue[None]()
+
+    def set(self) -> None:
+        """Have one `wait` return."""
+        self._set.put(None)
+
+    def wait(self) -> None:
+        """Wait for a `set` that no other `wait` returned for."""
+        self._set.get()
+
+    def clear(self) -> None:
+        """Nothing: a `wait` took what it returned for."""
 
 
 def _hold_sigterm() -> None:

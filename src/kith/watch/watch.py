@@ -133,13 +133,16 @@ class Watch:
         return self._tokens.issue(at) if user is None else self._user_tokens.issue(at)
 
     async def place(self, token: str | None, user: NodeId | None = None) -> LogPosition:
-        """The place that a token stands for; without one, now. Errors: BadToken; TokenTooOld."""
+        """The place that a token stands for; without one, now. A standby that is behind it is waited for.
+
+        Errors: BadToken; TokenTooOld; StandbyBehind.
+        """
         if token is None:
             return await self._log.end()
         at = (self._tokens if user is None else self._user_tokens).read(token)
         if at is None:
             raise BadToken("this token was not issued by this service; send back the last one that you were told")
-        if not self._log.covers(await self._log.end(), at):
+        if not await self._log.reached(at):
             raise BadToken(
                 "this token is of another store, or of what was lost in a restore; export, and watch from there"
             )

@@ -71,7 +71,8 @@ class WebhookWorker:
                     except Unavailable as error:
                         _log.warning("webhooks wait for the store", error=error.message)
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._stopping.wait(), LOOK_S)
+                        async with asyncio.timeout(LOOK_S):
+                            await self._stopping.wait()
             finally:
                 ringing.cancel()
                 await asyncio.wait([ringing])
@@ -87,7 +88,8 @@ class WebhookWorker:
         """See `delivering.Desk`."""
         if self.rings == rings:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._rung.wait(), within_s)
+                async with asyncio.timeout(within_s):
+                    await self._rung.wait()
 
     async def _look(self) -> None:
         """Take up every webhook that nobody delivers."""

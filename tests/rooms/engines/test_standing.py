@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,7 @@ from kith.run import wiring
 from kith.run.config import Settings
 from kith.run.following import Follower
 from kith.standby.source import Epoch
+from kith.watch.watch import Watch
 
 OLD, NEW = "http://old", "http://new"
 
@@ -174,6 +176,26 @@ def test_tokens_of_what_the_new_primary_has_hold_there_and_others_do_not(
         assert not run(log.reached(lost))
 
 
+def test_who_watched_the_primary_goes_on_at_a_standby_that_is_behind(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
+) -> None:
+    run(primary[1].apply(writes_of(edge_of(1, 3))))
+    nobody: Any = None
+    with following(standby) as store:
+
+        def watching(environment: Environment) -> Watch:
+            return Watch(EmbeddedLog(environment, nobody), nobody, bytes(32), nobody, time.monotonic)
+
+        async def scene() -> None:
+            at = await watching(primary[0]).place(None)
+            going_on = asyncio.create_task(watching(store).place(watching(primary[0]).token(at)))
+            await asyncio.sleep(0)
+            ship(primary[0], store)
+            assert await going_on == at
+
+        run(scene())
+
+
 class Direct:
     """A primary without HTTP."""
 
@@ -217,8 +239,11 @@ def test_consumers_of_a_new_primary_go_on_where_the_old_ones_were(
         assert not follower.step(0)
         assert not store.notes("group/")
         store.put_note(f"failure/boards/{1:020}", b"was mended since")
-        while not follower.step(0):
-            pass
+        is_level = False
+        while not is_level:
+            before = store.lmdb.info()["last_txnid"]
+            is_level = follower.step(0)
+            assert store.lmdb.info()["last_txnid"] == before + 1, "places are in the commit of the last events"
     with open_embedded(promoted(standby)) as (new, theirs):
         its_log = EmbeddedLog(new, theirs._commits)
         found = {group: run(its_log.progress(group)) for group in ("webhook/7", "push", "boards")}

@@ -17,20 +17,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_edges import ReferenceEdges
 
-from kith.core.clock import Hlc, HybridClock
+from kith.core.clock import Hlc, HybridClock, hlc_of
 from kith.core.events import BULK_LOADED, Event
+from kith.core.ids import NodeId
 from kith.engines.embedded import event_log
 from kith.engines.embedded.batch import Batch
-from kith.engines.embedded.changes import edge_changed
+from kith.engines.embedded.changes import edge_changed, record_changed, record_key
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import EVENTS_PER_ROW
+from kith.engines.embedded.event_log import EVENTS_PER_ROW, LogWriter
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.retention import Keep
 from kith.graph.edge import Direction, Edge, Outcome, State
 from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
+from kith.posts.post import Post, post_record
 
+WORDS = Path(event_log.__file__).read_text().split()
 AROUND_ROWS = [0, 1, 27, 28, 29, 55, 56, 57, 100]
 
 
@@ -48,6 +51,42 @@ def opened(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> tuple[Envir
     """An embedded store with one graph."""
     run(embedded[1].declare(["follows"]))
     return embedded
+
+
+def logged_bytes(environment: Environment, commits: list[list[bytes]]) -> int:
+    """What the rows of a new log take for these events; each part is written as a commit of its own is, 13 ms apart."""
+    with environment.commit() as write:
+        for number, events in enumerate(commits):
+            writer = LogWriter(write.txn, environment.log, START_MS + 13 * number)
+            for event in events:
+                writer.append(event)
+            writer.flush()
+    with environment.lmdb.begin(db=environment.log) as txn:
+        return sum(len(key) + len(row) for key, row in txn.cursor())
+
+
+def followed(chosen: random.Random, at_ms: int) -> bytes:
+    edge = edge_of(chosen.randrange(330_000), chosen.randrange(330_000), at_ms, version=(at_ms - START_MS) << 16)
+    return edge_changed(None, edge)
+
+
+def test_an_edge_takes_12_bytes_of_the_log_and_a_post_no_more_than_its_record(tmp_path: Path) -> None:
+    chosen = random.Random(12)
+    follows = [[followed(chosen, START_MS + 13 * number) for _ in range(64)] for number in range(200)]
+    with Environment(tmp_path / "follows", durability="relaxed") as environment:
+        assert logged_bytes(environment, follows) <= 12 * 64 * 200
+    posts, records = list[list[bytes]](), 0
+    for number in range(300):
+        words = " ".join(chosen.choice(WORDS) for _ in range(chosen.randrange(3, 40)))
+        at_ms, author = START_MS + 13 * number, chosen.randrange(330_000)
+        id_ = at_ms << 22 | chosen.randrange(1 << 22)
+        made = Post(id_, author, at_ms, "text", words, None, (), "public", (), (), b"{}")
+        record = post_record(made, hlc_of(at_ms))
+        edge = Edge(2, NodeId(author), NodeId(id_), State.NORMAL, at_ms, record.updated_at)
+        posts.append([record_changed(record), edge_changed(None, edge)])
+        records += len(record_key(record.kind, record.id)) + 8 + len(record.data)  # with its version
+    with Environment(tmp_path / "posts", durability="relaxed") as environment:
+        assert logged_bytes(environment, posts) <= records
 
 
 @pytest.mark.parametrize("size", AROUND_ROWS)

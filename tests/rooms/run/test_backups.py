@@ -24,11 +24,13 @@ from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict, StoreFull, StoreMismatch, StoreUnavailable
 from kith.engines.blobs import archives
 from kith.engines.blobs.archives import Archive, FolderArchive, open_archive
+from kith.engines.embedded import standing
+from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
 from kith.log.keeping import RENEWED_MS, Keeping
-from kith.run import folders, wiring
+from kith.run import folders, supervisor, wiring
 from kith.run.backups import drills, schedule, worker
 from kith.run.backups.drills import Drill
 from kith.run.backups.making import BackUp, Made
@@ -279,6 +281,37 @@ def test_a_backup_of_a_newer_kith_is_refused_and_a_new_one_does_not_go_on_from_i
         restore(Settings(data=str(tmp_path / "back")), archive)
     assert "newer Kith" in back_up(settings, archive).because
     assert restore(Settings(data=str(tmp_path / "back")), archive).files == 3
+
+
+@pytest.mark.parametrize("place", [".", "kept", "media/../kept"])
+def test_no_backup_is_made_in_the_folder_that_it_is_of(settings: Settings, place: str) -> None:
+    where = str(Path(settings.data) / place)
+    with folders.open_environment(settings) as store, pytest.raises(BadRequest, match="lies in the data folder"):
+        schedule.over(settings, store, where)
+    with pytest.raises(BadRequest, match="lies in the data folder"):
+        supervisor.prepare(msgspec.structs.replace(settings, backup_to=where))
+
+
+@pytest.mark.parametrize("of", ["standby", "promoted"])
+def test_a_restored_store_is_one_of_its_own_whatever_machine_the_backup_was_of(
+    settings: Settings, tmp_path: Path, of: str
+) -> None:
+    """It must not be taken for the standby that was backed up, nor tell anybody that it is the primary."""
+    archive = FolderArchive(tmp_path / "kept")
+    supervisor.prepare(settings)
+    with folders.open_environment(settings) as store:
+        standing.close_to_writes(store, Closed("standby", "http://primary"))
+    if of == "promoted":
+        with Environment(Path(settings.data), follows=True) as store:
+            standing.begin_promotion(store)
+            standing.promote(store, standing.ToTell("http://primary", "http://new"))
+    back_up(settings, archive)
+    back = Settings(data=str(tmp_path / "back"))
+    restore(back, archive)
+    with folders.open_environment(back, create=False) as store:
+        assert standing.why_closed(store) is standing.to_tell(store) is None
+        store.put_note("takes", b"writes")
+        assert len(store.history().restores) == (2 if of == "promoted" else 1)
 
 
 def test_a_folder_that_a_server_uses_is_not_restored_into(settings: Settings, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from reference_edges import ReferenceEdges
 from reference_logs import ReferenceLog
 
 from kith.core.clock import Hlc
+from kith.core.errors import BadToken
 from kith.core.events import CLAIM_TAKEN, NODE_CHANGED, NOWHERE, Event
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch
@@ -124,6 +125,20 @@ def test_a_graph_that_was_declared_since_is_told_by_its_name() -> None:
             assert [change["graph"] for change in later.told] == ["follows", "boards"]
             assert live.told == later.told
             assert live.ended is None
+
+    in_scene(act)
+
+
+def test_a_token_of_the_future_is_refused_as_of_another_store() -> None:
+    async def act(scene: Scene) -> None:
+        later = Scene()
+        await later.happen(1, count=2)
+        token = later.watch.token(await later.log.end())
+        await scene.happen(1)
+        with pytest.raises(BadToken, match="another store"):
+            await scene.watch.place(token)
+        await scene.happen(1)
+        assert await scene.watch.place(token) == await scene.log.end()
 
     in_scene(act)
 

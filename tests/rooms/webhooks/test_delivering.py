@@ -140,6 +140,23 @@ class World:
             if not task.cancelled():
                 task.result()
 
+    async def kill(self, process: asyncio.Task[None], at: int) -> None:
+        """End a worker after the app took its delivery of this number, before that is noted."""
+        killed, first = asyncio.Event(), len(self.app.got)
+
+        def answer(_: Sent) -> int:
+            if len(self.app.got) == first + at:
+                for task in deliveries():
+                    task.cancel()
+                killed.set()
+            return 200
+
+        self.app.answer = answer
+        await killed.wait()
+        await until(lambda: not deliveries())  # its lease is free
+        process.cancel()
+        await asyncio.wait([process])
+
     async def state(self, seen: Seen) -> Seen:
         return await self.webhooks.look_at(seen.webhook.id)
 
@@ -322,14 +339,7 @@ def test_a_worker_that_is_killed_between_a_delivery_and_its_note_repeats_it_in_o
         await world.write(10)
         for _ in range(times):
             async with world.working() as process:
-
-                def taken_and_killed(_: Sent, process: asyncio.Task[None] = process) -> int:
-                    for task in (process, *deliveries()):
-                        task.cancel()
-                    return 200
-
-                world.app.answer = taken_and_killed
-                await asyncio.wait([process])
+                await world.kill(process, at=1)
             await world.write(10)
         world.app.answer = lambda _: 200
         async with world.working():
@@ -346,15 +356,7 @@ def test_a_kill_repeats_the_delivery_under_way_and_no_other(play: Play) -> None:
         await world.create()
         await world.write(2 * CHANGES_MAX + 50)
         async with world.working() as process:
-
-            def killed_at_the_second(_: Sent) -> int:
-                if len(world.app.got) == 2:
-                    for task in (process, *deliveries()):
-                        task.cancel()
-                return 200
-
-            world.app.answer = killed_at_the_second
-            await asyncio.wait([process])
+            await world.kill(process, at=2)
         world.app.answer = lambda _: 200
         async with world.working():
             await until(lambda: set(world.app.numbers()) == set(range(1, world.written + 1)))
@@ -645,5 +647,23 @@ def test_no_secret_is_kept_readable_or_logged(play: Play) -> None:
         assert logged
         assert secret not in repr(logged)
         assert "secret-path" not in repr(logged)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_delivery_that_waits_ends_when_it_is_stopped_though_events_ring_at_that_moment(
+    play: Play, turns: int
+) -> None:
+    async def scene(world: World) -> None:
+        worker = world.worker()
+        waiting = asyncio.create_task(worker.news(worker.rings, LIMIT_S))
+        await asyncio.sleep(0)
+        worker._rung.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        stopped = waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled() == stopped
 
     play(scene)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from servers import eventually
@@ -65,3 +69,46 @@ def test_an_api_process_that_missed_sigterm_is_told_again() -> None:
     server._stop_workers()
     assert not process.killed
     assert not server.wrks
+
+
+def returned(work: Any) -> bool:
+    """Whether this comes to its end, in a thread that is left alone if not."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    return not thread.is_alive()
+
+
+def test_a_signal_while_the_loop_looks_at_what_happened_is_not_lost() -> None:
+    server = supervisor._Server("kith.run.server:serve_process")
+
+    def loop() -> None:
+        server.main_loop_interrupt.set()  # an API process died
+        server.main_loop_interrupt.wait()
+        server.signal_handler_interrupt()  # after the loop has seen that there was no signal
+        server.main_loop_interrupt.clear()
+        server.main_loop_interrupt.wait()
+
+    assert returned(loop)
+    assert server.interrupt_signal
+
+
+def test_a_signal_may_come_while_its_thread_is_anywhere_in_the_wait() -> None:
+    server = supervisor._Server("kith.run.server:serve_process")
+    signals: list[int] = []
+
+    def signalled(frame: FrameType, event: str, _: object) -> Any:
+        if event == "line" and len(signals) < 100 and frame.f_code.co_name in ("set", "wait", "clear"):
+            signals.append(frame.f_lineno)
+            server.signal_handler_interrupt()
+        return signalled
+
+    def loop() -> None:
+        sys.settrace(signalled)
+        for _ in range(3):
+            server.main_loop_interrupt.set()
+            server.main_loop_interrupt.wait()
+            server.main_loop_interrupt.clear()
+
+    assert returned(loop)
+    assert signals

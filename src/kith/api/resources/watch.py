@@ -154,7 +154,7 @@ class WatchResource:
         wanted = wanted_of(chosen, _names(graphs), ids, self._graphs)
         self._check_room(user)
         lines = accept is not None and _NDJSON in accept
-        at = await self._watch.place(after or last_event_id or None, user)
+        at = await self._watch.place(last_event_id or None if after is None else after, user)
         content = ("content-type", _NDJSON if lines else "text/event-stream")
         transport = call.exchange.response_stream(200, [content, *_HEADERS])
         sink = Sink(transport, call.scope.client, self._sockets, self._buffer_bytes)

@@ -99,7 +99,7 @@ class EmbeddedLog:
         until_s = time.monotonic() + REACHED_S
         while not self.covers(await self.end(), mark):  # the standby comes to it
             if time.monotonic() > until_s:
-                raise StandbyBehind("this standby has not come to what your Kith-Token stands for; ask the primary")
+                raise StandbyBehind("this standby has not come to what your token stands for; ask the primary")
             await asyncio.sleep(_LOOKED_S)
         return True
 

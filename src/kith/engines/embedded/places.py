@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kith.engines.embedded import redo
-from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import Environment, put_note
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import FAILURE, GROUP
 
 FAILURES_MAX = 100
@@ -29,9 +27,12 @@ def places(store: Environment) -> dict[str, bytes]:
     return found
 
 
-def take(store: Environment, told: Mapping[str, bytes], but: Collection[str]) -> None:
-    """Take over the places of groups `but` for some. `told`: what came with a part of the log that is done here."""
-    changed: dict[str, bytes | None] = {}
+def changed(store: Environment, told: Mapping[str, bytes], but: Collection[str]) -> dict[str, bytes | None]:
+    """The notes to write, or to remove (None), so that the places of groups `but` for some are as told.
+
+    `told`: what came with a part of the log; they are to be written with it, or later.
+    """
+    found: dict[str, bytes | None] = {}
     for group in {key.removeprefix(GROUP) for key in told if key.startswith(GROUP)}.difference(but):
         prefix = f"{FAILURE}{group}/"
         had = {prefix + sequence: row for sequence, row in store.notes(prefix).items()}
@@ -39,10 +40,5 @@ def take(store: Environment, told: Mapping[str, bytes], but: Collection[str]) ->
         if (place := store.get_note(GROUP + group)) is not None:
             had[GROUP + group] = place
         new[GROUP + group] = told[GROUP + group]
-        changed |= {key: new.get(key) for key in had.keys() | new.keys() if had.get(key) != new.get(key)}
-    if not changed:
-        return
-    with translated("write how far consumers are", store.folder), store.commit() as write:
-        for key, note in changed.items():
-            put_note(write.txn, store.meta, key, note)
-        write.changes = redo.encode(0, [redo.row("meta", key.encode(), note) for key, note in changed.items()])
+        found |= {key: new.get(key) for key in had.keys() | new.keys() if had.get(key) != new.get(key)}
+    return found

@@ -14,7 +14,8 @@ Where the other store ends before that, the segment is refused (`Conflict`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -22,7 +23,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment
+from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.history import Positions
 from kith.engines.embedded.retention import Retention
@@ -104,10 +105,17 @@ def newest(segment: Segment) -> tuple[int, bytes]:
     return first + len(found) - 1, found[-1]
 
 
-def do(target: Environment, segment: Segment, until: int | None = None, retention: Retention | None = None) -> int:
+def do(
+    target: Environment,
+    segment: Segment,
+    until: int | None = None,
+    retention: Retention | None = None,
+    beside: Mapping[str, bytes | None] = MappingProxyType({}),
+) -> int:
     """Make a store what it lacks of a segment; the number of its last event then. Nothing, where it has all of it.
 
     `until`: the last event that is done, if not all. `retention`: how long its log keeps events; None: for ever.
+    `beside`: notes that are written, or removed (None), in the same commit.
     Errors: Conflict, if events are missing between the two, or the store has others; StoreFull, StoreUnavailable.
     """
     at = last_event(target)
@@ -129,8 +137,12 @@ def do(target: Environment, segment: Segment, until: int | None = None, retentio
         do_all(write.txn, list(map(event_log.change_of, done)), target.rows, target.graph_db)
         writer.flush()
         at, write.count = writer.last, len(done)
+        for key, note in beside.items():
+            put_note(write.txn, target.meta, key, note)
         if len(done) <= _JOURNALED_MAX:
-            write.changes = redo.encode(0, [redo.shipped(event) for event in done]) if done else b""
+            changes = [redo.shipped(event) for event in done]
+            changes += [redo.row("meta", key.encode(), note) for key, note in beside.items()]
+            write.changes = redo.encode(0, changes) if changes else b""
         if done and retention is not None:
             retention.forget(write.txn, at, wall_ms(), len(done))
     if at >= segment.end:  # until then it lacks what tokens of this history stand for

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -127,6 +128,21 @@ def to_tell(store: Environment) -> ToTell | None:
 def was_told(store: Environment) -> None:
     """The old primary knows by now."""
     store.put_note(_TELL, None)
+
+
+def stand_alone(folder: Path) -> None:
+    """Make a copy of a store one of its own: it takes writes, and no other machine's word, and tells none that it is
+    the primary in its place. For a folder that nobody uses.
+    """
+    with Environment(folder, create=False) as store:
+        is_closed = store.is_closed()
+    with (
+        Environment(folder, create=False, follows=is_closed) as store,
+        translated("make a store of its own", folder),
+        store.commit() as write,
+    ):
+        for key in (CLOSED, _PROMOTING, _TELL):
+            put_note(write.txn, store.meta, key, None)
 
 
 def _of(why: Closed) -> dict[str, str]:

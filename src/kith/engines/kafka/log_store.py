@@ -103,7 +103,7 @@ class KafkaLog:
                 if any(place.offset > ends[at] for at, place in places.items()):
                     return False
             if time.monotonic() > until_s:
-                raise StoreUnavailable("the log is not read as far as your Kith-Token stands for; try again")
+                raise StoreUnavailable("the log is not read as far as your token stands for; try again")
             await self._recent.grown(ANSWERED_S)
         return True
 

@@ -47,7 +47,7 @@ from kith.run.backups.pictures import Names, copy_in, list_of, names_of
 BYTES_A_SEGMENT = 2 << 20
 """Of the log, in a file and in memory: some 200,000 edges."""
 _CHUNK_BYTES = 1 << 20
-_SECRET = "backups"  # noqa: S105 - the name of one; its digest names the store
+SECRET = "backups"  # noqa: S105 - the name of one; its digest names the store
 
 
 class Made(NamedTuple):
@@ -77,7 +77,7 @@ class BackUp:
         """The event after which the next increment goes on, once it is known."""
         self._store, self._media = store, media
         self._progress, self._now_ms = progress, now_ms
-        self._name = hashlib.sha256(store.secret(_SECRET)).hexdigest()[:32]
+        self._name = hashlib.sha256(store.secret(SECRET)).hexdigest()[:32]
         self._seen: dict[str, Part] = {}
         self._known: dict[str, Names] = {}  # by parts
         self._copied = 0

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 import structlog
 
-from kith.core.errors import KithError
+from kith.core.errors import BadRequest, KithError
 from kith.engines.blobs.archives import FolderArchive, open_archive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
@@ -77,10 +77,20 @@ def is_good(status: Status, settings: Settings, now_ms: int) -> bool:
     return not status.error and status.age_s(now_ms) < 3 * settings.backup_every_minutes * 60
 
 
+def check_place(settings: Settings, where: str) -> None:
+    """BadRequest where no backups can be: at another kind of address, or in the folder that is backed up."""
+    open_archive(where)
+    if "://" not in where and Path(where).resolve().is_relative_to(Path(settings.data).resolve()):
+        raise BadRequest(f"{where} lies in the data folder, and would be lost with it; name a place elsewhere")
+
+
 def over(
     settings: Settings, store: Environment, where: str, progress: Callable[[int], None] = lambda _: None
 ) -> BackUp:
-    """What backs up a data folder to an address. `progress`: told of the files of media copied so far."""
+    """What backs up a data folder to an address. `progress`: told of the files of media copied so far. Errors: as of
+    `check_place`.
+    """
+    check_place(settings, where)
     return BackUp(store, open_archive(where), None if settings.media_url else media_folder(settings), progress)
 
 
