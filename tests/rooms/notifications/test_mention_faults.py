@@ -54,7 +54,7 @@ class Square:
             graph, desk.inbox, self.activity, Router(count, 1, self.clock), Wishes(records).wanted, own_leases(),
             self.clock, self.outcomes.note, Rings(records, graph.clock).ring, chunk_ids=1,
         )  # fmt: skip
-        self.spread = Spread(records, self.worker)
+        self.spread = Spread(self.worker)
 
     async def open(self) -> None:
         """They follow, asked for mentions, and were here an hour ago."""
