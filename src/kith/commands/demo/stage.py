@@ -26,6 +26,7 @@ from kith.commands.demo.asking import Asker, Timing, client
 from kith.commands.demo.filling import Filler
 from kith.commands.demo.living import live
 from kith.commands.demo.people import Cast, choose
+from kith.commands.demo.presence import make_present
 from kith.commands.demo.questions import LATEST, Scene, TimedAnswer, ask_all
 from kith.commands.demo.script import write
 from kith.commands.demo.words import Person
@@ -74,13 +75,15 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
     console.print(
         f"{facts['edges']:,} follows in {settings.data}; the most followed user is {facts['top']}.", markup=False
     )
+    willing = asyncio.run(make_present(settings, NodeId(facts["top"])))
+    settings = msgspec.structs.replace(settings, celebrity_followers_min=facts["top_count"])  # the star is a celebrity
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings, os.getpid()))
     before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # either way the server must not outlive us
     process.start()
     try:
         url = supervisor.base_url(settings)
         _wait(url, process.is_alive)
-        asyncio.run(_show(console, settings, key, facts["top"], stay=stay))
+        asyncio.run(_show(console, settings, key, facts["top"], willing, stay=stay))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("stopping")
     finally:
@@ -90,7 +93,9 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
         signal.signal(signal.SIGTERM, before)
 
 
-async def _show(console: Console, settings: Settings, key: str, star: int, *, stay: bool) -> None:
+async def _show(
+    console: Console, settings: Settings, key: str, star: int, willing: frozenset[int], *, stay: bool
+) -> None:
     """All that happens over HTTP."""
     url, seed, ours = supervisor.base_url(settings), time.time_ns(), asyncio.current_task()
     assert ours is not None  # noqa: S101 - we are in it
@@ -100,7 +105,7 @@ async def _show(console: Console, settings: Settings, key: str, star: int, *, st
         cast = await choose(asker, star)
         await _fill(console, asker, cast)
         newcomer = _NEWCOMERS + time.time_ns() // 1_000_000
-        async for number, answered in _numbered(ask_all(asker, Scene(asker, cast, newcomer, seed))):
+        async for number, answered in _numbered(ask_all(asker, Scene(asker, cast, newcomer, seed, willing))):
             _print(console, number, answered)
         console.print(f"\nServer key for this run: [bold]{key}[/bold]")
         if stay:
