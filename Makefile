@@ -8,7 +8,7 @@ PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 2 ))) --dist work
 # A wait that ended too early, as on a loaded machine, is tried once more, and counted as a rerun. A wrong answer is not.
 AGAIN := --reruns 1 --only-rerun "not so within" --only-rerun "not ready in" --only-rerun "Timeout|timed out"
 
-.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-cluster-faults test-web cluster-up cluster-down
+.PHONY: setup demo test test-faults test-long check bench client-js lock clean test-cluster test-cluster-faults test-web cluster-up cluster-down
 
 setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 
@@ -24,13 +24,16 @@ demo: setup  ## a community that posts, twelve questions with answers and times;
 	$(BIN)/kith demo $(FILE)
 
 test: setup  ## every test that needs no server
-	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN)
+	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN) -m "not long"
 
 test-web: setup  ## the reader and the console in a real Chromium, which it installs where it may
 	tests/web/prepare.sh $(CURDIR)/$(VENV)
 	TEST_IN_BROWSER=1 $(BIN)/python -m pytest tests/web -n 2 --dist worksteal $(AGAIN)
 
-test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode of standbys and backups: an hour or so
+test-faults: setup  ## hundreds of kills and power cuts: what `make test` does a few times of each, in some minutes
+	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN) -m long tests/fault
+
+test-long: test-faults  ## that, 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode of standbys and backups: an hour or so
 	TEST_KILLS=50 TEST_STEPS=100000 $(BIN)/python -m pytest $(PARALLEL) tests/property/test_graph_machine.py \
 	  tests/property/test_home_feed.py tests/property/test_streams_resume.py \
 	  tests/fault/test_standby.py tests/fault/test_backup_kill.py
@@ -68,24 +71,22 @@ cluster-down:
 	cluster/redis.sh down
 	cluster/kafka.sh down
 
-CLUSTER := KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} KITH_TEST_CASSANDRA=127.0.0.1:$${KITH_CASSANDRA_PORT:-19042} \
-  KITH_TEST_KAFKA=127.0.0.1:$${KITH_KAFKA_PORT:-19092} KITH_TEST_S3=http://127.0.0.1:$${KITH_S3_PORT:-19000}
-ON_CLUSTER := $(CLUSTER) $(BIN)/python -m pytest
-
+CLUSTER := KITH_TEST_REDIS=127.0.0.1:$(or $(KITH_REDIS_PORT),17001) KITH_TEST_CASSANDRA=127.0.0.1:$(or $(KITH_CASSANDRA_PORT),19042) \
+  KITH_TEST_KAFKA=127.0.0.1:$(or $(KITH_KAFKA_PORT),19092) KITH_TEST_S3=http://127.0.0.1:$(or $(KITH_S3_PORT),19000)
+ON_CLUSTER := $(CLUSTER) $(BIN)/python -m pytest -n 2 $(AGAIN)
 API_ON_CLUSTER := article_errors boards comments contract contract_users edge_expiry feed_answers labels lists lookups notifications posts profiles visitors
+MODELS_ON_CLUSTER := boards_model home_feed notifications_model stories_model suggestion_histories
 
-test-cluster: setup cluster-up  ## what runs on distributed engines, on real ones; fails where one does not start
-	$(ON_CLUSTER) tests/cluster $(PARALLEL) && \
-	$(ON_CLUSTER) tests/conformance --engine cluster_engines:REDIS && \
-	$(ON_CLUSTER) tests/conformance --engine cluster_engines:CASSANDRA && \
-	$(ON_CLUSTER) tests/conformance --engine cluster_engines:TOLD && \
-	$(ON_CLUSTER) tests/conformance/test_edge_lists.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
-	$(ON_CLUSTER) tests/conformance --engine cluster_engines:KAFKA $(PARALLEL) && \
-	$(ON_CLUSTER) tests/conformance --engine cluster_engines:BUCKET && \
-	TEST_ON_CLUSTER=1 $(ON_CLUSTER) -n 2 --dist loadfile $(foreach name,$(API_ON_CLUSTER),tests/api/test_$(name).py); \
-	status=$$?; $(MAKE) --no-print-directory cluster-down; exit $$status
+test-cluster: setup  ## what runs on distributed engines, on real ones, which it installs where it may; fails where one does not start
+	cluster/prepare.sh
+	trap '$(MAKE) --no-print-directory cluster-down' EXIT; $(MAKE) --no-print-directory cluster-up NODES=1 && \
+	$(ON_CLUSTER) --dist worksteal tests/cluster tests/conformance --engine cluster_engines:REDIS,CASSANDRA,TOLD,KAFKA,BUCKET && \
+	$(ON_CLUSTER) --dist worksteal tests/conformance/test_edge_lists.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
+	$(ON_CLUSTER) --dist worksteal $(MODELS_ON_CLUSTER:%=tests/property/test_%.py) --engine cluster_engines:WHOLE -k "model_says and (redis-0 or 0-rates)" && \
+	TEST_ON_CLUSTER=1 $(ON_CLUSTER) --dist loadfile $(API_ON_CLUSTER:%=tests/api/test_%.py)
 
-test-cluster-faults: setup  ## servers are killed and stopped under load: three brokers of Kafka so far
+test-cluster-faults: setup  ## three servers of each engine, of which some are killed, stopped and emptied under load: half an hour or so
+	cluster/prepare.sh
 	KITH_TEST_FAULTS=1 $(BIN)/python -m pytest -s tests/cluster -k faults
 
 clean:

@@ -152,9 +152,9 @@ def server(settings: Settings) -> Iterator[Settings]:
         yield settings
 
 
-def wait_for(url: str) -> None:
-    """Until `url` answers 200, 20 s at most."""
-    deadline = time.monotonic() + 20
+def wait_for(url: str, within_s: float = 20) -> None:
+    """Until `url` answers 200."""
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with contextlib.suppress(httpx.TransportError):
             if httpx.get(url, timeout=1).status_code == 200:

@@ -1,30 +1,20 @@
 #!/usr/bin/env bash
 # cassandra.sh up|down [NODES=1]: Cassandra on 127.0.0.1, .2, .3, CQL at port ${KITH_CASSANDRA_PORT:-19042} of each.
 # Needs Java 11 or 17, and once Maven, which fetches the published artifacts of cassandra.pom.xml into cluster/lib.
-# Files of a node are in cluster/run/cassandra-PORT/N. `up` waits until each takes statements; `down` removes them.
+# Files of a node are in cluster/run/cassandra-PORT/N. `up` waits until each takes statements; `down` removes them. `start N`: a node that was killed, again.
 set -euo pipefail
 cd "$(dirname "$0")"
+. ./servers.sh
 port=${KITH_CASSANDRA_PORT:-19042}
 heap=${KITH_CASSANDRA_HEAP:-384m}
 run=run/cassandra-$port
 nodes=${2:-1}
 
-down() {
-  for pid in "$run"/*/pid; do [ -f "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || true; done
-  for pid in "$run"/*/pid; do
-    [ -f "$pid" ] || continue
-    for _ in $(seq 100); do kill -0 "$(cat "$pid")" 2>/dev/null || break; sleep 0.1; done
-    kill -9 "$(cat "$pid")" 2>/dev/null || true
-  done
-  rm -rf "$run"
-}
+fetch() { fetched cassandra; }
 
 up() {
-  command -v java > /dev/null || { echo "no java: install Java 17 (Debian's openjdk-17-jre-headless)" >&2; exit 1; }
-  if ! ls lib/cassandra/cassandra-all-*.jar > /dev/null 2>&1; then
-    command -v mvn > /dev/null || { echo "no mvn: install Maven (Debian's maven), which fetches Cassandra" >&2; exit 1; }
-    mvn --quiet --batch-mode --file cassandra.pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/lib/cassandra"
-  fi
+  needs java "Java 17 (Debian's openjdk-17-jre-headless)"
+  fetch
   down
   for node in $(seq "$nodes"); do configure "$node"; start "$node"; until_ready "$node"; done
 }
@@ -97,22 +87,22 @@ authorizer: AllowAllAuthorizer
 Y
 }
 
-start() {  # NODE
+start() {  # NODE. Tables are in the commit log when they are made: writing them to their files as well would take most of a minute.
   local here=$run/$1 unlocked=()
   # As root it would pin its whole heap in memory.
   [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null && unlocked=(setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock)
   # shellcheck disable=SC2086
-  "${unlocked[@]}" java $(opened) -Xms"$heap" -Xmx"$heap" -Xss256k -XX:MaxDirectMemorySize=256m -XX:+UseG1GC \
+  started "$1" "${unlocked[@]}" java $(opened) -Xms"$heap" -Xmx"$heap" -Xss256k -XX:MaxDirectMemorySize=256m -XX:+UseG1GC \
     -XX:+ExitOnOutOfMemoryError -XX:+PerfDisableSharedMem -Djava.net.preferIPv4Stack=true -Djava.awt.headless=true \
     -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
+    -Dcassandra.test.flush_local_schema_changes=false \
     -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.superuser_setup_delay_ms=0 \
     -Dcassandra.ring_delay_ms=$((nodes > 1 ? 5000 : 500)) \
     -Dcassandra.consistent.rangemovement=false -Dcassandra-foreground=yes \
     -Dcassandra.config="file:$PWD/$here/conf/cassandra.yaml" -Dcassandra.storagedir="$here" \
     -Dlogback.configurationFile="$here/conf/logback.xml" -Dcassandra.jmx.local.port=$((port + 2000 + $1)) \
     -javaagent:"$(ls lib/cassandra/jamm-*.jar)" -cp "$here/conf:lib/cassandra/*" \
-    org.apache.cassandra.service.CassandraDaemon > "$here/log" 2>&1 < /dev/null &
-  echo $! > "$here/pid"
+    org.apache.cassandra.service.CassandraDaemon
 }
 
 opened() {  # what Cassandra 5 asks of Java 17's modules
@@ -132,15 +122,7 @@ opened() {  # what Cassandra 5 asks of Java 17's modules
 }
 
 until_ready() {  # NODE
-  local here=$run/$1
-  for _ in $(seq 900); do
-    grep -qs 'Starting listening for CQL clients' "$here/log" && return
-    kill -0 "$(cat "$here/pid")" 2>/dev/null || break
-    sleep 0.1
-  done
-  echo "Cassandra's node $1 does not start:" >&2
-  tail -20 "$here/log" >&2
-  exit 1
+  until_true "$1" Cassandra grep -s 'Starting listening for CQL clients' "$run/$1/log"
 }
 
-"$1"
+"$@"

@@ -1,32 +1,21 @@
 #!/usr/bin/env bash
 # kafka.sh up|down [NODES=1]: Kafka on 127.0.0.1, for clients at port ${KITH_KAFKA_PORT:-19092} and those after it.
-# kafka.sh start N: a broker that was killed, again.
 # Needs Java 17, and once Maven, which fetches the published artifacts of kafka.pom.xml into cluster/lib.
-# Files of a broker are in cluster/run/kafka-PORT/N. `up` waits until each has started; `down` removes them.
+# Files of a broker are in cluster/run/kafka-PORT/N. `up` waits until each has started; `down` removes them. `start N`: a broker that was killed, again.
 set -euo pipefail
 cd "$(dirname "$0")"
+. ./servers.sh
 port=${KITH_KAFKA_PORT:-19092}
 heap=${KITH_KAFKA_HEAP:-384m}
 run=run/kafka-$port
 nodes=${2:-1}
 cluster_id=a2l0aC1jbHVzdGVyLWthZg  # 16 bytes, as Kafka writes them
 
-down() {
-  for pid in "$run"/*/pid; do [ -f "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || true; done
-  for pid in "$run"/*/pid; do
-    [ -f "$pid" ] || continue
-    for _ in $(seq 100); do kill -0 "$(cat "$pid")" 2>/dev/null || break; sleep 0.1; done
-    kill -9 "$(cat "$pid")" 2>/dev/null || true
-  done
-  rm -rf "$run"
-}
+fetch() { fetched kafka; }
 
 up() {
-  command -v java > /dev/null || { echo "no java: install Java 17 (Debian's openjdk-17-jre-headless)" >&2; exit 1; }
-  if ! ls lib/kafka/kafka_*.jar > /dev/null 2>&1; then
-    command -v mvn > /dev/null || { echo "no mvn: install Maven (Debian's maven), which fetches Kafka" >&2; exit 1; }
-    mvn --quiet --batch-mode --file kafka.pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/lib/kafka"
-  fi
+  needs java "Java 17 (Debian's openjdk-17-jre-headless)"
+  fetch
   down
   mkdir -p "$run"
   cat > "$run/log4j2.properties" <<L
@@ -40,7 +29,8 @@ appender.out.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n
 logger.ks.name = kafka.server
 logger.ks.level = INFO
 L
-  for node in $(seq "$nodes"); do configure "$node"; start "$node"; done
+  for node in $(seq "$nodes"); do configure "$node"; done
+  for node in $(seq "$nodes"); do start "$node"; done  # none has to wait long for the others
   for node in $(seq "$nodes"); do until_ready "$node"; done
 }
 
@@ -83,23 +73,14 @@ P
 
 start() {  # NODE
   local here=$run/$1
-  java -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExplicitGCInvokesConcurrent \
+  started "$1" java -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExplicitGCInvokesConcurrent \
     -XX:MaxDirectMemorySize=128m -Djava.awt.headless=true \
     -Dlog4j2.configurationFile="$run/log4j2.properties" -Dkafka.logs.dir="$here" \
-    -cp 'lib/kafka/*' kafka.Kafka "$here/server.properties" > "$here/log" 2>&1 < /dev/null &
-  echo $! > "$here/pid"
+    -cp 'lib/kafka/*' kafka.Kafka "$here/server.properties"
 }
 
 until_ready() {  # NODE
-  local here=$run/$1
-  for _ in $(seq 600); do
-    grep -qs 'Kafka Server started' "$here/log" && return
-    kill -0 "$(cat "$here/pid")" 2>/dev/null || break
-    sleep 0.1
-  done
-  echo "Kafka's node $1 does not start:" >&2
-  tail -20 "$here/log" >&2
-  exit 1
+  until_true "$1" Kafka grep -s 'Kafka Server started' "$run/$1/log"
 }
 
 "$@"

@@ -1,33 +1,32 @@
 #!/usr/bin/env bash
 # redis.sh up|down: a Redis Cluster of three primaries and three replicas on 127.0.0.1, from port ${KITH_REDIS_PORT:-17001} on.
-# KITH_REDIS_BIND: another address, as in compose.yaml. Its files are in cluster/run/redis. `up` waits until every node says that
-# the cluster is whole; `down` removes them.
+# KITH_REDIS_BIND: another address, as in compose.yaml. Files of a node are in cluster/run/redis-PORT/ITS-PORT. `up` waits until every
+# node says that the cluster is whole; `down` removes them. `start ITS-PORT`: a node that was killed, again.
 set -euo pipefail
 cd "$(dirname "$0")"
+. ./servers.sh
 first=${KITH_REDIS_PORT:-17001}
 ports=$(seq "$first" $((first + 5)))
+run=run/redis-$first
 server=$(command -v redis-server || command -v valkey-server || true)
 cli=$(command -v redis-cli || command -v valkey-cli || true)
 
-down() {
-  for pid in run/redis/*/pid; do [ -f "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || true; done
-  for pid in run/redis/*/pid; do
-    [ -f "$pid" ] || continue
-    for _ in $(seq 50); do kill -0 "$(cat "$pid")" 2>/dev/null || break; sleep 0.1; done
-  done
-  rm -rf run/redis
+up() {
+  [ -n "$server" ] && [ -n "$cli" ] || fail "no redis-server: install Debian's redis-server, or Valkey"
+  down
+  for port in $ports; do configure "$port"; start "$port"; done
+  for port in $ports; do until_true "$port" Redis says "$port" PONG ping; done
+  "$cli" --cluster create $(printf '127.0.0.1:%s ' $ports) --cluster-replicas 1 --cluster-yes > "$run/create.log"
+  for port in $ports; do until_ready "$port"; done
 }
 
-up() {
-  [ -n "$server" ] && [ -n "$cli" ] || { echo "no redis-server: install Debian's redis-server, or Valkey" >&2; exit 1; }
-  down
-  for port in $ports; do
-    mkdir -p "run/redis/$port"
-    cat > "run/redis/$port/redis.conf" <<C
+configure() {  # PORT
+  mkdir -p "$run/$1"
+  cat > "$run/$1/redis.conf" <<C
 bind ${KITH_REDIS_BIND:-127.0.0.1}
 protected-mode no
-port $port
-dir $PWD/run/redis/$port
+port $1
+dir $PWD/$run/$1
 cluster-enabled yes
 cluster-config-file nodes.conf
 cluster-node-timeout 2000
@@ -39,20 +38,14 @@ repl-diskless-sync-delay 0
 maxmemory 256mb
 maxmemory-policy noeviction
 C
-    "$server" "run/redis/$port/redis.conf" > "run/redis/$port/log" 2>&1 < /dev/null &
-    echo $! > "run/redis/$port/pid"
-  done
-  for port in $ports; do until_says "$port" PONG ping; done
-  "$cli" --cluster create $(printf '127.0.0.1:%s ' $ports) --cluster-replicas 1 --cluster-yes > run/redis/create.log
-  for port in $ports; do until_says "$port" cluster_state:ok cluster info; done
 }
 
-until_says() {  # PORT WORD COMMAND...
-  local port=$1 word=$2
-  shift 2
-  for _ in $(seq 300); do "$cli" -p "$port" "$@" 2>/dev/null | grep -q "$word" && return; sleep 0.1; done
-  echo "the node at port $port does not say $word; see cluster/run/redis/$port/log" >&2
-  exit 1
+start() { started "$1" "$server" "$run/$1/redis.conf"; }  # PORT
+
+until_ready() { until_true "$1" Redis says "$1" cluster_state:ok cluster info; }  # PORT
+
+says() {  # PORT WORD COMMAND...
+  "$cli" -p "$1" "${@:3}" | grep "$2"
 }
 
-"$1"
+"$@"

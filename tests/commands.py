@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import servers
 
@@ -14,6 +15,23 @@ CLEAN = {name: value for name, value in os.environ.items() if not name.startswit
 LIMIT_S = 120
 """Seconds after which a command hangs."""
 Kith = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def kith_in(folder: Path, limit_s: float = LIMIT_S) -> Kith:
+    """`kith("audit", "--data", "x", KITH_PORT="7")` in a folder, on a wide terminal."""
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*KITH, *arguments],
+            check=False,
+            cwd=folder,
+            env={**CLEAN, "COLUMNS": "200", **variables},
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+        )
+
+    return run
 
 
 def done(run: subprocess.CompletedProcess[str]) -> str:
@@ -36,3 +54,10 @@ def refused(run: subprocess.CompletedProcess[str]) -> str:
 def free_port() -> str:
     """A port that nobody listens on, as an argument."""
     return str(servers.free_port())
+
+
+def thirty_people(file: Path) -> Path:
+    """A file of 290 follows: each follows the 9 after them, and all follow 1."""
+    rows = {(n, 1 + (n + k) % 30) for n in range(1, 31) for k in range(9)} | {(n, 1) for n in range(2, 31)}
+    file.write_text("".join(f"{n},{m}\n" for n, m in sorted(rows)))
+    return file

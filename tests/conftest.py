@@ -59,12 +59,12 @@ def embedded(tmp_path: Path, clock: FakeClock) -> Iterator[tuple[Environment, Em
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "short_of(name): does less of what that slow test does, for runs without it")
+    config.addinivalue_line("markers", "short_of(name): does less of what that test does, for runs without it")
 
 
 @pytest.hookimpl(trylast=True)  # when it is known which tests `-m` and `-k` leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where a slow test runs, the one that is short of it proves nothing more, and is left out."""
+    """Where a slow or long test runs, the one that is short of it proves nothing more, and is left out."""
     running = {item.name.partition("[")[0] for item in items}
     part = [item for item in items if (of := item.get_closest_marker("short_of")) and of.args[0] in running]
     config.hook.pytest_deselected(items=part)
@@ -72,8 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--engine module:name`: the conformance suites for an engine that is not registered here."""
-    parser.addoption("--engine", metavar="MODULE:NAME", help="run the conformance suites for this engine only")
+    """`--engine module:name,name`: the conformance suites for engines that are not registered here."""
+    parser.addoption("--engine", metavar="MODULE:NAME,...", help="run the conformance suites for these engines only")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -458,12 +458,12 @@ def _only_edges(stores: AbstractContextManager[Stores]) -> Iterator[EdgeStore]:
 
 
 def engines_with(port: str, named: str | None = None) -> list[Engine]:
-    """The engines that have a port; `named`: only the one at `module:name`, which is somebody else's."""
+    """The engines that have a port; `named`: only those at `module:name,name`, which are somebody else's."""
     if named is None:
         return [engine for engine in ENGINES if getattr(engine, port)]
-    module, _, name = named.partition(":")
-    engine: Engine = getattr(import_module(module), name)
-    return [engine] if getattr(engine, port) else []
+    module, _, names = named.partition(":")
+    engines: list[Engine] = [getattr(import_module(module), name) for name in names.split(",")]
+    return [engine for engine in engines if getattr(engine, port)]
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
-from kith.engines.cassandra.rows import Change, Journal, Key, Part, Values, listed
+from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.rows import Change, Journal, Part, listed, of_node
 from kith.graph.shapes import Listing
 
 
@@ -46,7 +47,7 @@ class MemoryRows:
         await _Step()
         counts = self.table("counts")
         return [
-            [(key[4], length, expiring) for key, (length, expiring) in counts.items() if key[:4] == listed(listing)]
+            [(key[4], length, expiring) for key, (length, expiring) in counts.items() if key[:4] == of_node(listing)]
             for listing in listings
         ]
 

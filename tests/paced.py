@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 T = TypeVar("T")
 _TICK_S = 1e-6  # so short that no deadline of a request comes before it
-_FREE = {"close", "bell", "covers", "joined", "transactional"}
+_FREE = {"close", "bell", "covers", "joined"}
 """What is no call to an engine."""
 
 
@@ -45,10 +45,13 @@ class PacedLoop(asyncio.SelectorEventLoop):
 
 
 class Pace:
-    """The clock of some wrapped ports, and the calls that were made of them."""
+    """The clock of some wrapped ports, and the calls that were made of them.
 
-    def __init__(self, loop: PacedLoop) -> None:
-        self._loop, self._plain = loop, 0
+    `transactional`: whether stores say so of themselves; if not, more is asked of them, as of engines across a network.
+    """
+
+    def __init__(self, loop: PacedLoop, *, transactional: bool = True) -> None:
+        self._loop, self._plain, self.transactional = loop, 0, transactional
         self.calls: list[Call] = []
 
     def wrap(self, port: T, name: str) -> T:
@@ -91,6 +94,8 @@ class Paced:
     def __getattr__(self, name: str) -> Any:
         if name == "immediate":
             return False
+        if name == "transactional":
+            return self._pace.transactional and self._port.transactional  # type: ignore[attr-defined]
         found = getattr(self._port, name)
         if name in _FREE or name.startswith("_") or not callable(found):
             return found

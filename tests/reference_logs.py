@@ -11,7 +11,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -37,12 +37,22 @@ def unpacked(position: LogPosition) -> Offsets:
     return msgspec.msgpack.decode(position, type=Offsets) if position else {}
 
 
+class Placed(NamedTuple):
+    """An event, its partition and offset there, and its edge."""
+
+    event: Event
+    at: int
+    offset: int
+    edge: tuple[int, int, int]
+
+
 class Partitions:
     """What was logged. An event's partition is its source's; its offset is the next, or with `gaps` one of the next."""
 
     def __init__(self, count: int = 1, gaps: random.Random | None = None) -> None:
         self.count, self._gaps = count, gaps
         self.all: list[Event] = []
+        self.placed: list[Placed] = []  # the same
         self.ends: Offsets = dict.fromkeys(range(count), 0)
         self.now_ms: Callable[[], int] = wall_ms
 
@@ -51,7 +61,9 @@ class Partitions:
         at = event.source % self.count
         self.ends[at] += 1 if self._gaps is None else self._gaps.randint(1, 4)
         mark = packed({at: self.ends[at]})
-        self.all.append(msgspec.structs.replace(event, mark=mark, logged_ms=self.now_ms()))
+        logged = msgspec.structs.replace(event, mark=mark, logged_ms=self.now_ms())
+        self.all.append(logged)
+        self.placed.append(Placed(logged, at, self.ends[at], (event.graph, event.source, event.destination)))
         return self.end
 
     @property
@@ -75,14 +87,14 @@ class ReferenceLog:
     async def _called(self) -> None:
         """Called first by every call that an engine may wait for."""
 
-    def readable(self) -> Sequence[Event]:
+    def readable(self) -> Sequence[Placed]:
         """All events that can be read by now, each partition's in its order."""
-        return self._logged.all
+        return self._logged.placed
 
     def _picked(self, parts: list[list[Event]], limit: int) -> list[Event]:
         """The next of these events, `limit` at most."""
         wanted = {event.mark for part in parts for event in part}
-        return [event for event in self.readable() if event.mark in wanted][:limit]
+        return [one.event for one in self.readable() if one.event.mark in wanted][:limit]
 
     def shared(self, group: str, subscription: ReferenceSubscription) -> None:
         """A subscription was opened: it gets all partitions."""
@@ -224,7 +236,7 @@ class ReferenceLog:
             forgotten, kept = self._kept(at)
             lost = lost or after.get(at, 0) < forgotten
             reached[at] = max(after.get(at, 0), forgotten)
-            parts.append([event for event in kept if unpacked(event.mark)[at] > reached[at]])
+            parts.append([one.event for one in kept if one.offset > reached[at]])
         events = self._picked(parts, limit)
         for event in events:
             reached |= unpacked(event.mark)
@@ -240,21 +252,21 @@ class ReferenceLog:
         after = unpacked(position)
         return all(self._kept(at)[0] <= after.get(at, 0) for at in range(self._logged.count))
 
-    def _kept(self, at: int) -> tuple[int, list[Event]]:
+    def _kept(self, at: int) -> tuple[int, list[Placed]]:
         """The events of a partition that were not forgotten, and the offset of the last that was."""
-        events = [event for event in self.readable() if at in unpacked(event.mark)]
-        offsets = [unpacked(event.mark)[at] for event in events]
+        events = [one for one in self.readable() if one.at == at]
+        offsets = [one.offset for one in events]
         now_ms, forgotten = self._logged.now_ms(), [0, *offsets[: -self._events_max]][-1]
         leased = [held.get(at, 0) for held, renewed_ms in self._leases.values() if now_ms < renewed_ms + LEASE_MS]
         overrun = [0, *offsets[: -self._leased_max]][-1]
         forgotten = max(self._forgotten.get(at, 0), min([forgotten, *leased]), min(forgotten, overrun))
         self._forgotten[at] = forgotten
-        return forgotten, [event for event, offset in zip(events, offsets, strict=True) if offset > forgotten]
+        return forgotten, [one for one in events if one.offset > forgotten]
 
     def _ends(self) -> Offsets:
         ends = dict.fromkeys(range(self._logged.count), 0)
-        for event in self.readable():
-            ends |= unpacked(event.mark)
+        for one in self.readable():
+            ends[one.at] = one.offset
         return ends
 
 
@@ -319,14 +331,15 @@ class HostileLog(ReferenceLog):
             await asyncio.sleep(0)
         self._edges.pass_time()
 
-    def readable(self) -> Sequence[Event]:
-        late, held, found = self._edges.late(), set[int](), []
-        for event in self._logged.all:
-            (at,) = unpacked(event.mark)
-            if at in held or (event.graph, event.source, event.destination) in late:
-                held.add(at)  # those behind it wait, too
+    def readable(self) -> Sequence[Placed]:
+        late, held, found = self._edges.late(), set[int](), list[Placed]()
+        if not late:
+            return self._logged.placed
+        for one in self._logged.placed:
+            if one.at in held or one.edge in late:
+                held.add(one.at)  # those behind it wait, too
             else:
-                found.append(event)
+                found.append(one)
         return found
 
     def _picked(self, parts: list[list[Event]], limit: int) -> list[Event]:

@@ -34,8 +34,8 @@ PLAIN: dict[str, Any] = {"trust_env": False, "verify": ssl.SSLContext(ssl.PROTOC
 """For clients of servers without TLS: httpx would read all certificates of the machine for each (26 ms)."""
 ON_CLUSTER = "TEST_ON_CLUSTER" in os.environ
 """Whether servers run on the distributed engines that KITH_TEST_CASSANDRA and its like name."""
-_START_S = 60.0
-_REFUSED_S = 60.0
+_START_S = 240.0
+_REFUSED_S = 120.0
 _STOP_S = 60.0
 _POLL_S = 0.02
 
@@ -124,7 +124,7 @@ def free_port() -> int:
 
 def on_cluster(keyspace: str) -> dict[str, str]:
     """Settings of a server on the distributed engines of the tests."""
-    nodes = {f"KITH_{name}": os.environ[f"KITH_TEST_{name}"] for name in ("CASSANDRA", "KAFKA", "REDIS")}
+    nodes = {f"KITH_{name}": os.environ.get(f"KITH_TEST_{name}", "") for name in ("CASSANDRA", "KAFKA", "REDIS")}
     return nodes | {
         "KITH_ENGINE": "cluster",
         "KITH_CASSANDRA_KEYSPACE": keyspace,

@@ -181,6 +181,8 @@ CALLS: dict[str, Row] = {
     "delete a post": Row(3, lambda scene: scene.asked(ALICE, "DELETE", f"/posts/{scene.post}")),
 }
 """In the order in which they are asked."""
+WITHOUT_TRANSACTIONS = {"follow": 3, "create a post": 3, "home, ranked": 5}
+"""What these take at most where a write is looked at again once it is done, as on Cassandra."""
 LARGEST_MAX = {"home": 250, "stories": 250, "suggestions": 350}
 """How many questions one call may carry, by the first word of the row; of others FEW_MAX."""
 FEW_MAX = 64
@@ -203,6 +205,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, l
         return runner.run(_measured(tmp_path_factory.mktemp("scene"), Pace(loop)))
 
 
+@pytest.fixture(scope="module")
+def measured_without_transactions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[Call]]]:
+    loop = PacedLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(_measured(tmp_path_factory.mktemp("far"), Pace(loop, transactional=False)))
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_request_waits_for_so_many_calls_at_most(measured: dict[str, tuple[int, list[Call]]], name: str) -> None:
     ticks, calls = measured[name]
@@ -214,3 +223,12 @@ def test_no_call_carries_more_than_its_page_needs(measured: dict[str, tuple[int,
     _, calls = measured[name]
     first_word = name.partition(" ")[0].strip(",")
     assert max(call.size for call in calls) <= LARGEST_MAX.get(first_word, FEW_MAX), calls
+
+
+@pytest.mark.parametrize("name", ["check by server key", *WITHOUT_TRANSACTIONS])
+def test_nor_for_more_where_there_are_no_transactions(
+    measured_without_transactions: dict[str, tuple[int, list[Call]]], name: str
+) -> None:
+    ticks, calls = measured_without_transactions[name]
+    at_most = WITHOUT_TRANSACTIONS.get(name, CALLS[name].at_most)
+    assert ticks <= at_most, " ".join(f"{call.name}({call.size or ''})" for call in calls)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 
-from engines import Clock, Logged, Opens, Stores
+from engines import FANOUT, Clock, Logged, Opens, Stores, Whole
 from local_commands import LocalCommands
 from reference_edges import ReferenceEdges
 from reference_logs import Partitions as Events
@@ -33,8 +33,9 @@ from kith.engines.cassandra.dividing import Divider
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.partitions import Partitions
+from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.record_store import CassandraRecords
-from kith.engines.cassandra.rows import CassandraRows, Change, Key
+from kith.engines.cassandra.rows import CassandraRows, Change
 from kith.engines.cassandra.schema import TABLES, create
 from kith.engines.cassandra.small_stores import (
     SMALL_TABLES,
@@ -44,6 +45,7 @@ from kith.engines.cassandra.small_stores import (
     CassandraLeases,
     CassandraSuggestions,
 )
+from kith.home.timelines import TimelineStore
 from kith.leases.store import LeaseStore
 
 T = TypeVar("T")
@@ -64,7 +66,7 @@ class Thread:
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(300)
 
 
 class OnThread:
@@ -257,3 +259,15 @@ def open_logs(
         edges: Any = _Ending(opened.edges, thread)
         log = ReferenceLog(opened, events_max, 800 if leased_little else 10**9)  # type: ignore[arg-type]
         yield Logged(edges, log)
+
+
+@contextlib.contextmanager
+def open_whole(folder: Path, timelines: TimelineStore, now_ms: Clock) -> Iterator[Whole]:
+    """All that services ask of an engine, but for timelines in Cassandra; the log is in memory."""
+    with opened_in(folder, now_ms) as (opened, thread):
+        edges: Any = _Ending(opened.edges, thread)
+        records: Any = OnThread(opened.records, thread)
+        log = ReferenceLog(opened)  # type: ignore[arg-type]
+        state = open_small(CassandraFanoutState, "fanout_state", log=log, group=FANOUT)
+        with open_small(CassandraSuggestions, "suggestions")(folder) as suggestions, state(folder) as fanout_state:
+            yield Whole(edges, records, suggestions, log, fanout_state, timelines)

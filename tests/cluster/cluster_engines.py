@@ -1,4 +1,4 @@
-"""How the suites open the distributed engines: `--engine cluster_engines:REDIS`, `CASSANDRA`, `KAFKA`, `BUCKET`.
+"""How the suites open the distributed engines: `--engine cluster_engines:REDIS`, `CASSANDRA` and the others below.
 
 KITH_TEST_CASSANDRA: nodes of Cassandra, see `cassandra_stores`.
 KITH_TEST_S3: the address of an S3 server with a bucket `kith`; its keys are those of `cluster/s3.sh`.
@@ -25,8 +25,9 @@ from cassandra_stores import (
     open_leases,
     open_logs,
     open_stores,
+    open_whole,
 )
-from engines import Clock, Engine, Logged
+from engines import Clock, Engine, Logged, Whole
 
 from kith.access.sliding_window import QuotaStore
 from kith.engines.blobs.blob_store import open_blobs
@@ -91,6 +92,16 @@ def open_log(folder: Path, **settings: Any) -> Iterator[Logged]:
         yield opened
 
 
+@contextmanager
+def _whole(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 0) -> Iterator[Whole]:
+    """Cassandra and Redis, with a log in memory that forgets nothing."""
+    with (
+        open_timelines(folder, slots=slots, now_ms=now_ms) as timelines,
+        open_whole(folder, timelines, now_ms) as opened,
+    ):
+        yield opened
+
+
 REDIS = Engine("redis", timelines=open_timelines, quotas=_quotas, activity=_activity)
 BUCKET = Engine("s3", blobs=_blobs)
 CASSANDRA = Engine(
@@ -105,5 +116,6 @@ CASSANDRA = Engine(
 KAFKA = Engine("kafka", logs=open_log)
 TOLD = Engine("cassandra-told", logs=open_logs, keeps=False)
 """What its owners tell, in a log in memory."""
+WHOLE = Engine("cassandra-and-redis", whole=_whole, keeps=False)
 DIVIDED = Engine("cassandra-divided", edges=open_divided)
 """Cassandra with parts of lists so short that most lists have several."""

@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 import signal
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from coroutines import Run
 from owners import Scene
+from three import KAFKA, KAFKAS
 
 from kith.core.errors import Unavailable
 from kith.engines.kafka.connecting import Kafka
 from kith.log.commands import Reply
 
-CLUSTER = Path(__file__).parents[2] / "cluster"
-PORT = int(os.environ.get("KITH_KAFKA_FAULTS_PORT", "19192"))
 BROKERS = (1, 2, 3)
-
-
-def script(*arguments: str) -> None:
-    subprocess.run([CLUSTER / "kafka.sh", *arguments], env=os.environ | {"KITH_KAFKA_PORT": str(PORT)}, check=True)
 
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[str]:
     """Servers of three brokers of our own."""
-    script("up", "3")
-    yield ",".join(f"127.0.0.1:{PORT + at}" for at in range(3))
-    script("down")
-
-
-def pid_of(broker: int) -> int:
-    return int((CLUSTER / "run" / f"kafka-{PORT}" / str(broker) / "pid").read_text())
+    KAFKA.script("up", "3")
+    yield KAFKAS
+    KAFKA.script("down")
 
 
 async def goes_on(played: Scene, replies: list[Reply]) -> float:
@@ -67,11 +55,10 @@ async def under_load(played: Scene, replies: list[Reply], going: asyncio.Event, 
 def test_a_killed_broker_loses_nothing_and_doubles_nothing(three: str, run: Run, broker: int) -> None:
     async def scene() -> None:
         async with playing(three) as (played, replies):
-            os.kill(pid_of(broker), signal.SIGKILL)
+            KAFKA.send(signal.SIGKILL, broker)
             took_s = await goes_on(played, replies)
             print(f"broker {broker} killed: every partition answers after {took_s:.1f} s")
-            await asyncio.to_thread(script, "start", str(broker))
-            await asyncio.to_thread(script, "until_ready", str(broker))
+            await asyncio.to_thread(KAFKA.again, broker)
             await goes_on(played, replies)
 
     run(scene())
@@ -80,10 +67,10 @@ def test_a_killed_broker_loses_nothing_and_doubles_nothing(three: str, run: Run,
 def test_a_broker_that_stands_still_for_a_while_loses_nothing(three: str, run: Run) -> None:
     async def scene() -> None:
         async with playing(three) as (played, replies):
-            os.kill(pid_of(2), signal.SIGSTOP)
+            KAFKA.send(signal.SIGSTOP, 2)
             took_s = await goes_on(played, replies)
             print(f"a broker stands still: every partition answers after {took_s:.1f} s")
-            os.kill(pid_of(2), signal.SIGCONT)
+            KAFKA.send(signal.SIGCONT, 2)
             await goes_on(played, replies)
 
     run(scene())

@@ -38,8 +38,8 @@ def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
             Change("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE), None, 0),
             Change("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
             Change("list_entries", (G, 77, OUT, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
-            Change("counts", (G, BOB, OUT, NORMAL, of_node(BOB)), (7, 0), 0),
-            Change("counts", (G, DANA, IN, NORMAL, of_node(CAROL)), None, 0),
+            Change("counts", (BOB, G, OUT, NORMAL, of_node(BOB)), (7, 0), 0),
+            Change("counts", (DANA, G, IN, NORMAL, of_node(CAROL)), None, 0),
         ]
         await shared().rows.write([one._replace(timestamp=offset_of_now()) for one in wrong])
         opened.begin_again()  # owners with nothing in memory

@@ -53,6 +53,14 @@ def test_what_is_written_on_one_machine_is_read_on_the_other(machines: tuple[Ser
         eventually(lambda: home(alice) == [])
 
 
+def test_what_waits_for_those_who_decide_is_told(machines: tuple[Server, Server], people: People) -> None:
+    one, _ = machines
+    with one.client(acting=people.alice) as alice:
+        ok(alice.post(f"{API}/users/{people.bob}/follow"))
+    told = [line for line in one.get("/metrics").text.splitlines() if line.startswith("kith_apply_lag_")]
+    assert {line.split()[0] for line in told} == {"kith_apply_lag_events", "kith_apply_lag_oldest_seconds"}
+
+
 def test_no_follow_is_lost_or_doubled_where_those_who_decide_are_killed(
     machines: tuple[Server, Server], people: People
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cast import People, people_of
-from commands import CLEAN, KITH, LIMIT_S, Kith
+from commands import CLEAN, Kith, kith_in
 
 from kith.commands.cli import main
 
@@ -27,19 +27,7 @@ def people() -> People:
 def kith(tmp_path: Path) -> Kith:
     """`kith("audit", "--data", "x", KITH_PORT="7")` in an empty folder, on a wide terminal."""
 
-    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        environment = {**CLEAN, "COLUMNS": "200", **variables}
-        return subprocess.run(
-            [*KITH, *arguments],
-            check=False,
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
-
-    return run
+    return kith_in(tmp_path)
 
 
 @pytest.fixture

@@ -13,16 +13,13 @@ from typing import Any
 
 import httpx
 import pytest
-from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, refused
+from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, refused, thirty_people
 from servers import API, PLAIN, serving
 
 
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
-    """30 people; each follows the 9 after them, and all follow 1."""
-    rows = {(n, 1 + (n + k) % 30) for n in range(1, 31) for k in range(9)} | {(n, 1) for n in range(2, 31)}
-    (tmp_path / "few.csv").write_text("".join(f"{n},{m}\n" for n, m in sorted(rows)))
-    return tmp_path / "few.csv"
+    return thirty_people(tmp_path / "few.csv")
 
 
 def answers(said: str) -> list[str]:
@@ -40,7 +37,7 @@ def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None
     assert re.search(r"^    \d+: \w+", both)
     assert re.search(r"is first in the list.* 0 posts before, 6 after", newcomer)
     assert re.search(r"home after [\d.]+ ms:\n    “", visible)
-    tiers = re.findall(r"By tier: (\d+) online, (\d+) here within a day, (\d+) within a month\.", told)[0]
+    tiers = re.findall(r"(\d+) (?:online|here within a day|within a month)[,.]", told)
     assert sum(map(int, tiers)) == 4, "each once, whichever tier comes first"
     assert len(re.findall(r"0\.\d\d (?:recent|popular|friend_interaction|content_type) ", home)) == 2
     score, *parts = map(float, re.findall(r"(?<![\d.])\d\.\d\d", why))
@@ -84,7 +81,6 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
     ("number", "inherited"),
     [
         (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGTERM, signal.default_int_handler),
         (signal.SIGTERM, signal.SIG_IGN),  # a shell's background job ignores SIGINT, and so do its heirs
         (signal.SIGKILL, signal.default_int_handler),
     ],

@@ -148,7 +148,7 @@ def test_an_import_killed_a_few_times_ends_as_if_it_had_not_been(tmp_path: Path,
     compare(tmp_path, way, seed, rows=15_000, kills_min=5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["bulk", "merge"])
 def test_an_import_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, way: str) -> None:
     compare(tmp_path, way, seed, rows=40_000, kills_min=10)

@@ -40,7 +40,7 @@ def test_ten_kills_lose_nothing_acknowledged_and_leave_the_store_whole(tmp_path:
     assert ledger.acknowledged > 100
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_hundred_kills_lose_nothing_acknowledged_and_leave_the_store_whole(tmp_path: Path, seed: int) -> None:
     ledger = kill_rounds(tmp_path / "data", seed, rounds=200, whole_every=20)
     assert ledger.acknowledged > 10_000

@@ -146,7 +146,7 @@ def test_a_server_killed_under_load_has_every_answered_write_when_it_is_back(tmp
     kill_servers(tmp_path / "data", seed, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_server_killed_five_times_under_load_has_every_answered_write(tmp_path: Path, seed: int) -> None:
     kill_servers(tmp_path / "data", seed, 5)
 

@@ -227,7 +227,7 @@ def check_disk(folder: Path, image: dict[str, bytes], ledger: Ledger) -> None:
         environment.put_note("after the cut", b"1")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_five_hundred_power_cuts_lose_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     steps = record(tmp_path / "data", disk, seed, "full")
     for number, (image, said) in enumerate(disks(steps, random.Random(seed), 500)):

@@ -48,7 +48,7 @@ def test_nothing_that_a_standby_confirmed_is_lost(tmp_path: Path, seed: int) -> 
     kill_and_promote(tmp_path, seed, 1, "one")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["one", "async"])
 def test_nothing_that_a_standby_confirmed_is_lost_however_often_the_primary_is_killed(
     tmp_path: Path, seed: int, mode: str

@@ -27,7 +27,7 @@ def test_thirty_kills_leave_only_true_ids(tmp_path: Path, seed: int) -> None:
     assert "30 kills" in said("timeline_writer.py", tmp_path, seed, "kill", 30)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_and_fifty_kills_leave_only_true_ids(tmp_path: Path, seed: int) -> None:
     assert "150 kills" in said("timeline_writer.py", tmp_path, seed, "kill", 150)
 
@@ -37,7 +37,7 @@ def test_readers_in_other_processes_see_only_true_and_whole_timelines(tmp_path: 
     assert said("timeline_writer.py", tmp_path, seed, "read", 2).count(" reads, ") == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_readers_see_only_true_and_whole_timelines_for_longer(tmp_path: Path, seed: int) -> None:
     assert said("timeline_writer.py", tmp_path, seed, "read", 8).count(" reads, ") == 2
 

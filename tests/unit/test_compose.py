@@ -49,7 +49,8 @@ def test_redis_is_started_by_the_script() -> None:
     (first,) = set(defaults("redis.sh"))
     last = int(first) + 5
     assert SERVICES["redis"]["ports"] == [f"127.0.0.1:{first}-{last}:{first}-{last}"]
-    assert SERVICES["redis"]["volumes"] == ["./cluster/redis.sh:/kith/cluster/redis.sh:ro"]
+    files = ("redis.sh", *re.findall(r"^\. \./(\S+)$", script("redis.sh"), re.MULTILINE))
+    assert SERVICES["redis"]["volumes"] == [f"./cluster/{name}:/kith/cluster/{name}:ro" for name in files]
 
 
 def test_versions_are_those_of_the_scripts() -> None:

@@ -136,13 +136,25 @@ class Settling:
 
     async def depend(self, user: NodeId, owner: NodeId) -> bool:
         """Whether a user said anything of boards, and an owner has some; true where lists may lag."""
+        return bool(await self.depending([(user, owner)]))
+
+    async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
+        """Those of the users and owners where the user said anything of boards, and the owner has some.
+
+        Most users said nothing: one call for all tells these. All pairs, where lists may lag.
+        """
         if not self.store.transactional:
-            return True
-        said = [Listing(graph, user, Direction.OUT) for graph in (self.own, self.against)]
-        if not any(await self.store.count_many(said)):
-            return False  # as of most users, who cost no more than this at each follow
-        boards = [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
-        return any(await self.store.count_many(boards))
+            return pairs
+        out, own, against = Direction.OUT, self.own, self.against
+        said = await self.store.count_many([Listing(graph, user, out) for user, _ in pairs for graph in (own, against)])
+        if not any(said):
+            return []
+        pairs = [pair for pair, *counts in zip(pairs, said[::2], said[1::2], strict=True) if any(counts)]
+        states = (State.NORMAL, State.ARCHIVED)
+        boards = await self.store.count_many(
+            [Listing(self.boards, owner, out, state) for _, owner in pairs for state in states]
+        )
+        return [pair for pair, *counts in zip(pairs, boards[::2], boards[1::2], strict=True) if any(counts)]
 
     async def changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
         """Settle what a user said of an owner's boards, after a follow, unfollow or block of the two.
@@ -172,8 +184,11 @@ class Settling:
                 ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
-        ids = np.concatenate([await whole_list(self.store, listing) for listing in boards])
-        there = [await self.store.contains(listing, ids) for listing in theirs]
+        at_once = self.store.immediate
+        ids = np.concatenate(await together(at_once, *(whole_list(self.store, listing) for listing in boards)))
+        if not len(ids):
+            return []
+        there = await together(at_once, *(self.store.contains(listing, ids) for listing in theirs))
         found = await self.read(ids[there[0] | there[1]].tolist())
         return [board for board in found if board is not None and board.owner == owner]
 

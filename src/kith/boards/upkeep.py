@@ -153,7 +153,7 @@ class Upkeep:
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Settle what each change concerns. Any of them may come again, and in any order."""
-        settling = self._settling
+        settling, ties = self._settling, dict[tuple[NodeId, NodeId], None]()
         for event in events:
             source, destination = NodeId(event.source), NodeId(event.destination)
             if event.state == BULK_LOADED:
@@ -161,10 +161,9 @@ class Upkeep:
             elif event.state > State.REMOVED:
                 continue
             elif event.graph == settling.follows and event.state in (State.NORMAL, State.REMOVED):
-                await settling.changed(source, destination, ended=False)
+                ties[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
-                await settling.changed(source, destination, ended=False)
-                await settling.changed(destination, source, ended=False)
+                ties[source, destination] = ties[destination, source] = None
             elif event.graph in (settling.own, settling.against):
                 await self._settle_one(source, destination)
             elif event.graph == settling.boards:
@@ -174,6 +173,8 @@ class Upkeep:
                     await self._look_again(destination)
             elif event.graph == self._authored and event.state == State.REMOVED:
                 await self._unpin(destination)
+        for user, owner in await settling.depending(list(ties)):
+            await settling.changed(user, owner, ended=False)
 
     async def lost(self) -> None:
         """Settle all that was ever said of boards, and take off them the posts that were ever deleted."""

@@ -6,6 +6,7 @@ Formats, resuming and merging are in `transfer`; here it is decided which way an
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -207,6 +208,8 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
 
 def summary(settings: Settings, graph: str) -> dict[str, int]:
     """A few numbers of a graph: its edges, and its most followed node."""
+    if settings.engine == "cluster":
+        return asyncio.run(_counted(settings, graph))
     with open_environment(settings, create=False) as environment:
         lists = bulk.list_lengths(environment, environment.graph_numbers()[graph])
         edges, top, top_count = 0, 0, 0
@@ -216,6 +219,16 @@ def summary(settings: Settings, graph: str) -> dict[str, int]:
             elif listing.state is State.NORMAL and length > top_count:
                 top, top_count = listing.node, length
     return {"edges": edges, "top": top, "top_count": top_count}
+
+
+async def _counted(settings: Settings, graph: str) -> dict[str, int]:
+    """The same, edge by edge."""
+    followers: Counter[int] = Counter()
+    async with opened_graph(settings) as graphs:
+        async for chunk in graphs.store.edges(graphs.graphs.number(graph)):
+            followers.update(ends.edge.destination for ends in chunk if ends.edge.state is State.NORMAL)
+    (top, top_count), *_ = followers.most_common(1) or [(0, 0)]
+    return {"edges": followers.total(), "top": top, "top_count": top_count}
 
 
 def _report_path(settings: Settings, file: Path) -> Path:

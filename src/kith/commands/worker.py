@@ -18,7 +18,10 @@ def run_worker(
         list[str],
         typer.Argument(help=f"Which of {', '.join(worker.NAMES)}; several share the process.", show_default=False),
     ],
+    probe_port: Annotated[
+        int | None, typer.Option(help="Answer /healthz and /readyz here, for whoever runs the process.")
+    ] = None,
     data: Data = None,
 ) -> None:
     """Run background workers alone; `kith serve` runs them beside the API."""
-    worker.run(names, processes.settings_of_process(data))
+    worker.run(names, processes.settings_of_process(data), probe_port)

@@ -50,6 +50,13 @@ class Reply(NamedTuple):
     mark: LogPosition
 
 
+class Waiting(NamedTuple):
+    """Commands that are appended and not done. `oldest_ms`: when the first of them was; None if there is none."""
+
+    commands: int
+    oldest_ms: int | None
+
+
 class Owner(Protocol):
     """Decides the commands of partitions; steps 1 and 2 of a batch. One task at a time calls it for one partition.
 

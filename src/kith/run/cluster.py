@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -52,6 +53,7 @@ from kith.run.folders import metrics_folder
 from kith.run.gauges import gauges
 from kith.run.metrics import Metrics
 from kith.run.observed import observed
+from kith.run.processes import end_with
 from kith.run.stores import Deciding, Opened
 
 
@@ -68,7 +70,10 @@ class _Engines(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def opened(settings: Settings, process: str) -> AsyncIterator[Opened]:
-    """Connect to the engines. See `wiring.opened`. StoreUnavailable where one does not answer."""
+    """Connect to the engines. See `wiring.opened`.
+
+    StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong.
+    """
     async with _connected(settings) as engines:
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
         metrics.start()
@@ -101,10 +106,12 @@ def prepare(settings: Settings) -> None:
     if settings.backup_to:
         raise BadRequest("`backup_to` is for a data folder; on a cluster, back up Cassandra, and leave it empty")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        alone.submit(_prepare, settings).result()
+        alone.submit(_prepare, settings, os.getpid()).result()
 
 
-def _prepare(settings: Settings) -> None:
+def _prepare(settings: Settings, parent: int) -> None:
+    end_with(parent)
+
     async def made() -> None:
         async with _connected(settings) as engines:
             await create(engines.session, settings.cassandra_keyspace, (*TABLES, *SMALL_TABLES))
@@ -130,6 +137,7 @@ async def _connected(settings: Settings) -> AsyncIterator[_Engines]:
     async with contextlib.AsyncExitStack() as closing:
         session = await _session(settings)
         closing.push_async_callback(session.close)
+        await Metadata(session).check_clock()
         broker = Kafka(
             settings.kafka,
             prefix=settings.cassandra_keyspace,
@@ -171,11 +179,12 @@ def _deciding(engines: _Engines) -> Deciding:
     owner = CassandraOwner(engines.rows, engines.asker.partitions)
 
     @contextlib.asynccontextmanager
-    async def own() -> AsyncIterator[None]:
+    async def own() -> AsyncIterator[Callable[[], bool]]:
         owning = await engines.kafka.owning(owner)
         try:
-            yield
+            yield lambda: owning.is_ready
         finally:
             await owning.close()
 
-    return Deciding(own, engines.edges.end_expired, Divider(engines.rows, engines.asker).divide_long)
+    waiting = engines.kafka.commands.waiting
+    return Deciding(own, waiting, engines.edges.end_expired, Divider(engines.rows, engines.asker).divide_long)

@@ -99,10 +99,11 @@ class Follower(Protocol):
 
 
 class Worker(NamedTuple):
-    """What a worker process runs: who follows the log, and tasks beside it."""
+    """What a worker process runs: who follows the log, and tasks beside it. `is_ready`: whether it does its part."""
 
     follower: Follower
     tasks: Mapping[Task, Callable[[], Coroutine[Any, Any, None]]]
+    is_ready: Callable[[], bool] = lambda: True
 
 
 async def _no_gauges(_: Opened) -> Mapping[str, float]:
@@ -127,12 +128,17 @@ class _Decider:
 
     name = APPLY
 
-    def __init__(self, own: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+    def __init__(self, own: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]) -> None:
         self._own, self._stopping = own, asyncio.Event()
+        self._is_part: Callable[[], bool] = lambda: False
 
     async def run(self) -> None:
-        async with self._own():
+        async with self._own() as self._is_part:
             await self._stopping.wait()
+
+    def is_ready(self) -> bool:
+        """Whether all partitions are decided that are this process's own."""
+        return self._is_part()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -152,7 +158,9 @@ async def _apply(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         if divided := await deciding.divide_long():
             _log.info("long lists are divided", parts=divided)
 
-    yield Worker(_Decider(deciding.own), {END_EDGES: end_expired, DIVIDE_LISTS: divide_long})
+    decider = _Decider(deciding.own)
+    tasks = {END_EDGES: end_expired, DIVIDE_LISTS: divide_long}
+    yield Worker(decider, tasks, decider.is_ready)
 
 
 @contextlib.asynccontextmanager

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kith.core.clock import wall_ms
+from kith.core.events import NOWHERE
 from kith.engines.embedded.environment import Environment
+from kith.log.commands import Waiting
 from kith.log.runner import lag_of
-from kith.log.store import LogStore, Progress
+from kith.log.store import Behind, LogStore, Progress
 from kith.run import measuring, timelines
 from kith.run.backups.schedule import read_status
 from kith.run.behind import Level
 from kith.run.config import Settings
-from kith.run.consumers import CONSUMERS
+from kith.run.consumers import APPLY, CONSUMERS
 from kith.run.stores import Folder, Opened
 
 
@@ -23,6 +25,8 @@ async def gauges(settings: Settings, parts: Opened) -> Mapping[str, float]:
     values = {"timelines": float(await _timelines(settings))} | await _of_leases(parts.log)
     if parts.folder is not None:
         values |= _of_folder(parts.folder)
+    if parts.deciding is not None:
+        values |= _of_commands(await parts.deciding.waiting())
     for name, registered in CONSUMERS.items():
         progress = await parts.log.progress(name)
         if progress is not None:
@@ -82,6 +86,12 @@ def _of_standby(environment: Environment) -> dict[str, float]:
     behind_ms = level.behind_ms()
     level.close()
     return {} if behind_ms is None else {"standby_behind_seconds": behind_ms / 1000}
+
+
+def _of_commands(waiting: Waiting) -> dict[str, float]:
+    """How many writes wait for those who decide them, and how long the first of them has."""
+    lag = lag_of(Behind(NOWHERE, waiting.commands, waiting.oldest_ms, False), wall_ms())
+    return {f"{APPLY}_lag_events": lag.events, f"{APPLY}_lag_oldest_seconds": lag.oldest_s}
 
 
 async def _of_group(log: LogStore, group: str, progress: Progress) -> dict[str, float]:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,7 @@ SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 PROMOTED, START_OVER = 3, 4
 """How the follower of a standby ends: this is none any more; the primary's log does not reach back to its store."""
 _LAST_ANSWERS_S = 0.3
+_PARENT_CHECK_S = 1.0
 _COMM_MAX = 15
 """Characters of the name of a process."""
 _log = structlog.get_logger("kith")
@@ -44,6 +46,17 @@ async def stay_with_supervisor() -> None:
         else:
             os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(heartbeats.EVERY_S)
+
+
+def end_with(parent: int) -> None:
+    """Have SIGTERM end this process when its parent was killed and cannot say so."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_CHECK_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def name_process(kind: str) -> None:

@@ -18,6 +18,7 @@ from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore
 from kith.home.fanout.state import FanoutState
 from kith.leases.holding import Leases
+from kith.log.commands import Waiting
 from kith.log.store import LogStore
 from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
@@ -37,10 +38,12 @@ class Folder(NamedTuple):
 class Deciding(NamedTuple):
     """What decides the writes of distributed engines, in the worker `apply` (see `log.commands`).
 
-    `own`: takes part in it while it is entered. `end_expired` and `divide_long`: what any one of these does at times.
+    `own`: takes part in it while it is entered, which yields whether it does by now. `waiting`: what nobody decided
+    yet. `end_expired` and `divide_long`: what any one of these does at times.
     """
 
-    own: Callable[[], AbstractAsyncContextManager[None]]
+    own: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]
+    waiting: Callable[[], Coroutine[Any, Any, Waiting]]
     end_expired: Callable[[], Coroutine[Any, Any, int]]
     divide_long: Callable[[], Coroutine[Any, Any, int]]
 

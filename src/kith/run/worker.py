@@ -16,7 +16,7 @@ import uvloop
 
 from kith.core.errors import BadRequest, Unavailable
 from kith.leases.holding import Leases
-from kith.run import logs, processes
+from kith.run import logs, probes, processes
 from kith.run.backups import schedule
 from kith.run.backups import worker as backups
 from kith.run.config import Settings
@@ -27,14 +27,17 @@ NAMES = (*WORKERS, schedule.NAME)
 _log = structlog.get_logger("kith")
 
 
-def run(names: Sequence[str], settings: Settings) -> None:
-    """Run these workers in this process. BadRequest if there are none such, or they cannot share it."""
+def run(names: Sequence[str], settings: Settings, probe_port: int | None = None) -> None:
+    """Run these workers in this process. BadRequest if there are none such, or they cannot share it.
+
+    `probe_port`: where it is told whether they live and are ready.
+    """
     for name in names:
         if name not in NAMES:
             raise BadRequest(f"there is no worker {name!r}; there are {', '.join(NAMES)}")
     processes.name_process(names[0])
     if schedule.NAME not in names:
-        uvloop.run(work(names, settings))
+        uvloop.run(work(names, settings, probe_port))
     elif len(names) > 1:
         raise BadRequest(f"{schedule.NAME} has a process of its own; start it by itself")
     elif not settings.backup_to:
@@ -43,7 +46,7 @@ def run(names: Sequence[str], settings: Settings) -> None:
         asyncio.run(backups.keep(settings))
 
 
-async def work(names: Sequence[str], settings: Settings) -> None:
+async def work(names: Sequence[str], settings: Settings, probe_port: int | None = None) -> None:
     """Run registered consumers until SIGTERM or SIGINT; then they save how far they are. If one fails, all end."""
     logs.configure(settings.log_level)
     async with contextlib.AsyncExitStack() as stack:
@@ -51,6 +54,12 @@ async def work(names: Sequence[str], settings: Settings) -> None:
             opened(settings, "+".join(names), create=False, on_fatal=processes.replace_process)
         )
         workers = [await stack.enter_async_context(WORKERS[name].open(settings, parts)) for name in names]
+
+        if probe_port is not None:
+            ready = [worker.is_ready for worker in workers]
+            await stack.enter_async_context(
+                probes.answered(settings.host, probe_port, lambda: all(is_ready() for is_ready in ready))
+            )
 
         def stop() -> None:
             for worker in workers:

@@ -25,7 +25,7 @@ from reference_records import ReferenceRecords
 from kith.core.clock import Hlc, hlc_of
 from kith.core.errors import StoreUnavailable
 from kith.core.events import NOWHERE, RECORD_CHANGED, Event
-from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
+from kith.engines.cassandra.batch import entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import AnyCommand
 from kith.engines.cassandra.edge_commands import (
     CountEntries,
@@ -47,7 +47,7 @@ from kith.engines.cassandra.row_commands import (
     TakeClaim,
     WriteRecords,
 )
-from kith.engines.cassandra.rows import listed
+from kith.engines.cassandra.rows import listed, of_node
 from kith.graph.edge import REFUSED, Direction, Edge, EdgeChange, EdgeWrite, State, as_of
 from kith.graph.shapes import ANYTHING, Listing, Node
 from kith.log.commands import Command, Decided
@@ -142,6 +142,8 @@ def owner_of(asked: AnyCommand, source: int, partitions: Partitions) -> int:
             return partitions.of_record(record.kind, record.id)
         case ForgetRecords(kind, [id_, *_]):
             return partitions.of_record(kind, id_)
+        case PutNote(name):
+            return partitions.of_note(name)
         case TakeClaim(claim) | ReleaseClaim(claim):
             return partitions.of_claim(claim.key)
     return partitions.of_node(source)
@@ -243,7 +245,10 @@ class World:
 
 
 def stored_edges(rows: MemoryRows) -> dict[tuple[int, int, int], Edge]:
-    return {key: read_edge(*key, values) for key, values in rows.table("edges").items()}
+    return {
+        (graph, source, destination): read_edge(graph, source, destination, values)
+        for (source, graph, destination), values in rows.table("edges").items()
+    }
 
 
 def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
@@ -253,13 +258,13 @@ def check_lists(rows: MemoryRows, partitions: Partitions) -> None:
     for edge in stored_edges(rows).values():
         owner = partitions.of_node(edge.source)
         for listing, other in listings_of(edge):
-            places = divided.get(listed(listing), WHOLE).places(edge.position)
+            places = divided.get(of_node(listing), WHOLE).places(edge.position)
             found = [entries.pop(entry_row(listing, part, edge.position, other).key, None) for part in places]
             assert {one for one in found if one is not None} == {(edge.expires_ms,)}
-            counts[(*listed(listing), owner), 0] += 1
+            counts[(*of_node(listing), owner), 0] += 1
             if edge.expires_ms:
                 ending.add((*listed(listing), edge.expires_ms, other))
-                counts[(*listed(listing), owner), 1] += 1
+                counts[(*of_node(listing), owner), 1] += 1
         if edge.expires_ms:
             expiring.add((owner, edge.expires_ms, edge.graph, edge.source, edge.destination))
     assert not entries
@@ -418,7 +423,7 @@ def test_a_command_of_a_newer_kith_changes_nothing_and_is_answered_with_nothing(
     asked = [b"\xc1", msgspec.msgpack.encode({"type": "of tomorrow"}), known]
     decided = run(owner.decide(0, [Command(at, START_MS, data) for at, data in enumerate(asked)]))
     assert [bool(one.outcome) for one in decided] == [False, False, True]
-    assert set(stored_edges(world.rows)) == {edge_row(1, 1, 2).key}
+    assert set(stored_edges(world.rows)) == {(1, 1, 2)}
 
 
 def run(call: Coroutine[Any, Any, Any]) -> Any:

@@ -9,6 +9,7 @@ from coroutines import Run
 from kafka_in_memory import MemoryKafka
 from owners import Scene
 
+from kith.core.clock import wall_ms
 from kith.core.errors import NotConfirmed
 from kith.log.commands import Reply
 
@@ -89,3 +90,38 @@ def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
             assert isinstance(replies[0], Reply)
 
     run(scene())
+
+
+def test_what_waits_for_an_owner_is_counted_until_it_is_done(run: Run) -> None:
+    async def counted() -> None:
+        kafka = MemoryKafka(2)
+        async with Scene(kafka) as scene:
+            assert await scene.commands.waiting() == (0, None)
+            asked = [asyncio.create_task(scene.asked(account)) for account in (0, 1, 0)]
+            grown = kafka.grown
+            while (waiting := await scene.commands.waiting()).commands < len(asked):
+                await grown.wait()
+                grown = kafka.grown
+            assert waiting.oldest_ms is not None
+            assert waiting.oldest_ms <= wall_ms()
+            owning = await scene.owning()
+            await asyncio.gather(*asked)
+            assert await scene.commands.waiting() == (0, None)
+            assert owning.is_ready
+
+    run(counted())
+
+
+def test_an_owner_is_ready_once_it_decides_all_that_is_its_own(run: Run) -> None:
+    async def seen() -> None:
+        async with Scene(MemoryKafka(2)) as scene:
+            one = await scene.owning()
+            assert not one.is_ready
+            await scene.until(lambda: one.partitions == [0, 1])
+            assert one.is_ready
+            other = await scene.owning()
+            await scene.until(lambda: one.is_ready and other.is_ready and len(one.partitions) == 1)
+            await other.close()
+            assert not other.is_ready
+
+    run(seen())

@@ -30,7 +30,7 @@ _AT_ONCE = 500
 
 
 class _Present(NamedTuple):
-    """Those who want to hear of mentions, by when they were here. Each ascends."""
+    """Those who want to hear of mentions, by when they were here; each ascends."""
 
     online: Users
     day: Users

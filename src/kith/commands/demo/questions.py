@@ -24,7 +24,7 @@ LATEST = "/feed?type=latest&limit=50"
 _POLL_S = 0.002
 _TEXT_CHARS = 60
 _SHOWN = 3
-_TIERS = {"online": "online", "day": "here within a day", "month": "within a month"}
+_TIERS = {"online": "online", "day": "here within a day", "month": "within a month", "all": "alike, as there are few"}
 _TOLD_POLL_S = 0.02
 
 
@@ -146,7 +146,7 @@ async def mention_of_many(scene: Scene) -> Answer:
             raise KithError(f"the demo stopped: followers are not told of post {post} within {TOLD_S:.0f} s")
         await asyncio.sleep(_TOLD_POLL_S)
     took_ms = (time.perf_counter() - started) * 1000
-    told = ", ".join(f"{tiers.get(tier, 0):,} {who}" for tier, who in _TIERS.items())
+    told = ", ".join(f"{tiers[tier]:,} {who}" for tier, who in _TIERS.items() if tier in tiers)
     return Answer(
         f"{reader.name} mentions {star.name}: who of the followers hears of it?",
         [

@@ -7,7 +7,6 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -35,15 +34,18 @@ from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NodeId
 from kith.core.trust import trusted
-from kith.run import keys, supervisor, wiring
+from kith.run import keys, processes, supervisor, wiring
 from kith.run.config import Settings
 from kith.run.folders import open_environment
 
 SEED = 1
 """Decides what people say and do before the questions."""
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
-_READY_S = 60.0
-_PARENT_CHECK_S = 1.0
+_CLUSTER_SHARE = 50
+"""On a cluster every follow of the file goes through the log, so the community is smaller by so much."""
+_CELEBRITY_FOLLOWERS = 20
+"""From so many followers on mentions go through tiers, so that they do in a small community, too."""
+_READY_S = 120.0
 _TOKEN_S = 24 * 3600
 _NEWCOMERS = 1 << 62
 """Ids of newcomers: this plus the time in ms. Few apps have users with such ids."""
@@ -68,22 +70,20 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
     key = keys.new_key()
     level = "error" if settings.log_level == "info" else settings.log_level  # its lines would mix with ours
     settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
-    _load(settings, file, console)
-    facts = summary(settings, "follows")
-    if not facts["edges"]:
-        raise BadRequest(f"there is no edge to show in {settings.data}; name a file that has some, or none at all")
-    console.print(
-        f"{facts['edges']:,} follows in {settings.data}; the most followed user is {facts['top']}.", markup=False
-    )
-    willing = asyncio.run(make_present(settings, NodeId(facts["top"])))
-    settings = msgspec.structs.replace(settings, celebrity_followers_min=facts["top_count"])  # the star is a celebrity
+    settings = msgspec.structs.replace(settings, celebrity_followers_min=_CELEBRITY_FOLLOWERS)
+    if settings.engine == "cluster":
+        supervisor.prepare(settings)
+        community = None  # nothing is loaded before somebody serves, who decides it
+    else:
+        community = _gather(settings, file, console)
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings, os.getpid()))
     before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # either way the server must not outlive us
     process.start()
     try:
         url = supervisor.base_url(settings)
         _wait(url, process.is_alive)
-        asyncio.run(_show(console, settings, key, facts["top"], willing, stay=stay))
+        star, willing = community or _gather(settings, file, console)
+        asyncio.run(_show(console, settings, key, star, willing, stay=stay))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("stopping")
     finally:
@@ -91,6 +91,12 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
             process.terminate()
         process.join()
         signal.signal(signal.SIGTERM, before)
+
+
+def _gather(settings: Settings, file: Path | None, console: Console) -> tuple[int, frozenset[int]]:
+    """Load a community; the star, and which of the followers are to be told of mentions."""
+    star = _load(settings, file, console)
+    return star, asyncio.run(make_present(settings, NodeId(star)))
 
 
 async def _show(
@@ -175,24 +181,42 @@ async def _numbered(answers: AsyncIterator[TimedAnswer]) -> AsyncIterator[tuple[
         yield number, answered
 
 
-def _load(settings: Settings, file: Path | None, console: Console) -> None:
-    folder = Path(settings.data)
+def _load(settings: Settings, file: Path | None, console: Console) -> int:
+    """Load follows where there are none, or those of the file; the most followed user then."""
+    where = f"keyspace {settings.cassandra_keyspace}" if settings.engine == "cluster" else settings.data
+    if file is None and _has_follows(settings):
+        console.print(f"Using the community that is in {where} already.")
+    else:
+        _import(settings, file or _made_up(settings, console), console)
+    facts = summary(settings, "follows")
+    if not facts["edges"]:
+        raise BadRequest(f"there is no edge to show in {where}; name a file that has some, or none at all")
+    console.print(f"{facts['edges']:,} follows in {where}; the most followed user is {facts['top']}.", markup=False)
+    return facts["top"]
+
+
+def _has_follows(settings: Settings) -> bool:
+    if settings.engine == "cluster":
+        return summary(settings, "follows")["edges"] > 0
     with open_environment(settings) as environment:
         numbers = environment.graph_numbers()
         with environment.lmdb.begin(environment.graph_db(numbers["follows"])) as txn:
-            loaded = txn.stat()["entries"] > 0
-    if loaded and file is None:
-        console.print(f"Using the community that is in {folder} already.")
-        return
-    if file is None:
-        console.print(
-            f"Making up a community: {_USERS:,} people, {_EDGES:,} follows, one of them (Dana) with {_DANA:,}."
-        )
-        file = folder / "community.tsv.gz"
-        community = Community(_USERS, _EDGES, 1, {"dana": _DANA})
-        with Writer(file) as writer:
-            for chunk in stream(community):
-                writer.write(chunk)
+            return bool(txn.stat()["entries"] > 0)
+
+
+def _made_up(settings: Settings, console: Console) -> Path:
+    """A file of a community."""
+    share = _CLUSTER_SHARE if settings.engine == "cluster" else 1
+    users, edges, dana = _USERS // share, _EDGES // share, _DANA // share
+    console.print(f"Making up a community: {users:,} people, {edges:,} follows, one of them (Dana) with {dana:,}.")
+    file = Path(settings.data) / "community.tsv.gz"
+    with Writer(file) as writer:
+        for chunk in stream(Community(users, edges, 1, {"dana": dana})):
+            writer.write(chunk)
+    return file
+
+
+def _import(settings: Settings, file: Path, console: Console) -> None:
     started = time.perf_counter()
     with Progress(console=console, transient=True) as bars:
         done = import_edges(settings, "follows", file, _Quiet(bars))
@@ -207,15 +231,8 @@ def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
 
 def _serve(settings: Settings, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which stops us
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    processes.end_with(parent)
     supervisor.run(settings)
-
-
-def _end_with(parent: int) -> None:
-    """Stop serving when the parent was killed and cannot say so."""
-    while os.getppid() == parent:
-        time.sleep(_PARENT_CHECK_S)
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _wait(url: str, alive: Callable[[], bool]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kith.engines.cassandra.batch import Batch
-from kith.engines.cassandra.rows import Key
+from kith.engines.cassandra.reading import Key
 from kith.graph.shapes import Listing
 
 

@@ -14,7 +14,8 @@ from kith.core.events import Event
 from kith.core.ids import NodeId
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import Parts, parts_row, parts_values, read_parts
-from kith.engines.cassandra.rows import Change, Key, Values, listed
+from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.rows import Change, cell_row, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.shapes import EdgeKey, Listing, Node
 
@@ -25,7 +26,7 @@ _EXPIRY = struct.Struct(">Q")
 
 def edge_row(graph: int, source: int, destination: int) -> Key:
     """The row of an edge."""
-    return Key("edges", (graph, source, destination))
+    return Key("edges", (source, graph, destination))
 
 
 def entry_row(listing: Listing, part: int, position: int, other: int) -> Key:
@@ -56,8 +57,9 @@ def cell_rows(graph: int, source: int, destination: int, partition: int) -> Iter
     """A partition's counts of the lists, in any state, that may show an edge, and how these are divided."""
     for node, direction in ((source, Direction.OUT), (destination, Direction.IN)):
         for state in State:
-            yield Key("counts", (graph, node, int(direction), int(state), partition))
-            yield parts_row(Listing(graph, node, direction, state))
+            listing = Listing(graph, node, direction, state)
+            yield cell_row(listing, partition)
+            yield parts_row(listing)
 
 
 class Batch:
@@ -210,4 +212,4 @@ class Batch:
         self.put(self._cell_key(listing), (entries, expiring))
 
     def _cell_key(self, listing: Listing) -> Key:
-        return Key("counts", (*listed(listing), self.partition))
+        return cell_row(listing, self.partition)

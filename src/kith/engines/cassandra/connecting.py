@@ -20,12 +20,13 @@ Row = tuple[Any, ...]
 PORT = 9042
 ANSWERED_S = 5.0
 """How long Cassandra may take to answer a statement."""
+_CONNECTED_S = 3 * ANSWERED_S
 IN_FLIGHT_MAX = 256
 """Statements of a process that are under way at once; others wait."""
 TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
 """Writes of one request: client and coordinator pay once for them, and none is large enough for a warning."""
 _QUORUM, _SERIAL = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.SERIAL
-_NAME_CHARS_MAX = 48
+_NAME_CHARS_MAX, _PAGE_ROWS = 48, 5_000
 
 
 class Session:
@@ -38,9 +39,11 @@ class Session:
 
     async def rows(self, statement: str, *values: Any) -> list[Row]:
         """All rows that a statement selects; for those that are few."""
-        found: list[Row] = []
-        async for page in self.pages(statement, *values, size=5_000):
-            found += page
+        result = await self._execute(statement, values, page_size=_PAGE_ROWS)
+        found = [row.as_tuple() for row in result]
+        while result.has_more_pages():
+            result = await self._execute(statement, values, page_size=_PAGE_ROWS, page_state=result.page_state())
+            found += [row.as_tuple() for row in result]
         return found
 
     async def pages(self, statement: str, *values: Any, size: int) -> AsyncIterator[list[Row]]:
@@ -90,6 +93,11 @@ class Session:
         async with self._in_flight:
             with _translated("write to Cassandra"):
                 await self._session.execute_batch(batch)
+
+    async def now_ms(self) -> int:
+        """The time of the node that answers."""
+        ((now_ms,),) = await self.rows("SELECT to_unix_timestamp(now()) FROM system.local")
+        return int(now_ms)
 
     async def define(self, statement: str) -> None:
         """Execute a statement that changes the schema."""
@@ -145,6 +153,7 @@ async def connect(nodes: str, keyspace: str, *, replicas: int, username: str = "
             port=port,
             username=username or None,
             password=password or None,
+            connect_timeout=_CONNECTED_S,
             request_timeout=ANSWERED_S,
             consistency=_QUORUM,
             serial_consistency=_SERIAL,

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from kith.engines.cassandra.asked import Asked
 from kith.engines.cassandra.batch import Batch, cell_rows, edge_row, entry_row
 from kith.engines.cassandra.parts import Parts, parts_row
-from kith.engines.cassandra.rows import Key, listed
+from kith.engines.cassandra.reading import Key
+from kith.engines.cassandra.rows import cell_row, listed
 from kith.graph.edge import (
     BARRING,
     REFUSED,
@@ -160,7 +161,7 @@ class CountEntries(Asked, frozen=True, tag="count"):
 
     def reads(self, partition: int) -> Iterable[Key]:
         for listing in self.listings:
-            yield Key("counts", (*listed(listing), partition))
+            yield cell_row(listing, partition)
             yield parts_row(listing)
 
     def recounted(self) -> Iterable[Listing]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from kith.core.paging import Mark, Page, Window
 from kith.engines.cassandra.batch import edge_row, read_edge, read_node
 from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, Parts, Span, parts_row, read_parts
-from kith.engines.cassandra.rows import CassandraRows, Key, listed
+from kith.engines.cassandra.reading import Key
+from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Chunk, EdgeKey, IdLists, Ids, Listing, Node, Pair, Side

@@ -26,8 +26,8 @@ _EDGES = (
 )
 _ENTRIES = "SELECT node, direction, state, part, position, other FROM list_entries WHERE graph = ? ALLOW FILTERING"
 _LISTS = "SELECT DISTINCT graph, node, direction, state, part FROM list_entries"
-_NODES = "SELECT DISTINCT graph, node FROM counts"
-_NODES_AFTER = "SELECT DISTINCT graph, node, token(graph, node) FROM counts WHERE token(graph, node) > ?"
+_NODES = "SELECT DISTINCT node FROM counts"
+_NODES_AFTER = "SELECT DISTINCT node, token(node) FROM counts WHERE token(node) > ?"
 _CELLS = "SELECT direction, state, length FROM counts WHERE graph = ? AND node = ?"
 _LENGTH = "SELECT COUNT(*) FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
 
@@ -73,7 +73,7 @@ class EdgeScans:
         found: list[Degrees] = []
         async for rows in self._session.pages(_NODES_AFTER, last, size=_SCAN_ROWS):
             for at in range(0, len(rows), _AT_ONCE):
-                some = [(node, token) for number, node, token in rows[at : at + _AT_ONCE] if number == graph]
+                some = rows[at : at + _AT_ONCE]
                 counted = await asyncio.gather(*(self._degrees(graph, node) for node, _ in some))
                 for degrees, (_, token) in zip(counted, some, strict=True):
                     if degrees is not None:
@@ -121,7 +121,7 @@ class EdgeScans:
     async def _listings(self, graph: int) -> AsyncIterator[list[tuple[Listing, int]]]:
         """Every list with its stored length: those that are counted, then those that are only there."""
         async for rows in self._session.pages(_NODES, size=_AT_ONCE):
-            nodes = [node for number, node in rows if number == graph]
+            nodes = [node for (node,) in rows]
             counted = await asyncio.gather(*(self._lengths(graph, node) for node in nodes))
             yield [
                 (Listing(graph, node, *part), length)

@@ -15,8 +15,9 @@ from kith.engines.cassandra.edge_commands import EndEdges, ForgetEdges, WriteEdg
 from kith.engines.cassandra.edge_reads import EdgeReads
 from kith.engines.cassandra.edge_scans import EdgeScans
 from kith.engines.cassandra.metadata import Metadata
-from kith.engines.cassandra.row_commands import ChangeNode, PutNote
-from kith.engines.cassandra.rows import CassandraRows, Key
+from kith.engines.cassandra.row_commands import ChangeNode, PutNote, note_row
+from kith.engines.cassandra.rows import CassandraRows
+from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.shapes import ANYTHING, Anything, EdgeKey, Node, NodeChanged, Pair
 
@@ -24,7 +25,7 @@ WRITES_A_COMMAND = 200
 ENDED_AT_ONCE = 500
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _LAST = "\U0010ffff"
-_NOTES = "SELECT name, note FROM notes WHERE partition = ?"
+_NOTES = f"SELECT name, note FROM notes WHERE shelf = {SHELF}"
 _NOTES_OF = f"{_NOTES} AND name >= ? AND name < ?"
 _OVER = "SELECT graph, source, destination FROM expiring WHERE partition = ? AND expires_ms <= ? LIMIT ?"
 
@@ -124,7 +125,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
         return NodeChanged(changed, WriteMark(mark, 0 if tell is None else tell.updated_at))
 
     async def get_note(self, key: str) -> bytes | None:
-        (values,) = await self._rows.get([Key("notes", (self._asker.partitions.of_note(key), key))])
+        (values,) = await self._rows.get([note_row(key)])
         return None if values is None else values[0]
 
     async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
@@ -134,12 +135,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
         return written
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
-        owners = range(self._asker.partitions.count)
-        if prefix:
-            asked = (self._session.rows(_NOTES_OF, owner, prefix, prefix + _LAST) for owner in owners)
-        else:
-            asked = (self._session.rows(_NOTES, owner) for owner in owners)
-        return {name: note for rows in await asyncio.gather(*asked) for name, note in rows}
+        asked = self._session.rows(*((_NOTES_OF, prefix, prefix + _LAST) if prefix else (_NOTES,)))
+        return dict(await asked)
 
 
 def _key_of(write: EdgeWrite) -> EdgeKey:

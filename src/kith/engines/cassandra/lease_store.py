@@ -17,7 +17,6 @@ FORGOTTEN_S = 10 * 86_400
 # `fence`: the token; CQL has that word for itself
 LEASES = Table("leases", ("name text",), (), ("holder text", "fence bigint", "until_ms bigint"))
 _READ = "SELECT fence, until_ms, to_unix_timestamp(now()) FROM leases WHERE name = ?"
-_NOW = "SELECT to_unix_timestamp(now()) FROM system.local"
 _PUT = "UPDATE leases USING TTL ? SET holder = ?, fence = ?, until_ms = ? WHERE name = ? IF fence = ? AND until_ms = ?"
 
 
@@ -63,7 +62,7 @@ class CassandraLeases:
 
     async def _read(self, name: str) -> _Row:
         rows = await self._session.serial(_READ, name)
-        token, until_ms, now_ms = rows[0] if rows else (None, None, (await self._session.rows(_NOW))[0][0])
+        token, until_ms, now_ms = rows[0] if rows else (None, None, await self._session.now_ms())
         return _Row(token, until_ms, self._now_ms() if self._now_ms else now_ms)
 
     async def _put(self, lease: Lease, was: _Row, ttl_s: float) -> bool:

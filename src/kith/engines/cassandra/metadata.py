@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from kith.core.clock import SKEW_MS_MAX, wall_ms
 from kith.core.errors import StoreMismatch, StoreUnavailable
 from kith.engines.cassandra.connecting import Session
 from kith.graph.graphs import assign
 
+APART_MS_MAX = SKEW_MS_MAX // 2
+"""From Cassandra's clock; so two machines are within SKEW_MS_MAX of each other."""
 _TRIES_MAX = 20
 _READ = "SELECT value FROM metadata WHERE name = ?"
 _INSERT = "INSERT INTO metadata (name, value) VALUES (?, ?) IF NOT EXISTS"
@@ -43,6 +46,17 @@ class Metadata:
         if stored is not None and int(stored) != count:
             raise StoreMismatch(
                 f"this cluster was made with {int(stored)} partitions of commands, for good; {count} were asked for"
+            )
+
+    async def check_clock(self) -> None:
+        """StoreMismatch if this machine's clock is further from Cassandra's than versions of edges bear."""
+        before = wall_ms()
+        now_ms = await self._session.now_ms()
+        ahead_ms = before - now_ms if now_ms < before else min(0, wall_ms() - now_ms)
+        if abs(ahead_ms) > APART_MS_MAX:
+            raise StoreMismatch(
+                f"this machine's clock is {ahead_ms / 1000:+,.0f} s off that of Cassandra's nodes;"
+                f" at most {APART_MS_MAX / 1000:.0f} s is accepted: set it, by NTP for example"
             )
 
     async def _read(self, name: str) -> bytes | None:

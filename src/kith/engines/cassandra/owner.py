@@ -18,7 +18,8 @@ from kith.engines.cassandra.batch import Batch, cell_rows, edge_row
 from kith.engines.cassandra.commands import read_command
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import parts_row, read_parts
-from kith.engines.cassandra.rows import Change, Key, Rows, Values, listed
+from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.rows import Change, Rows, cell_row
 from kith.graph.edge import Direction
 from kith.graph.shapes import EdgeKey, Listing
 from kith.log.commands import Command, Decided
@@ -106,7 +107,7 @@ class CassandraOwner:
             listing
             for listing in lists
             if any(ending for *_, ending in others.get(listing, ()))
-            or (read[Key("counts", (*listed(listing), partition))] or (0, 0))[1]
+            or (read[cell_row(listing, partition)] or (0, 0))[1]
         ]
         ended = await self._ended(partition, expiring, lengths, now_ms)
         more = (key for edge in ended for key in (edge_row(*edge), *cell_rows(*edge, partition)))
@@ -154,9 +155,7 @@ class CassandraOwner:
         """Whether nobody else writes a row, of those that are worth keeping."""
         if key.table == "counts":
             return bool(key.key[-1] == partition)
-        if key.table == "edges":
-            return self._partitions.of_node(key.key[1]) == partition
-        return key.table == "nodes" and self._partitions.of_node(key.key[0]) == partition
+        return key.table in ("edges", "nodes") and self._partitions.of_node(key.key[0]) == partition
 
     def _hold(self, partition: int, changes: Sequence[Change]) -> None:
         held = self._held[partition]

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from kith.core.paging import Mark
-from kith.engines.cassandra.rows import Key, Values, listed
+from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.rows import of_node
 from kith.graph.edge import POSITION_MAX, POSITION_MIN
 from kith.graph.shapes import Listing
 
@@ -67,7 +68,7 @@ WHOLE = Parts()
 
 def parts_row(listing: Listing) -> Key:
     """The row of a list that is divided."""
-    return Key("divisions", listed(listing))
+    return Key("divisions", of_node(listing))
 
 
 def read_parts(values: Values | None) -> Parts:

@@ -9,7 +9,8 @@ from kith.core.clock import Hlc
 from kith.core.events import NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event
 from kith.engines.cassandra.asked import Asked
 from kith.engines.cassandra.batch import Batch
-from kith.engines.cassandra.rows import Key, Values
+from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import State
 from kith.graph.shapes import Node
 from kith.records.store import Claim, Record, RecordKind, newer
@@ -67,10 +68,10 @@ class PutNote(Asked, frozen=True, tag="note"):
     only_if: bytes | None = None
 
     def reads(self, partition: int) -> Iterable[Key]:
-        return [Key("notes", (partition, self.name))]
+        return [note_row(self.name)]
 
     def run(self, batch: Batch) -> bool:
-        key = Key("notes", (batch.partition, self.name))
+        key = note_row(self.name)
         stored = batch.get(key)
         if self.conditional and (None if stored is None else stored[0]) != self.only_if:
             return False
@@ -153,6 +154,11 @@ class ReleaseClaim(Asked, frozen=True, tag="release"):
     def run(self, batch: Batch) -> None:
         if claimed(batch.get(claim_row(self.claim.key)), self.claim.now_ms) == self.claim.value:
             batch.delete(claim_row(self.claim.key))
+
+
+def note_row(name: str) -> Key:
+    """The row of a note."""
+    return Key("notes", (SHELF, name))
 
 
 def record_row(kind: int, id_: int) -> Key:

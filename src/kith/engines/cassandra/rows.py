@@ -8,31 +8,20 @@ from __future__ import annotations
 import asyncio
 import secrets
 import struct
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from kith.engines.cassandra.connecting import Session
-from kith.engines.cassandra.schema import ENDING, JOURNALS, OWNED, Table
+from kith.engines.cassandra.reading import Key, Reader, Values
+from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
 from kith.graph.shapes import Listing
 
-Values = tuple[Any, ...]
 Part = tuple[Listing, int]
 """A part of a list, by where it begins; see `parts`."""
-TABLES = {table.name: table for table in OWNED}
-_KEYS_A_STATEMENT, _PLACES_A_STATEMENT = 64, 16
 JOURNAL_PART_BYTES = 1 << 20
 """Of a batch, in one row of the journal: Cassandra takes rows of some MB."""
 _NAME_BYTES, _COUNT = 8, struct.Struct(">H")
-T = TypeVar("T")
-
-
-class Key(NamedTuple):
-    """A row of a table."""
-
-    table: str
-    key: Values
 
 
 class Change(NamedTuple):
@@ -56,6 +45,17 @@ def listed(listing: Listing) -> tuple[int, int, int, int]:
     """A list as the beginning of a key."""
     graph, node, direction, state = listing
     return graph, node, int(direction), int(state)
+
+
+def of_node(listing: Listing) -> tuple[int, int, int, int]:
+    """A list as the beginning of a key that its node chooses the place of."""
+    graph, node, direction, state = listing
+    return node, graph, int(direction), int(state)
+
+
+def cell_row(listing: Listing, partition: int) -> Key:
+    """A partition's counts of a list."""
+    return Key("counts", (*of_node(listing), partition))
 
 
 class Rows(Protocol):
@@ -98,36 +98,10 @@ class CassandraRows:
     """`Rows` in Cassandra."""
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        self.session, self._reader = session, Reader(session)
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
-        orders: dict[tuple[str, Values], list[Values]] = defaultdict(list)  # by table and partition of Cassandra
-        for table, key in dict.fromkeys(keys):
-            chooses = len(TABLES[table].place)
-            orders[table, key[:chooses]].append(key[chooses:])
-        alike: dict[tuple[str, Values, tuple[Values, ...]], list[Any]] = defaultdict(list)
-        for (table, place), some in orders.items():
-            for at in range(0, len(some), _KEYS_A_STATEMENT):
-                alike[table, place[:-1], tuple(some[at : at + _KEYS_A_STATEMENT])].append(place[-1])
-        found: dict[Key, Values] = {}
-        asked = [
-            self._at(TABLES[table], place, lasts[at : at + _PLACES_A_STATEMENT], some)
-            for (table, place, some), lasts in alike.items()
-            for at in range(0, len(lasts), _PLACES_A_STATEMENT)
-        ]
-        for rows in await asyncio.gather(*asked):
-            found.update(rows)
-        return [found.get(key) for key in keys]
-
-    async def _at(
-        self, table: Table, place: Values, lasts: Sequence[Any], orders: Sequence[Values]
-    ) -> Iterable[tuple[Key, Values]]:
-        """The rows of partitions of Cassandra, which differ in the last column that chooses them; the same of each."""
-        lasts, orders = _padded(lasts), _padded(orders if table.order else [])
-        values = (*place, *lasts, *(value for order in orders for value in order))
-        rows = await self.session.rows(_select(table, len(lasts), len(orders)), *values)
-        width = 1 + len(table.order)
-        return [(Key(table.name, place + row[:width]), row[width:]) for row in rows]
+        return await self._reader.get(keys)
 
     async def cells(self, listings: Sequence[Listing]) -> list[list[tuple[int, int, int]]]:
         found = await asyncio.gather(*(self.session.rows(_CELLS, *listed(listing)) for listing in listings))
@@ -190,28 +164,9 @@ _TAKE_OVER = f"UPDATE {JOURNALS.name} SET epoch = ? WHERE partition = ? IF epoch
 _WRITE_DOWN = f"UPDATE {JOURNALS.name} SET written = ? WHERE partition = ? AND number = ? IF epoch = ?"
 
 
-def _padded(values: Sequence[T]) -> Sequence[T]:
-    """As many values as a power of two, with the last one repeated: so there are few statements to prepare."""
-    return [*values, *[values[-1]] * ((1 << (len(values) - 1).bit_length()) - len(values))] if values else values
-
-
-@cache
-def _select(table: Table, places: int, orders: int) -> str:
-    """The statement for rows of some partitions of Cassandra: the end of their keys, and their values."""
-    *chosen, last = (column.split()[0] for column in table.place)
-    order = [column.split()[0] for column in table.order]
-    shown = ", ".join([last, *order, *(column.split()[0] for column in table.values)])
-    where = [f"{column} = ?" for column in chosen]
-    where.append(f"{last} = ?" if places == 1 else f"{last} IN ({', '.join('?' * places)})")
-    if order:
-        marks = f"({', '.join('?' * len(order))})"
-        where.append(f"({', '.join(order)}) IN ({', '.join([marks] * orders)})")
-    return f"SELECT {shown} FROM {table.name} WHERE {' AND '.join(where)}"
-
-
 @cache
 def _insert(name: str, kept: bool) -> str:
-    table = TABLES[name]
+    table = TABLES_BY_NAME[name]
     columns = [*table.key, *(column.split()[0] for column in table.values)]
     marks = ", ".join("?" * len(columns))
     until = " AND TTL ?" if kept else ""
@@ -220,7 +175,8 @@ def _insert(name: str, kept: bool) -> str:
 
 @cache
 def _delete(name: str) -> str:
-    return f"DELETE FROM {name} USING TIMESTAMP ? WHERE {' AND '.join(f'{column} = ?' for column in TABLES[name].key)}"
+    key = TABLES_BY_NAME[name].key
+    return f"DELETE FROM {name} USING TIMESTAMP ? WHERE {' AND '.join(f'{column} = ?' for column in key)}"
 
 
 def _written(change: Change) -> tuple[str, Values]:

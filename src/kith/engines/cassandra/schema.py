@@ -41,12 +41,14 @@ class Table(NamedTuple):
         return f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}, PRIMARY KEY ({keys})){ending}"
 
 
+NOTES_GRACE_S = 86_400
+"""How long Cassandra remembers that a note was deleted: many come and go, and who reads passes them."""
 LIST = ("graph smallint", "node bigint", "direction tinyint", "state tinyint")
 
 EDGES = Table(
     "edges",
-    ("graph smallint", "source bigint"),
-    ("destination bigint",),
+    ("source bigint",),
+    ("graph smallint", "destination bigint"),
     ("state tinyint", "position bigint", "updated_at bigint", "expires_ms bigint"),
 )
 ENTRIES = Table(
@@ -54,11 +56,13 @@ ENTRIES = Table(
 )
 COUNTS = Table(
     "counts",
-    LIST[:2],
-    ("direction tinyint", "state tinyint", "partition smallint"),
+    ("node bigint",),
+    ("graph smallint", "direction tinyint", "state tinyint", "partition smallint"),
     ("length bigint", "expiring bigint"),
 )
-DIVISIONS = Table("divisions", LIST[:2], ("direction tinyint", "state tinyint"), ("parts blob",))
+DIVISIONS = Table(
+    "divisions", ("node bigint",), ("graph smallint", "direction tinyint", "state tinyint"), ("parts blob",)
+)
 LONG_LISTS = Table("long_lists", ("partition smallint",), LIST)
 ENDING = Table("ending", LIST, ("expires_ms bigint", "other bigint"))
 EXPIRING = Table(
@@ -67,7 +71,9 @@ EXPIRING = Table(
     ("expires_ms bigint", "graph smallint", "source bigint", "destination bigint"),
 )
 NODES = Table("nodes", ("node bigint",), (), ("state tinyint", "private boolean", "labels smallint"))
-NOTES = Table("notes", ("partition smallint",), ("name text",), ("note blob",))
+NOTES = Table("notes", ("shelf tinyint",), ("name text",), ("note blob",), f"gc_grace_seconds = {NOTES_GRACE_S}")
+SHELF = 0
+"""Of all notes: they are few, and asked for by how their names begin."""
 RECORDS = Table("records", ("kind smallint", "id bigint"), (), ("updated_at bigint", "data blob"))
 RECORD_IDS = Table("record_ids", ("kind smallint", "partition smallint", "period smallint"), ("id bigint",))
 RECORD_PERIODS = Table("record_periods", ("kind smallint",), ("period smallint", "partition smallint"))
@@ -80,6 +86,7 @@ OWNED = (
 METADATA = Table("metadata", ("name text",), (), ("value blob",))
 JOURNALS = Table("journals", ("partition smallint",), ("number smallint",), ("epoch bigint STATIC", "written blob"))
 TABLES = (*OWNED, METADATA, JOURNALS)
+TABLES_BY_NAME = {table.name: table for table in OWNED}
 
 
 def _names(columns: Iterable[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from kith.engines.kafka.broker import ANSWERED_S, Broker
 from kith.engines.kafka.commits import Told
 from kith.engines.kafka.positions import Positions
 from kith.engines.kafka.recent import Recent
-from kith.log.commands import Reply
+from kith.log.commands import Reply, Waiting
 
 COMMAND_BYTES_MAX = 1 << 20
 WAITING_MAX = 10_000
@@ -74,6 +74,15 @@ class KafkaCommands:
         finally:
             for number in numbers:
                 self._waiting.pop(number, None)
+
+    async def waiting(self) -> Waiting:
+        """What no owner has done yet, of all processes."""
+        await self._recent.open()
+        ends, places = await self._broker.ends("writes"), self._recent.places
+        late = [(at, place) for at, (place, end) in enumerate(zip(places, ends, strict=True)) if place < end]
+        first = [await self._broker.fetch("writes", at, place, place + 1) for at, place in late]
+        oldest_ms = min((record.at_ms for some in first for record in some), default=None)
+        return Waiting(sum(ends[at] - place for at, place in late), oldest_ms)
 
     def _hear(self, partition: int, told: Told) -> None:
         for number, outcome, upto in told.answered(self._name):

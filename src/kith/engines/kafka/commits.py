@@ -91,6 +91,7 @@ class Told(NamedTuple):
     length: int
     rows: msgspec.Raw | Row
     answers: Sequence[tuple[bytes, msgspec.Raw]] = ()
+    place: int | None = None  # of the next command in `writes`, where the record says so
 
     @property
     def size(self) -> int:
@@ -131,7 +132,7 @@ def tells(record: Record, count: int) -> Told | None:
     if isinstance(kind, Announced):
         return Told(record.offset, record.at_ms, count, 1, kind.row)
     if isinstance(kind, Commit) and kind.expects == record.offset:
-        return Told(record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers)
+        return Told(record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers, kind.place)
     return None
 
 

@@ -74,6 +74,14 @@ class Owning:
         """The partitions whose commands are decided here now."""
         return sorted(at for at, part in self._tasks.items() if part.is_ready)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes part, and decides the commands of all partitions that are to be its own."""
+        group = self.book.now.groups.get(GROUP, Group())
+        if self._name not in group.members or self._stopping.is_set():
+            return False
+        return self.partitions == sorted(at for at, name in group.divided().items() if name == self._name)
+
     def _join(self) -> Join:
         return Join(GROUP, self._name, self.book.instance, self.broker.partitions, gentle=True)
 

@@ -43,8 +43,9 @@ class Ring:
 class _Part:
     """A partition: `end` is the place behind all that was read, `oldest` the count before the first that is held."""
 
-    def __init__(self, end: Place) -> None:
+    def __init__(self, end: Place, place: int) -> None:
         self.end, self.oldest = end, end.events
+        self.place = place  # of the next command in `writes`
         self.held: list[Told] = []
         self.chunk: list[Told] = []  # read last of what is older
         self._decoded: tuple[int, list[Event]] = (-1, [])  # of the record at this offset, read last
@@ -85,7 +86,7 @@ class Recent:
             parts = []
             for at, end in enumerate(ends):
                 state = await state_before(self._broker, at, book.start(at), end)
-                parts.append(_Part(Place(state.events, end)))
+                parts.append(_Part(Place(state.events, end), state.place))
             self._parts = parts
             following = self._broker.following("events", self._handle)
             following.follow(dict(enumerate(ends)))
@@ -99,6 +100,11 @@ class Recent:
     def ends(self) -> list[Place]:
         """The place behind all that can be read, of each partition."""
         return [part.end for part in self._parts]
+
+    @property
+    def places(self) -> list[int]:
+        """The place of the next command in `writes`, of each partition."""
+        return [part.place for part in self._parts]
 
     @contextlib.contextmanager
     def ringing(self) -> Iterator[Ring]:
@@ -165,6 +171,8 @@ class Recent:
         for record in records:
             one = tells(record, part.end.events)
             part.end = Place(one.first + one.length if one else part.end.events, record.offset + 1)
+            if one and one.place is not None:
+                part.place = one.place
             if one and one.length:
                 part.held.append(one.alone())
                 self._bytes += one.size

@@ -77,22 +77,31 @@ class Fanout:
         """
         withheld: dict[int, int] = {}
         returned: set[int] = set()
+        outdated: set[int] = set()  # dropped in one call, unless a timeline is built in between
         for event in events:
             if event.state == BULK_LOADED:
                 await self.lost()
             elif event.state == TIMELINE_WANTED:
+                await self._drop(outdated)
                 await self._build_if_needed(NodeId(event.source))
             elif event.graph == self._follows and NORMAL in (event.before, event.state):
-                await self._timelines.drop(np.array([event.source], np.int64))
+                outdated.add(event.source)
             elif event.graph == self._authored and event.began:
                 if event.before is None:
                     await self._publish(event.source, event.destination, withheld)
                 else:
                     returned.add(event.source)
+        await self._drop(outdated)
         for author in returned:
             await self._drop_with_followers(author)
         if withheld:
             await self._state.withhold(withheld)
+
+    async def _drop(self, outdated: set[int]) -> None:
+        """Drop these timelines, and forget which they were."""
+        if outdated:
+            await self._timelines.drop(np.fromiter(outdated, np.int64))
+            outdated.clear()
 
     async def _drop_with_followers(self, author: int) -> None:
         """Drop the timelines of an author and of those who follow by now."""

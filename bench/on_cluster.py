@@ -1,0 +1,319 @@
+"""Kith on distributed engines over HTTP: API, owners, workers and one node of each engine, all on the same cores.
+
+The engines are those that KITH_TEST_CASSANDRA, KITH_TEST_KAFKA and KITH_TEST_REDIS name (`make cluster-up`); without
+them there is no figure. Each measure has a keyspace and topics of its own, and starts its own `kith serve`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import random
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from bench.figures import KEY, SECONDS, Figure, free_port, serving, wait_for
+from bench.lists import put_edges
+from bench.load import request, run
+from bench.routes import API, client, expected
+from bench.town import put_posts, spread
+from kith.core.clock import wall_ms
+from kith.engines.cassandra.connecting import connect
+from kith.engines.cassandra.parts import Parts, parts_row, parts_values
+from kith.engines.cassandra.rows import CassandraRows, Change, cell_row, listed
+from kith.engines.redis.connecting import connect as connect_redis
+from kith.engines.redis.timeline_store import RedisTimelines
+from kith.graph.edge import POSITION_MIN, Direction
+from kith.graph.graphs import FOLLOWS
+from kith.graph.shapes import Listing
+from kith.posts.post import Draft
+from kith.run.config import Settings
+from kith.run.services import Services, running
+
+PARTITIONS = 4
+"""Of the logs: a batch is a partition's, so with fewer there are more commands in each."""
+_ENGINES = ("CASSANDRA", "KAFKA", "REDIS")
+_HANDED_DOWN = (
+    "engine", "cassandra", "kafka", "redis", "cassandra_keyspace", "cluster_copies", "cluster_partitions",
+    "request_timeout_ms",
+)  # fmt: skip
+"""Settings of the server that are not on its command line."""
+_STARTED_S = 120.0
+_CONNECTIONS, _WRITE_CONNECTIONS = 16, 64
+_ASKED = {"follow": 1_000, "check": 5_000, "home": 150}
+_SAYS = f"one node of each engine and {PARTITIONS} partitions on the cores of the client"
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, name: str) -> Iterator[Settings | None]:
+    """Settings of a server on the engines, which is ready; None where none are named."""
+    cassandra, kafka, redis = (os.environ.get(f"KITH_TEST_{engine}", "") for engine in _ENGINES)
+    if not (cassandra and kafka and redis):
+        yield None
+        return
+    settings = Settings(
+        data=str(folder / name), port=free_port(), api_keys=(KEY,), workers=1, engine="cluster", cluster_copies=1,
+        cassandra=cassandra, kafka=kafka, redis=redis, cassandra_keyspace=f"kith_bench_{secrets.token_hex(6)}",
+        cluster_partitions=PARTITIONS, request_timeout_ms=20_000,
+    )  # fmt: skip
+    environment = {f"KITH_{setting.upper()}": str(getattr(settings, setting)) for setting in _HANDED_DOWN}
+    try:
+        with patch.dict(os.environ, environment), serving(settings):
+            wait_for(f"http://127.0.0.1:{settings.port}/readyz", _STARTED_S)
+            yield settings
+    finally:
+        asyncio.run(_drop(settings))
+
+
+async def _drop(settings: Settings) -> None:
+    session = await connect(settings.cassandra, settings.cassandra_keyspace, replicas=1)
+    await session.define(f"DROP KEYSPACE {settings.cassandra_keyspace}")
+    await session.close()
+
+
+def _filled(settings: Settings, fill: Callable[[Services], Awaitable[None]]) -> None:
+    async def filled() -> None:
+        async with running(settings) as services:
+            await fill(services)
+
+    asyncio.run(filled())
+
+
+# --- follows ---------------------------------------------------------------------------------------------
+
+_USERS, _FOLLOWS, _LISTED = 1 << 40, 60_000, 100
+
+
+def follow(folder: Path) -> list[Figure]:
+    """Durable follows by 64 connections, at half the rate asked, and until the destination's list shows them."""
+    with cluster(folder, "cluster-follow") as settings:
+        if settings is None:
+            return []
+        loaded = functools.partial(run, settings.port, connections=_WRITE_CONNECTIONS, seconds=SECONDS, once=True)
+        full = loaded(functools.partial(_follows, 1), warm_s=SECONDS / 2)
+        half = loaded(functools.partial(_follows, 2), arrivals=_ASKED["follow"] / 2)
+        listed_ms = np.percentile([_shown_ms(settings, number) for number in range(_LISTED)], 99)
+    arriving = f"{_ASKED['follow'] // 2} arrive a second; {_SAYS}"
+    return [
+        Figure("cluster-follow", full.rate, "follows/s", f">= {_ASKED['follow']:,}", data=f"64 connections; {_SAYS}"),
+        Figure("cluster-follow-p50", half.p50_ms, "ms", "< 30", data=arriving),
+        Figure("cluster-follow-p99", half.p99_ms, "ms", "< 150", data=arriving),
+        Figure("cluster-follow-listed-p99", float(listed_ms), "ms", "< 500", data=f"{_LISTED} in a row; {_SAYS}"),
+    ]
+
+
+def _follows(seed: int) -> list[bytes]:
+    """Follows among so many users that hardly any repeats."""
+    chosen = random.Random(seed)
+    pairs = ((chosen.randrange(1, _USERS), chosen.randrange(1, _USERS)) for _ in range(_FOLLOWS))
+    return [request("POST", f"{API}/users/{whom}/follow", KEY, user=who) for who, whom in pairs]
+
+
+def _shown_ms(settings: Settings, number: int) -> float:
+    """From a follow until the destination's list shows it."""
+    who, whom, started = 2 * _USERS + number, 3 * _USERS + number, time.perf_counter()
+    with client(settings, who) as http:
+        http.post(f"/users/{whom}/follow").raise_for_status()
+        while not http.get(f"/graph/follows/{whom}/in").raise_for_status().json()["items"]:
+            pass
+    return (time.perf_counter() - started) * 1_000
+
+
+# --- checks ----------------------------------------------------------------------------------------------
+
+_EDGES, _CHECKS = 4_000, 20_000
+
+
+def check(folder: Path) -> list[Figure]:
+    """Checks that the store answers: as many as can be had, and at half the rate asked. Half of them find an edge."""
+    with cluster(folder, "cluster-check") as settings:
+        if settings is None:
+            return []
+        _filled(settings, lambda services: put_edges(services, FOLLOWS, _edges()))
+        with client(settings) as http:
+            for who, whom in _edges()[:_LISTED]:
+                expected(http.get(f"/graph/follows/{who}/{whom}").json(), {"exists": True}, "a check")
+        loaded = functools.partial(run, settings.port, _checks, connections=_CONNECTIONS, seconds=SECONDS)
+        full, half = loaded(), loaded(arrivals=_ASKED["check"] / 2)
+    half_says = f"{_ASKED['check'] // 2:,} arrive a second; {_SAYS}"
+    return [
+        Figure("cluster-check", full.rate, "checks/s", f">= {_ASKED['check']:,}", data=f"16 connections; {_SAYS}"),
+        Figure("cluster-check-p99", half.p99_ms, "ms", "", data=half_says),
+    ]
+
+
+def _edges() -> list[tuple[int, int]]:
+    chosen = random.Random(3)
+    return [(chosen.randrange(1, _USERS), chosen.randrange(1, _USERS)) for _ in range(_EDGES)]
+
+
+def _checks() -> list[bytes]:
+    chosen, edges = random.Random(4), _edges()
+    pairs = [chosen.choice(edges) for _ in range(_CHECKS)]
+    asked = [(who, whom + number % 2) for number, (who, whom) in enumerate(pairs)]
+    return [request("GET", f"{API}/graph/follows/{who}/{whom}", KEY) for who, whom in asked]
+
+
+# --- pages of a long list --------------------------------------------------------------------------------
+
+_FOLLOWERS = int(os.environ.get("KITH_BENCH_FOLLOWERS", "1000000"))
+_PART, _WRITTEN_AT_ONCE, _CELEBRITY, _PAGE_RATE = 100_000, 5_000, 7, 100
+
+
+def page(folder: Path) -> list[Figure]:
+    """Pages of 20 at random depths of a list of followers, divided as it would be (KITH_BENCH_FOLLOWERS of them)."""
+    with cluster(folder, "cluster-page") as settings:
+        if settings is None:
+            return []
+        _filled(settings, lambda services: _put_followers(settings, services.opened.graph.graphs.number(FOLLOWS)))
+        cursors = list(_cursors(settings))
+        load = run(
+            settings.port, functools.partial(_pages, cursors), connections=_CONNECTIONS, seconds=SECONDS,
+            arrivals=_PAGE_RATE, least_bytes=_PAGE_BYTES_MIN,
+        )  # fmt: skip
+    says = f"{_FOLLOWERS:,} followers, {len(cursors):,} depths; {_PAGE_RATE} arrive a second; {_SAYS}"
+    return [
+        Figure("cluster-page", load.p50_ms, "ms p50", "", data=says),
+        Figure("cluster-page-p99", load.p99_ms, "ms", "< 15", data=says),
+    ]
+
+
+_PAGE_BYTES_MIN = 500
+
+
+async def _put_followers(settings: Settings, graph: int) -> None:
+    """The entries of the list, in parts, and its length. Nobody else writes it meanwhile."""
+    listing = Listing(graph, _CELEBRITY, Direction.IN)
+    begins = (POSITION_MIN, *range(_PART, _FOLLOWERS, _PART))
+    session = await connect(settings.cassandra, settings.cassandra_keyspace, replicas=1)
+    rows, parts = CassandraRows(session), Parts(begins)
+    for at in range(0, _FOLLOWERS, _WRITTEN_AT_ONCE):
+        places = range(at, min(at + _WRITTEN_AT_ONCE, _FOLLOWERS))
+        keys = [(*listed(listing), parts.of(place), place, 1_000 + place) for place in places]
+        await rows.write([Change("list_entries", key, (0,), 1) for key in keys])
+    await rows.write([
+        Change(*parts_row(listing), parts_values(parts), 1), Change(*cell_row(listing, 0), (_FOLLOWERS, 0), 1)
+    ])  # fmt: skip
+    await session.close()
+
+
+def _cursors(settings: Settings) -> Iterator[str]:
+    """Places all over the list."""
+    cursor, listed_ = "", 0
+    with client(settings) as http:
+        while cursor is not None:
+            path = f"/users/{_CELEBRITY}/followers?limit=1000" + (f"&cursor={cursor}" if cursor else "")
+            answer = http.get(path).raise_for_status().json()
+            listed_, cursor = listed_ + len(answer["items"]), answer["pagination"]["nextCursor"]
+            if cursor is not None:
+                yield cursor
+    expected(listed_, _FOLLOWERS, "the list")
+
+
+def _pages(cursors: Sequence[str]) -> list[bytes]:
+    chosen = random.Random(5)
+    paths = [f"{API}/users/{_CELEBRITY}/followers?cursor={chosen.choice(cursors)}" for _ in range(4_000)]
+    return [request("GET", path, KEY, user=1) for path in paths]
+
+
+# --- home ------------------------------------------------------------------------------------------------
+
+_AUTHORS, _FOLLOWED, _POSTS, _FRESH = range(1_000, 1_300), 60, 6_000, 10_000
+_HOME_BYTES_MIN, _FRESH_RATE = 1_000, 20
+
+
+def home(folder: Path) -> list[Figure]:
+    """Ranked first pages of readers who follow 60 others: with a timeline, and without."""
+    with cluster(folder, "cluster-home") as settings:
+        if settings is None:
+            return []
+        readers = range(1, int(_ASKED["home"] * 2 * SECONDS))
+        fresh = range(_FRESH, _FRESH + int(_FRESH_RATE * SECONDS) + 1)
+        _filled(settings, lambda services: _put_readers(services, [*readers, *fresh]))
+        loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, seconds=SECONDS, warm_s=0, once=True)
+        half = len(readers) // 2
+        loaded(functools.partial(_homes, readers, "latest"), seconds=60)  # who came lately has a timeline
+        _wait_for_timelines(settings, len(readers))
+        full = loaded(functools.partial(_homes, readers[:half], "ranked"), least_bytes=_HOME_BYTES_MIN)
+        rate = _ASKED["home"] / 2
+        calm = loaded(functools.partial(_homes, readers[half:], "ranked"), least_bytes=_HOME_BYTES_MIN, arrivals=rate)
+        new = loaded(functools.partial(_homes, fresh, "ranked"), least_bytes=_HOME_BYTES_MIN, arrivals=_FRESH_RATE)
+    says = f"{_FOLLOWED} follows each, {_POSTS:,} posts; {_SAYS}"
+    return [
+        Figure("cluster-home", full.rate, "pages/s", f">= {_ASKED['home']}", data=f"{says}; 16 connections"),
+        Figure("cluster-home-p99", calm.p99_ms, "ms", "< 80", data=f"{says}; {rate:g} arrive a second"),
+        Figure("cluster-home-fresh-p99", new.p99_ms, "ms", "< 150", data=f"{says}; {_FRESH_RATE} arrive a second"),
+    ]
+
+
+async def _put_readers(services: Services, readers: Sequence[int]) -> None:
+    """Posts of the authors, and whom the readers follow."""
+    chosen = random.Random(6)
+    posts = spread(chosen, chosen.choices(_AUTHORS, k=_POSTS))
+    await put_posts(services, posts, lambda post: Draft(text=f"the river was quiet this morning: {post}"))
+    rows = [(reader, author) for reader in readers for author in chosen.sample(_AUTHORS, _FOLLOWED)]
+    await put_edges(services, FOLLOWS, rows)
+
+
+def _homes(readers: Sequence[int], kind: str) -> list[bytes]:
+    return [request("GET", f"{API}/feed?type={kind}", KEY, user=reader) for reader in readers]
+
+
+def _wait_for_timelines(settings: Settings, count: int) -> None:
+    """Until fan-out has made the readers' timelines."""
+    deadline = time.monotonic() + _STARTED_S
+    with client(settings) as http:
+        while time.monotonic() < deadline:
+            lines = http.get(f"http://127.0.0.1:{settings.port}/metrics").text.splitlines()
+            gauges = dict(line.split() for line in lines if line.startswith("kith_timelines "))
+            if float(gauges.get("kith_timelines", 0)) >= count:
+                return
+            time.sleep(0.2)
+    raise RuntimeError("fan-out does not catch up")
+
+
+# --- timelines -------------------------------------------------------------------------------------------
+
+_TIMELINES, _GIVEN_AT_ONCE, _IDS = 20_000, 200, 100
+
+
+def fanout(folder: Path) -> list[Figure]:
+    """Posts to 20,000 users who have a timeline in Redis Cluster, from one process."""
+    nodes = os.environ.get("KITH_TEST_REDIS")
+    return asyncio.run(_pushed(nodes)) if nodes else []
+
+
+async def _pushed(nodes: str) -> list[Figure]:
+    async with _timelines(nodes) as store:
+        users = np.arange(1, _TIMELINES + 1)
+        ids = np.arange(_IDS, 0, -1)
+
+        async def give(user: int) -> None:
+            await store.put(user, ids, await store.begin(user))
+
+        for at in range(0, _TIMELINES, _GIVEN_AT_ONCE):
+            await asyncio.gather(*map(give, users[at : at + _GIVEN_AT_ONCE].tolist()))
+        deliveries, post, started = 0, _IDS, time.perf_counter()
+        while (took_s := time.perf_counter() - started) < SECONDS:
+            post += 1
+            deliveries += await store.push(post, users)
+    says = f"{_TIMELINES:,} timelines, {post - _IDS:,} posts to all; six processes of Redis on the cores of the client"
+    return [Figure("cluster-fanout", deliveries / took_s, "deliveries/s", ">= 200,000", data=says)]
+
+
+@contextlib.asynccontextmanager
+async def _timelines(nodes: str) -> AsyncIterator[RedisTimelines]:
+    connected = connect_redis(nodes)
+    store = RedisTimelines(connected, slots=2 * _TIMELINES, now_ms=wall_ms, prefix=f"bench-{secrets.token_hex(6)}")
+    try:
+        yield store
+        await store.clear()
+    finally:
+        await connected.aclose()

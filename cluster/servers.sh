@@ -1,0 +1,47 @@
+# What the scripts of the engines share, which source it. Each sets `run`, the folder in which every server has one: with its `pid`, its
+# `log`, and its data, deleted with it.
+
+fail() {  # SENTENCE
+  echo "$1" >&2
+  exit 1
+}
+
+needs() {  # PROGRAM HOW-TO-GET-IT
+  command -v "$1" > /dev/null || fail "no $1: install $2"
+}
+
+fetched() {  # ENGINE: the published artifacts of ENGINE.pom.xml, in lib/ENGINE
+  [ -d "lib/$1" ] && return
+  needs mvn "Maven (Debian's maven), which fetches $1"
+  rm -rf "lib/$1.part"
+  mvn --quiet --batch-mode --file "$1.pom.xml" dependency:copy-dependencies -DoutputDirectory="$PWD/lib/$1.part" ||
+    fail "Maven could not fetch $1."
+  mv "lib/$1.part" "lib/$1"
+}
+
+started() {  # NODE COMMAND...: a server in the background, with what it prints in its log
+  local here=$run/$1
+  "${@:2}" > "$here/log" 2>&1 < /dev/null &
+  echo $! > "$here/pid"
+}
+
+until_true() {  # NODE ENGINE COMMAND...: until the command succeeds; fails where the server stops, or in 3 minutes
+  local here=$run/$1
+  for _ in $(seq 1800); do
+    "${@:3}" > /dev/null 2>&1 && return
+    kill -0 "$(cat "$here/pid")" 2> /dev/null || break
+    sleep 0.1
+  done
+  tail -20 "$here/log" >&2
+  fail "$2's node $1 does not start; the end of its log is above."
+}
+
+down() {  # at once, as what they keep goes with them
+  local pid
+  for pid in "$run"/*/pid; do [ -f "$pid" ] && kill -9 "$(cat "$pid")" 2> /dev/null || true; done
+  for pid in "$run"/*/pid; do
+    [ -f "$pid" ] || continue
+    for _ in $(seq 100); do kill -0 "$(cat "$pid")" 2> /dev/null || break; sleep 0.1; done
+  done
+  rm -rf "$run"
+}

@@ -1,0 +1,153 @@
+"""Rows read by their keys. What is asked for in one turn of the event loop, by whomever, is read together.
+
+A statement reads rows of up to PLACES_MAX partitions of Cassandra, which differ in the last column that chooses them,
+and the same rows of each: where others are wanted of each, so few that looking for some in vain costs less than another
+statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from kith.engines.cassandra.connecting import Session
+from kith.engines.cassandra.schema import TABLES_BY_NAME, Table
+
+Values = tuple[Any, ...]
+PLACES_MAX, _ORDERS_MAX = 16, 64
+_LOOKED_FOR_MAX = 16
+"""Rows that a statement looks for, if others are wanted of each partition."""
+T = TypeVar("T")
+
+
+class Key(NamedTuple):
+    """A row of a table."""
+
+    table: str
+    key: Values
+
+
+class Reader:
+    """Reads rows. One event loop uses it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked: dict[Key, asyncio.Future[Values | None]] = {}
+        self._reading: set[asyncio.Task[None]] = set()
+
+    async def get(self, keys: Sequence[Key]) -> list[Values | None]:
+        """See `rows.Rows`."""
+        asked = [self._ask(key) for key in keys]
+        return [one.result() if one.done() else await asyncio.shield(one) for one in asked]
+
+    def _ask(self, key: Key) -> asyncio.Future[Values | None]:
+        found = self._asked.get(key)
+        if found is None:
+            loop = asyncio.get_running_loop()
+            if not self._asked:
+                loop.call_soon(self._begin)
+            found = self._asked[key] = loop.create_future()
+        return found
+
+    def _begin(self) -> None:
+        """Read what was asked for."""
+        asked, self._asked = self._asked, {}
+        for wanted in _statements(asked):
+            reading = asyncio.get_running_loop().create_task(self._read(wanted, asked))
+            self._reading.add(reading)
+            reading.add_done_callback(self._reading.discard)
+
+    async def _read(self, wanted: _Wanted, asked: dict[Key, asyncio.Future[Values | None]]) -> None:
+        table, place, *_ = wanted
+        try:
+            rows = await self._session.rows(*wanted.statement())
+        except Exception as error:
+            for key in wanted.keys:
+                asked[key].set_exception(error)
+                asked[key].exception()  # who asked may have gone
+            return
+        width = 1 + len(table.order)
+        for row in rows:
+            found = asked.get(Key(table.name, place + row[:width]))
+            if found is not None and not found.done():
+                found.set_result(row[width:])
+        for key in wanted.keys:
+            if not asked[key].done():
+                asked[key].set_result(None)
+
+
+class _Wanted(NamedTuple):
+    """What a statement reads: rows of these ends of their keys in each of these partitions of Cassandra."""
+
+    table: Table
+    place: Values  # what chooses the partition, but for the last column
+    lasts: Sequence[Any]
+    orders: Sequence[Values]
+    keys: Sequence[Key]
+
+    def statement(self) -> tuple[Any, ...]:
+        """The statement, and its values."""
+        lasts, orders = _padded(self.lasts), _padded(self.orders if self.table.order else ())
+        select = _select(self.table, len(lasts), len(orders))
+        return (select, *self.place, *lasts, *(value for order in orders for value in order))
+
+
+def _statements(keys: Iterable[Key]) -> Iterator[_Wanted]:
+    """Keys, as few statements."""
+    wanted: dict[tuple[str, Values], dict[Any, list[Values]]] = defaultdict(lambda: defaultdict(list))
+    for name, key in keys:
+        chooses = len(TABLES_BY_NAME[name].place)
+        wanted[name, key[: chooses - 1]][key[chooses - 1]].append(key[chooses:])
+    for (name, place), by_last in wanted.items():
+        for lasts, orders, ends in _together(by_last):
+            found = [Key(name, (*place, last, *order)) for last, order in ends]
+            yield _Wanted(TABLES_BY_NAME[name], place, lasts, orders, found)
+
+
+_Some = tuple[list[Any], list[Values], list[tuple[Any, Values]]]
+
+
+def _together(by_last: dict[Any, list[Values]]) -> Iterator[_Some]:
+    """Partitions by what is wanted of them: the same of each, or little."""
+    alike: dict[tuple[Values, ...], list[Any]] = defaultdict(list)
+    for last, wanted in by_last.items():
+        for at in range(0, len(wanted), _ORDERS_MAX):
+            alike[tuple(wanted[at : at + _ORDERS_MAX])].append(last)
+    lasts: list[Any] = []
+    orders: dict[Values, None] = {}
+    ends: list[tuple[Any, Values]] = []
+    for some, of in alike.items():
+        for last in of:
+            all_orders = orders | dict.fromkeys(some)
+            fits = len(all_orders) == len(orders) == len(some) or (len(lasts) + 1) * len(all_orders) <= _LOOKED_FOR_MAX
+            if lasts and (not fits or len(lasts) == PLACES_MAX or last in lasts):
+                yield lasts, list(orders), ends
+                lasts, orders, ends = [], {}, []
+                all_orders = dict.fromkeys(some)
+            lasts.append(last)
+            orders = all_orders
+            ends += [(last, order) for order in some]
+    if lasts:
+        yield lasts, list(orders), ends
+
+
+def _padded(values: Sequence[T]) -> Sequence[T]:
+    """As many values as a power of two, with the last one repeated: so there are few statements to prepare."""
+    return [*values, *[values[-1]] * ((1 << (len(values) - 1).bit_length()) - len(values))] if values else values
+
+
+@cache
+def _select(table: Table, places: int, orders: int) -> str:
+    """The statement for rows of some partitions of Cassandra: the end of their keys, and their values."""
+    *chosen, last = (column.split()[0] for column in table.place)
+    order = [column.split()[0] for column in table.order]
+    shown = ", ".join([last, *order, *(column.split()[0] for column in table.values)])
+    where = [f"{column} = ?" for column in chosen]
+    where.append(f"{last} = ?" if places == 1 else f"{last} IN ({', '.join('?' * places)})")
+    if order:
+        marks = f"({', '.join('?' * len(order))})"
+        where.append(f"({', '.join(order)}) IN ({', '.join([marks] * orders)})")
+    return f"SELECT {shown} FROM {table.name} WHERE {' AND '.join(where)}"

@@ -1,0 +1,167 @@
+"""People who write to two machines without end, repeating what was not answered, and what must be so in the end."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+from calls import ok
+from servers import API, Server, eventually
+
+ACTORS, STARS, NAMES = 4, 3, 3
+UNAVAILABLE = {"OUTCOME_UNKNOWN", "STORE_UNAVAILABLE", "OVERLOADED", "TIMEOUT", "LEASE_LOST", "FEED_UNAVAILABLE"}
+RECOVERED_S = 240.0
+_PAUSE_S = 0.05
+_numbers = itertools.count(1)
+
+
+class Actor(threading.Thread):
+    """Follows and unfollows stars, writes posts, takes names. Each request goes to another machine than the last."""
+
+    def __init__(self, user: int, stars: Sequence[int], machines: Sequence[Server]) -> None:
+        super().__init__(daemon=True)
+        self.user, self._stars = user, stars
+        self.follows: set[int] = set()
+        self.posts: list[int] = []
+        self.done_since = 0.0
+        """When the last step that is done was begun."""
+        self.slowest_s = 0.0
+        self.refused = 0
+        self.failed: str = ""
+        self.over = threading.Event()
+        self._clients = itertools.cycle([machine.client(acting=user) for machine in machines])
+
+    def run(self) -> None:
+        try:
+            for number in itertools.count():
+                if self.over.is_set():
+                    return
+                began = time.monotonic()
+                self._step(number)
+                self.done_since = began
+        except Exception as error:
+            self.failed = f"{type(error).__name__}: {error}"
+
+    def _step(self, number: int) -> None:
+        star = self._stars[number % len(self._stars)]
+        verb = "DELETE" if star in self.follows else "POST"
+        self._ask(verb, f"/users/{star}/follow")
+        self.follows ^= {star}
+        body = {"content": {"text": f"{number} of {self.user}"}}
+        made = self._ask("POST", "/posts", body, key=f"{self.user} {number}")
+        self.posts.append(int(made["id"]))
+        self._ask("PATCH", f"/users/{self.user}", {"username": f"n{number % NAMES}.{self._stars[0]}"}, taken=409)
+
+    def _ask(self, method: str, path: str, body: Any = None, *, key: str = "", taken: int = 200) -> Any:
+        """Until it is answered; those that say that they cannot are repeated elsewhere."""
+        headers = {"Idempotency-Key": key} if key else {}
+        while True:
+            began = time.monotonic()
+            answer = next(self._clients).request(method, API + path, json=body, headers=headers)
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+            if answer.status_code in (200, 201, taken):
+                return answer.json()
+            said = f"{method} {path}: {answer.status_code} {answer.text}"
+            assert answer.status_code == 503, said
+            assert answer.json()["error"]["code"] in UNAVAILABLE, said
+            self.refused += 1
+            self.over.wait(_PAUSE_S)
+
+
+class Play:
+    """Four people act while a test breaks something. `recovered` waits until all of them get on; `check` ends it."""
+
+    def __init__(self, machines: Sequence[Server]) -> None:
+        self.machines = machines
+        first = (1 << 40) + 1_000 * next(_numbers)
+        self.stars = range(first, first + STARS)
+        self.reader = first + STARS
+        users = range(first + 10, first + 10 + ACTORS)
+        with machines[0].client(acting=self.reader) as http:
+            for user in users:
+                eventually(lambda user=user: http.post(f"{API}/users/{user}/follow").status_code == 200, 120)
+        self.actors = [Actor(user, self.stars, machines) for user in users]
+        for actor in self.actors:
+            actor.start()
+        self.recovered()
+
+    def recovered(self) -> float:
+        """Seconds until everybody has done a step that they began from now on."""
+        since = time.monotonic()
+
+        def got_on() -> bool:
+            failed = [actor.failed for actor in self.actors if actor.failed]
+            assert not failed, failed
+            return all(actor.done_since >= since for actor in self.actors)
+
+        eventually(got_on, RECOVERED_S)
+        return time.monotonic() - since
+
+    def check(self) -> None:
+        """All that was answered is there once, on every machine."""
+        for actor in self.actors:
+            actor.over.set()
+        for actor in self.actors:
+            actor.join(RECOVERED_S)
+            assert not actor.failed, actor.failed
+        written = sorted(post for actor in self.actors for post in actor.posts)
+        for machine in self.machines:
+            with machine.client(acting="system") as http, machine.client(acting=self.reader) as reader:
+                for star in self.stars:
+                    self._check_star(http, star)
+                for actor in self.actors:
+                    self._check_actor(http, actor)
+                self._check_names(http)
+                eventually(lambda reader=reader: sorted(_home(reader)) == written, 120)
+
+    def _check_star(self, http: httpx.Client, star: int) -> None:
+        followers = sorted(actor.user for actor in self.actors if star in actor.follows)
+        assert _read(http, f"/graph/follows/{star}/in/count") == {"count": len(followers)}
+        assert sorted(_ids(http, f"/graph/follows/{star}/in")) == followers
+        for actor in self.actors:
+            assert _read(http, f"/graph/follows/{actor.user}/{star}")["exists"] == (star in actor.follows)
+
+    def _check_actor(self, http: httpx.Client, actor: Actor) -> None:
+        assert sorted(_ids(http, f"/graph/follows/{actor.user}/out")) == sorted(actor.follows)
+        assert _read(http, f"/graph/follows/{actor.user}/out/count") == {"count": len(actor.follows)}
+        assert sorted(_ids(http, f"/users/{actor.user}/posts")) == sorted(actor.posts)
+
+    def _check_names(self, http: httpx.Client) -> None:
+        names = {actor.user: _read(http, f"/users/{actor.user}")["username"] for actor in self.actors}
+        held = {user: name for user, name in names.items() if name is not None}
+        assert len(set(held.values())) == len(held), names
+        for user, name in held.items():
+            assert _read(http, f"/users/by-username/{name}")["id"] == str(user)
+
+
+def _read(http: httpx.Client, path: str, **query: str) -> Any:
+    """What is answered once the machine can."""
+
+    def answer() -> httpx.Response | None:
+        answered = http.get(API + path, params=query)
+        return None if answered.status_code == 503 else answered
+
+    return ok(eventually(answer, RECOVERED_S))
+
+
+def _ids(http: httpx.Client, path: str) -> list[int]:
+    """The ids of all pages."""
+    return [int(item["id"]) for page in _pages(http, path) for item in page["items"]]
+
+
+def _home(http: httpx.Client) -> list[int]:
+    return [int(post["id"]) for page in _pages(http, "/feed", type="latest") for post in page["posts"]]
+
+
+def _pages(http: httpx.Client, path: str, **query: str) -> list[Any]:
+    found, cursor = [], None
+    while True:
+        page = _read(http, path, limit="50", **query, **({"cursor": cursor} if cursor else {}))
+        found.append(page)
+        cursor = page["pagination"]["nextCursor"]
+        if cursor is None:
+            return found

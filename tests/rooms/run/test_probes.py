@@ -1,0 +1,32 @@
+"""A worker's probes: whether it lives, and whether it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+from coroutines import Run
+from servers import free_port
+
+from kith.core.errors import Unavailable
+from kith.run import probes
+
+
+def test_a_worker_lives_at_once_and_is_ready_when_it_says_so(run: Run) -> None:
+    async def asked() -> None:
+        ready, port = asyncio.Event(), free_port()
+        async with (
+            probes.answered("127.0.0.1", port, ready.is_set),
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http,
+        ):
+            assert (await http.get("/healthz")).status_code == 200
+            assert (await http.get("/readyz")).status_code == 503
+            ready.set()
+            assert (await http.get("/readyz")).json() == {"status": "ready"}
+            assert [(await http.get("/")).status_code, (await http.post("/readyz")).status_code] == [404, 404]
+            with pytest.raises(Unavailable):
+                async with probes.answered("127.0.0.1", port, ready.is_set):
+                    pass
+
+    run(asked())
