@@ -20,7 +20,7 @@ $(STAMP): requirements.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup  ## a community that posts, eleven questions with answers and times; then watch it live
+demo: setup  ## a community that posts, twelve questions with answers and times; then watch it live
 	$(BIN)/kith demo $(FILE)
 
 test: setup  ## every test that needs no server

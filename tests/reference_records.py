@@ -14,7 +14,7 @@ from kith.core.clock import Hlc
 from kith.core.events import RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event
 from kith.core.tokens import WriteMark
 from kith.graph.edge import EdgeChange, EdgeWrite
-from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write, newer
 
 Step = Callable[[], Awaitable[None]]
 """Awaited before each step. It may raise, as if the process ended there, or let others do something first."""
@@ -53,8 +53,11 @@ class ReferenceRecords:
         changes += await self._edges.apply(edges[1:])
         return put._replace(mark=self._mark(records))
 
-    async def claimed(self, claim: Claim) -> bytes | None:
-        return self._claimed(claim)
+    async def put_many(self, writes: Sequence[Write]) -> list[Put]:
+        return [await self.put(one.records, claim=one.claim) for one in writes]
+
+    async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
+        return [self._claimed(claim) for claim in claims]
 
     async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
         for id_ in ids:
@@ -145,9 +148,9 @@ class RowRecords(ReferenceRecords):
         await self.step()
         return await super().get_many(kind, ids)
 
-    async def claimed(self, claim: Claim) -> bytes | None:
+    async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
         await self.step()
-        return await super().claimed(claim)
+        return await super().claimed(claims)
 
     async def _release(self, claim: Claim | None) -> None:
         await self.step()

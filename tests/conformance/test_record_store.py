@@ -19,7 +19,7 @@ from kith.core.clock import Hlc, hlc_of
 from kith.core.events import NOWHERE
 from kith.core.ids import ID_MAX
 from kith.graph.edge import Outcome
-from kith.records.store import AtVersion, Claim, Put, Record, RecordKind
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write
 
 PORT = "stores"
 KEY, OTHER = b"k" * 16, b"o" * 16
@@ -121,12 +121,41 @@ def test_a_claim_is_taken_once_and_answers_the_first_value(run: Run, stores: Sto
 
 
 def test_a_claim_can_be_asked_for_without_being_taken(run: Run, stores: Stores) -> None:
-    assert run(stores.records.claimed(claim())) is None
-    assert run(stores.records.claimed(claim())) is None
+    assert run(stores.records.claimed([claim(), claim(OTHER)])) == [None, None]
+    assert run(stores.records.claimed([claim(), claim(OTHER)])) == [None, None]
     run(stores.records.put([record(1)], claim=claim()))
-    assert run(stores.records.claimed(claim())) == claim().value
+    assert run(stores.records.claimed([claim(OTHER), claim()])) == [None, claim().value]
     over = claim()._replace(now_ms=claim().now_ms + claim().keep_ms)
-    assert run(stores.records.claimed(over)) is None
+    assert run(stores.records.claimed([over])) == [None]
+
+
+def test_of_many_puts_each_is_made_by_itself(run: Run, stores: Stores) -> None:
+    assert run(stores.records.put_many([])) == []
+    run(stores.records.put([record(9)], claim=claim(OTHER, b"earlier")))
+    puts = run(
+        stores.records.put_many(
+            [Write([record(1)], claim()), Write([record(2)], claim(OTHER)), Write([record(3), record(4)]), Write([])]
+        )
+    )
+    assert [(put.stored, put.claimed) for put in puts] == [
+        (True, None),
+        (False, b"earlier"),
+        (True, None),
+        (True, None),
+    ]
+    assert puts[0].mark.updated_at == record().updated_at
+    assert NOWHERE not in (puts[0].mark.at, puts[2].mark.at)
+    found = run(stores.records.get_many(RecordKind.POST, [1, 2, 3, 4]))
+    assert found == [record(1), None, record(3), record(4)]
+    assert run(stores.records.claimed([claim(), claim(OTHER)])) == [b"first", b"earlier"]
+
+
+def test_of_many_puts_of_one_key_one_is_made(run: Run, stores: Stores) -> None:
+    puts = run(stores.records.put_many([Write([record(at)], claim(value=b"%d" % at)) for at in range(3)]))
+    (first,) = [at for at, put in enumerate(puts) if put.stored]
+    assert [put.claimed for put in puts] == [None if at == first else b"%d" % first for at in range(3)]
+    found = run(stores.records.get_many(RecordKind.POST, range(3)))
+    assert [one is not None for one in found] == [at == first for at in range(3)]
 
 
 def test_a_claim_that_is_over_can_be_taken_again(run: Run, stores: Stores) -> None:

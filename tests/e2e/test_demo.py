@@ -25,18 +25,20 @@ def few(tmp_path: Path) -> Path:
 def answers(said: str) -> list[str]:
     """The answers of a demo, by question: the lines below it."""
     shown = re.findall(r"^ ?\d+\. .*ms\n((?:    .*\n)+)", said, re.MULTILINE)
-    assert len(shown) == 11, said
+    assert len(shown) == 12, said
     return shown
 
 
 def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None:
     said = done(kith("demo", "few.csv", "--once", "--port", free_port()))
     assert re.search(r"290 follows in kith-data/demo", said)
-    check, both, newcomer, visible, home, why, comments, stories, suggested, boards, gone = answers(said)
+    check, both, newcomer, visible, told, home, why, comments, stories, suggested, boards, gone = answers(said)
     assert "Yes; Dana Brook has 29 followers" in check
     assert re.search(r"^    \d+: \w+", both)
     assert re.search(r"is first in the list.* 0 posts before, 6 after", newcomer)
     assert re.search(r"home after [\d.]+ ms:\n    “", visible)
+    tiers = re.findall(r"(\d+) (?:online|here within a day|within a month)[,.]", told)
+    assert sum(map(int, tiers)) == 4, "each once, whichever tier comes first"
     assert len(re.findall(r"0\.\d\d (?:recent|popular|friend_interaction|content_type) ", home)) == 2
     score, *parts = map(float, re.findall(r"(?<![\d.])\d\.\d\d", why))
     assert sum(parts) == pytest.approx(score, abs=0.03)
@@ -60,14 +62,14 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
     assert people == 26, "the star, a reader, the 9 whom they follow, and 15 fans"
     again = done(kith("demo", "--once", "--data", "data", "--port", free_port()))
     assert "have posted already" in again
-    assert len(answers(again)) == 11
+    assert len(answers(again)) == 12
     with serving(tmp_path) as server, server.client() as http:
         shown = [
             post
             for user in range(1, 31)
             for post in http.get(f"{API}/users/{user}/posts", params={"limit": 50}).json()["items"]
         ]
-        assert len(shown) == posts + 2, "each demo publishes one before your eyes"
+        assert len(shown) == posts + 4, "each demo publishes two before your eyes"
         assert all(post["author"]["displayName"] and post["author"]["username"] for post in shown)
         assert any(post["mentions"] and "@" in post["content"]["text"] for post in shown)
         pictures = [media["url"] for post in shown for media in post["content"]["media"]]

@@ -13,6 +13,8 @@ const RETRY_MS = 2_000;
 const PAUSE_MAX_MS = 30_000;
 /** What a proxy says while the service behind it starts again. */
 const RESTARTING = new Set([502, 504]);
+/** Notifications that a stream remembers, so that it tells each once. */
+const NOTICES_MAX = 1_000;
 /** Events of a newer service are passed over. */
 const KNOWN = new Set(["new_post", "post_updated", "engagement_update", "post_removed", "notification", "unread", "reset"]);
 
@@ -87,7 +89,8 @@ class EventStream {
         state.failures = 0;
         for (const event of parser.read(value)) {
           this.#lastEventId = parser.lastEventId;
-          if (this.#known.has(event.type)) yield this.told(event, parser.lastEventId);
+          const told = this.#known.has(event.type) ? this.told(event, parser.lastEventId) : null;
+          if (told !== null) yield told;
         }
         this.#lastEventId = parser.lastEventId;
         state.retryMs = parser.retryMs;
@@ -113,12 +116,23 @@ class EventStream {
 
 /** What changes in the acting user's feed. */
 export class FeedStream extends EventStream {
+  #noticed = new Set();
+
   constructor(session, { posts, ...options } = {}) {
     super(session, "/api/v1/feed/stream" + queryOf(["posts"], { posts: listed(posts, "posts") }), KNOWN, options);
   }
 
   told(event, eventId) {
-    return { type: event.type, eventId, ...fieldsOf(event) };
+    const told = { type: event.type, eventId, ...fieldsOf(event) };
+    return told.type === "notification" && !this.#isNew(told.notificationId) ? null : told;
+  }
+
+  /** Whether a notification was not told yet. A mention of many is told in parts, so it may come on each connection. */
+  #isNew(id) {
+    if (this.#noticed.has(id)) return false;
+    this.#noticed.add(id);
+    if (this.#noticed.size > NOTICES_MAX) this.#noticed.delete(this.#noticed.values().next().value);
+    return true;
   }
 }
 

@@ -60,6 +60,16 @@ test("a stream that is cut in the middle of a character goes on where it was, ea
   );
 });
 
+test("a notification that comes again on the next connection is told once", async () => {
+  const noticed = (id, notice) =>
+    `id: ${id}\nevent: notification\ndata: {"notificationId": "${notice}", "kind": "mention", "actorId": "2"}\n\n`;
+  const { kith } = await clientOf([
+    streaming([noticed(1, 7)]),
+    streaming([noticed(2, 7), noticed(3, 8), removed(4)], stays),
+  ]);
+  assert.deepEqual(idsOf(await first(kith.feedStream(), 3)), ["1", "3", "4"]);
+});
+
 test("a stream that the service ends is taken up, also after a heartbeat's id", async () => {
   const { kith, asked } = await clientOf([streaming([removed(1), ":\nid: 4\n\n"]), streaming([removed(5)], stays)]);
   const stream = kith.feedStream({ after: "0" });

@@ -22,6 +22,8 @@ SILENCE_S = 60.0
 """Without a word for so long (the service says something every 15 s) the connection counts as lost."""
 TRIES_MAX = 60
 """Tries to take up a stream that was open, some minutes; one that never opened is given up as any other call."""
+NOTICES_MAX = 1_000
+"""Notifications that a stream remembers, so that it tells each once."""
 _PATH = "/api/v1/feed/stream"
 _RETRY_MS = 2_000.0
 
@@ -138,6 +140,7 @@ class FeedStream:
         self._retry_ms = _RETRY_MS
         self._failures, self._was_open = 0, False
         self._name, self._data, self._next_id = "", list[str](), after
+        self._noticed: dict[int, None] = {}
 
     def request(self) -> Request:
         """What to send to begin, or to go on."""
@@ -176,7 +179,17 @@ class FeedStream:
         self._name, self._data = "", []
         if kind is None or not data:
             return None
-        return msgspec.structs.replace(_decode(data, kind), event_id=self._last_id or "")
+        event = msgspec.structs.replace(_decode(data, kind), event_id=self._last_id or "")
+        return None if isinstance(event, NotificationMade) and not self._is_new(event.notification_id) else event
+
+    def _is_new(self, notification: int) -> bool:
+        """Whether a notification was not told yet. Mentions are told to followers in parts, which repeat some."""
+        if notification in self._noticed:
+            return False
+        self._noticed[notification] = None
+        if len(self._noticed) > NOTICES_MAX:
+            del self._noticed[next(iter(self._noticed))]
+        return True
 
     def _field(self, field: str, value: str) -> None:
         match field:

@@ -85,5 +85,4 @@ def claim_of(draft: Draft, id_: int, version: Hlc) -> Claim:
         told += f" {draft.board}"
     if draft.event:
         told += f" event {draft.event}"
-    claim = claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version)
-    return claim._replace(keep_ms=KEPT_MS)
+    return claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version, KEPT_MS)

@@ -7,20 +7,18 @@ every reader leaves out and which goes with its period; the event comes again an
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from kith.core.clock import Hlc
 from kith.core.ids import NodeId, Snowflakes
 from kith.graph.graph import Graph
-from kith.graph.together import together
 from kith.notifications.inbox import PERIOD_MS, InboxRow, InboxStore, base_of
 from kith.notifications.notice import Draft, Notice, claim_of, notice_from, notice_record, read_notice
 from kith.records.claims import first_of
-from kith.records.store import Claim, Record, RecordKind, RecordStore
+from kith.records.store import Claim, RecordKind, RecordStore, Write
 
-AT_ONCE_MAX = 100
-"""Notices that are written at the same time."""
+AT_ONCE_MAX = 200
+"""Notices that are written in one call, which holds up other writers of an embedded store meanwhile."""
 FORGOTTEN_AT_ONCE = 1_000
 """Notices that are forgotten in one call, so that other writes have their turns in between."""
 NOBODY = NodeId(0)
@@ -37,6 +35,10 @@ class Notices:
         """The id and version of a new notice."""
         return self._snowflakes.next(), self._clock.next()
 
+    async def claimed(self, drafts: Sequence[Draft]) -> list[bytes | None]:
+        """For each draft, the claim under which it was told; None if it was not."""
+        return await self.records.claimed([claim_of(draft, *self.next()) for draft in drafts])
+
     async def tell(self, drafts: Sequence[Draft]) -> list[NodeId]:
         """Tell each of these once, however often it is repeated; the ids of their notices."""
         told: list[NodeId] = []
@@ -50,34 +52,31 @@ class Notices:
 
         Where a claim, or the first of its key, is for NOBODY, it is taken and nobody is told.
         """
-        claimed = await together(self.records.immediate, *(self.records.claimed(claim) for _, claim in drafts))
-        new = [(draft, claim) for (draft, claim), value in zip(drafts, claimed, strict=True) if value is None]
-        rows = [InboxRow(draft.recipient, id_) for draft, claim in new if (id_ := _id_of(claim.value, claim)) != NOBODY]
+        known = await self.records.claimed([claim for _, claim in drafts])
+        new = [(draft, claim) for (draft, claim), value in zip(drafts, known, strict=True) if value is None]
+        ids = [first_of(claim.value, claim)[0] for _, claim in new]
+        rows = [InboxRow(draft.recipient, id_) for (draft, _), id_ in zip(new, ids, strict=True) if id_ != NOBODY]
         if rows:
             await self.inbox.add(rows)
-        puts = iter(await asyncio.gather(*(self._put(draft, claim) for draft, claim in new)))
-        values = [next(puts) if value is None else value for value in claimed]
-        for (draft, claim), value in zip(drafts, values, strict=True):
-            if value != claim.value and (draft, claim) in new:  # another process told it meanwhile
-                await self.inbox.remove(draft.recipient, [_id_of(claim.value, claim)])
+        puts = await self.records.put_many([_write(draft, claim, claim.value) for draft, claim in new]) if new else []
+        for (draft, _), id_, put in zip(new, ids, puts, strict=True):
+            if put.claimed is not None:  # another process told it meanwhile
+                await self.inbox.remove(draft.recipient, [id_])
+        answered = (put.claimed for put in puts)
+        first = [
+            (next(answered) or claim.value) if value is None else value
+            for (_, claim), value in zip(drafts, known, strict=True)
+        ]
         if not self.records.transactional:
-            await self._finish([(draft, claim, value) for (draft, claim), value in zip(drafts, values, strict=True)])
-        return [_id_of(value, claim) for (_, claim), value in zip(drafts, values, strict=True)]
-
-    async def _put(self, draft: Draft, claim: Claim) -> bytes:
-        """Store a notice under a claim; the value that the claim has."""
-        told = _id_of(claim.value, claim) != NOBODY
-        put = await self.records.put([_record(draft, claim, claim.value)] if told else [], claim=claim)
-        return claim.value if put.claimed is None else put.claimed
+            await self._finish([(*one, value) for one, value in zip(drafts, first, strict=True)])
+        return [first_of(value, claim)[0] for (_, claim), value in zip(drafts, first, strict=True)]
 
     async def _finish(self, told: Sequence[tuple[Draft, Claim, bytes]]) -> None:
         """Store the notices of claims that a process left without one."""
-        there = await self.records.get_many(RecordKind.NOTICE, [_id_of(value, claim) for _, claim, value in told])
-        missing = [
-            _record(draft, claim, value)
-            for (draft, claim, value), record in zip(told, there, strict=True)
-            if record is None and _id_of(value, claim) != NOBODY
-        ]
+        ids = [first_of(value, claim)[0] for _, claim, value in told]
+        there = await self.records.get_many(RecordKind.NOTICE, ids)
+        left = [one for one, record in zip(told, there, strict=True) if record is None]
+        missing = [record for one in left for record in _write(*one).records]
         if missing:
             await self.records.put(missing)
 
@@ -104,10 +103,7 @@ class Notices:
         return [None if record is None else read_notice(record.data) for record in records]
 
 
-def _id_of(value: bytes, claim: Claim) -> NodeId:
-    return first_of(value, claim)[0]
-
-
-def _record(draft: Draft, claim: Claim, value: bytes) -> Record:
+def _write(draft: Draft, claim: Claim, value: bytes) -> Write:
+    """The claim, and the notice that it stands for by this value of it; none for NOBODY."""
     id_, version = first_of(value, claim)
-    return notice_record(notice_from(id_, draft), version)
+    return Write([] if id_ == NOBODY else [notice_record(notice_from(id_, draft), version)], claim)

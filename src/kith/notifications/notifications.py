@@ -256,9 +256,9 @@ class _Looking:
         self._known.update(dict.fromkeys(new))
         if shown is not None:
             self._known.update((one.id, one) for one, show in zip(found, shown.notices, strict=True) if show)
-            self.posts.update(shown.posts)
-            self.comments.update(shown.comments)
-            self.boards.update(shown.boards)
+            self.posts.update(shown.content.posts)
+            self.comments.update(shown.content.comments)
+            self.boards.update(shown.content.boards)
 
     def shown(self, ids: Sequence[int]) -> list[Notice]:
         """Those of these rows that the reader may see and wants to."""

@@ -34,7 +34,7 @@ class OutsideMentions:
         _check(event, actor, mentioned, at_ms, now_ms)
         asked = msgspec.msgpack.encode((actor, mentioned, post, at_ms))
         claim = claim_of("mention", NOBODY, event, asked, *self._notices.next())
-        known = await self._notices.records.claimed(claim)
+        (known,) = await self._notices.records.claimed([claim])
         draft = Draft("mention", actor, mentioned, now_ms if at_ms is None else at_ms, post, event=event)
         if known is None and not await self._recipients.allowed([draft]):
             claim = claim_of("mention", NOBODY, event, asked, NOBODY, first_of(claim.value, claim)[1])

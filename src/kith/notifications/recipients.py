@@ -30,13 +30,13 @@ class Recipients:
             self._store.immediate, self._rules.content(drafts), self._preferences.lately(recipients)
         )
         questions = Questions()
-        shown = [self._rules.ask(questions, NodeId(one.recipient), [one], content.of(one)) for one in drafts]
+        shown = self._rules.ask_each(questions, [(NodeId(one.recipient), one) for one in drafts], content)
         nodes = questions.nodes(recipients)
         answers = await self._store.answer(questions)
         return [
             draft
-            for draft, ask, node in zip(drafts, shown, answers.nodes[nodes], strict=True)
-            if all(ask(answers).notices)
+            for draft, visible, node in zip(drafts, shown(answers), answers.nodes[nodes], strict=True)
+            if visible
             and node.state is not State.REMOVED
             and preferences[draft.recipient].allow(draft.type, draft.actor, draft.recipient, draft.recipient)
         ]

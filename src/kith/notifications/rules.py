@@ -6,7 +6,7 @@ takes two reads of records at most, and one question to the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,23 +54,53 @@ class Content(NamedTuple):
 
     def of(self, one: Told) -> Content:
         """That of one notice."""
+        if one.post is None and one.board is None:
+            return _NOTHING
         post = None if one.post is None else self.posts.get(one.post)
         comment = None if one.comment is None else self.comments.get(one.comment)
-        said = [] if comment is None else [comment, self.comments.get(comment.reply_to or -1)]
-        posts = {} if post is None else {post.id: post}
+        above = None if comment is None else self.comments.get(comment.reply_to or -1)
         board = None if one.board is None else self.boards.get(one.board)
         return Content(
-            posts, {one.id: one for one in said if one is not None}, {} if board is None else {board.id: board}
+            {} if post is None else {post.id: post},
+            {said.id: said for said in (comment, above) if said is not None},
+            {} if board is None else {board.id: board},
+        )
+
+    def authors(self) -> set[int]:
+        """Whose it is."""
+        return {
+            *(post.author for post in self.posts.values()),
+            *(comment.author for comment in self.comments.values()),
+            *(board.owner for board in self.boards.values()),
+        }
+
+    def friends_only(self) -> set[int]:
+        """Whose posts only friends see."""
+        return {post.author for post in self.posts.values() if post.visibility == "friends"}
+
+    def seen_by(self, user: NodeId, authors: Mapping[int, Standing], hidden: Collection[int]) -> Content:
+        """What of it a user may see, to whom the authors stand so, and who hid these posts."""
+        posts = seen_of([post for id_, post in self.posts.items() if id_ not in hidden], user, authors)
+        comments = comments_seen([*self.comments.values()], user, authors)
+        return Content(
+            {post.id: post for post in posts if post is not None},
+            {one.id: one for one in comments if one is not None},
+            {
+                id_: board
+                for id_, board in self.boards.items()
+                if not board.deleted and may_see(board, user, authors[board.owner], member=True)
+            },
         )
 
 
+_NOTHING = Content({}, {}, {})
+
+
 class Shown(NamedTuple):
-    """What of the content of notices their reader may see."""
+    """Which notices their reader may see, and what of their content."""
 
     notices: Sequence[bool]
-    posts: Mapping[int, Post]
-    comments: Mapping[int, Comment]
-    boards: Mapping[int, Board]
+    content: Content
 
 
 class NoticeRules:
@@ -112,40 +142,73 @@ class NoticeRules:
         """Ask which of these notices `user` may see."""
         about = {one.recipient for one in notices} - {user}
         told = {one.actor for one in notices} | about
-        posts = [post for post in content.posts.values() if not post.deleted]
-        comments = list(content.comments.values())
-        friends = {post.author for post in posts if post.visibility == "friends"}
-        boards = [board for board in content.boards.values() if not board.deleted]
-        people = {*told, *(post.author for post in posts), *(one.author for one in comments)}
-        people.update(board.owner for board in boards)
-        standings = self._privacy.ask_standings(questions, user, people, friends)
-        loud_ids, post_ids = (np.fromiter(ids, np.int64, len(ids)) for ids in (told, [post.id for post in posts]))
-        muted = questions.members(Listing(self._mutes, user, Direction.OUT), loud_ids)
+        standings = self._privacy.ask_standings(questions, user, told | content.authors(), content.friends_only())
+        told_ids, post_ids = (np.fromiter(ids, np.int64, len(ids)) for ids in (told, content.posts))
+        muted = questions.members(Listing(self._mutes, user, Direction.OUT), told_ids)
         hidden = questions.members(Listing(self._hides, user, Direction.OUT), post_ids)
         edges = [self._edge(one) for one in notices]
         held = questions.states([edge for edge in edges if edge is not None])
 
         def shown(answers: Answers) -> Shown:
             found = standings(answers)
-            loud = {one for one in told if _may_tell(found[one])}
-            loud -= {one for one in about if not found[one].followed}
-            loud -= set(loud_ids[answers.members[muted]].tolist())
-            seen = {post.id: post for post in seen_of(posts, user, found) if post is not None}
-            for hid in post_ids[answers.members[hidden]].tolist():
-                seen.pop(hid, None)
-            read = {one.id: one for one in comments_seen(comments, user, found) if one is not None}
-            there = {one.id: one for one in boards if may_see(one, user, found[one.owner], member=True)}
-            states, loud = iter(answers.states[held]), loud | {user}
+            silent = {*told_ids[answers.members[muted]].tolist()}
+            loud = {one for one in told if one not in silent and _may_tell(found[one])} | {user}
+            near = {one for one in about if one in loud and found[one].followed} | {user}
+            seen = content.seen_by(user, found, post_ids[answers.members[hidden]].tolist())
+            states = iter(answers.states[held])
             marks = [
                 (edge is None or next(states) is State.NORMAL)
                 and one.actor in loud
-                and one.recipient in loud
-                and (one.post is None or one.post in seen)
-                and (one.comment is None or _is_there(one.comment, read))
-                and (one.board is None or _is_of_board(one, there))
+                and one.recipient in near
+                and _is_there(one, seen)
                 for one, edge in zip(notices, edges, strict=True)
             ]
-            return Shown(marks, seen, read, there)
+            return Shown(marks, seen)
+
+        return shown
+
+    def ask_each(
+        self, questions: Questions, told: Sequence[tuple[NodeId, Told]], content: Content
+    ) -> Callable[[Answers], list[bool]]:
+        """Ask of each notice whether this user may see it: for many users with few notices each."""
+        abouts = [content.of(one) for _, one in told]
+        pairs, friends = dict[tuple[NodeId, NodeId], None](), set[tuple[NodeId, NodeId]]()
+        for (user, one), about in zip(told, abouts, strict=True):
+            pairs[user, NodeId(one.actor)] = pairs[user, NodeId(one.recipient)] = None
+            if about is not _NOTHING:
+                pairs.update(dict.fromkeys((user, NodeId(author)) for author in about.authors()))
+                friends.update((user, NodeId(author)) for author in about.friends_only())
+        standings = self._privacy.ask_standings_between(questions, pairs, friends)
+        mutes = questions.states([(self._mutes, *pair) for pair in pairs])
+        posts = [(user, NodeId(post)) for (user, _), about in zip(told, abouts, strict=True) for post in about.posts]
+        hides = questions.states([(self._hides, *pair) for pair in posts])
+        edges = [self._edge(one) for _, one in told]
+        held = questions.states([edge for edge in edges if edge is not None])
+
+        def shown(answers: Answers) -> list[bool]:
+            found, states = standings(answers), answers.states
+            muted = {pair for pair, state in zip(pairs, states[mutes], strict=True) if state is State.NORMAL}
+            hidden = {pair for pair, state in zip(posts, states[hides], strict=True) if state is State.NORMAL}
+            holding = iter(states[held])
+
+            def hears(user: NodeId, other: NodeId) -> bool:
+                return user == other or ((user, other) not in muted and _may_tell(found[user, other]))
+
+            def sees(user: NodeId, one: Told, about: Content) -> bool:
+                authors = {author: found[user, NodeId(author)] for author in about.authors()}
+                hid = [post for post in about.posts if (user, post) in hidden]
+                return _is_there(one, about.seen_by(user, authors, hid))
+
+            return [
+                (edge is None or next(holding) is State.NORMAL)
+                and hears(user, NodeId(one.actor))
+                and (
+                    one.recipient == user
+                    or (hears(user, NodeId(one.recipient)) and found[user, one.recipient].followed)
+                )
+                and (about is _NOTHING or sees(user, one, about))
+                for (user, one), about, edge in zip(told, abouts, edges, strict=True)
+            ]
 
         return shown
 
@@ -181,7 +244,16 @@ def _may_tell(one: Standing) -> bool:
     return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
 
 
-def _is_there(comment: int, read: Mapping[int, Comment]) -> bool:
+def _is_there(one: Told, seen: Content) -> bool:
+    """Whether what a notice is about is among what is seen."""
+    return (
+        (one.post is None or one.post in seen.posts)
+        and (one.comment is None or _is_read(one.comment, seen.comments))
+        and (one.board is None or _is_of_board(one, seen.boards))
+    )
+
+
+def _is_read(comment: int, read: Mapping[int, Comment]) -> bool:
     """Whether a comment may be read, and the comment that it answers is there at least as a stub."""
     found = read.get(comment)
     return found is not None and not found.deleted and (found.reply_to is None or found.reply_to in read)

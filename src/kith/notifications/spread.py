@@ -63,15 +63,16 @@ class Spread:
 
     name = NAME
 
-    def __init__(self, records: RecordStore, coordinator: Coordinator) -> None:
-        self._records, self._coordinator = records, coordinator
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Begin to tell the followers of every account that these events say was mentioned."""
-        made = [one.destination for one in events if one.state == RECORD_CHANGED and one.source == RecordKind.NOTICE]
-        for record in await self._records.get_many(RecordKind.NOTICE, made) if made else ():
-            if record is not None and (notice := read_notice(record.data)).type == "mention":
-                await self._coordinator.begin(notice.id, notice.recipient)
+        for one in events:
+            if one.state == RECORD_CHANGED and one.source == RecordKind.NOTICE:
+                notice = read_notice(one.data)
+                if notice.type == "mention":
+                    await self._coordinator.begin(notice.id, notice.recipient)
 
     async def work_backlog(self) -> bool:
         """Nothing: walks are worked by `pools`."""

@@ -48,5 +48,5 @@ async def _notice(post: Post, account: int, records: RecordStore, clock: HybridC
     """The notice that told the account, by the claim under which it was made."""
     draft = Draft("mention", post.author, account, post.created_at, post.id)
     claim = claim_of(draft, 0, clock.next())
-    value = await records.claimed(claim)
+    (value,) = await records.claimed([claim])
     return None if value is None else int(claims.first_of(value, claim)[0])

@@ -23,7 +23,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, HIDES, MUTES
 from kith.log.store import LogStore
 from kith.notifications.intake import NAME, PART, Intake
-from kith.notifications.notice import KEPT_MS, Draft, claim_of
+from kith.notifications.notice import KEPT_MS, Draft
 from kith.notifications.notices import Notices
 from kith.notifications.preferences import CACHED_MS
 from kith.notifications.recipients import Recipients
@@ -86,8 +86,7 @@ class EventAuditor:
 
     async def _look(self, events: Sequence[Event], dead: set[bytes], found: UntoldAudit, *, repair: bool) -> None:
         pairs = await self._intake.drafts(events)
-        records = self._notices.records
-        claims = [await records.claimed(claim_of(draft, *self._notices.next())) for _, draft in pairs]
+        claims = await self._notices.claimed([draft for _, draft in pairs])
         allowed = {*await self._recipients.allowed([draft for _, draft in pairs])}
         untold = [pair for pair, claim in zip(pairs, claims, strict=True) if claim is None]
         open_ = [(event, draft) for event, draft in untold if draft in allowed and event.mark not in dead]

@@ -27,6 +27,7 @@ from kith.graph.shapes import EdgeKey, Ids, Listing, Node
 
 _PLAIN = Node()
 """As most accounts are: there for everybody."""
+_NORMAL = State.NORMAL
 _LOOKED_UP_MAX = 16
 """Blocks with more users than this are found faster in the user's lists of blocks."""
 _BARRING_LISTS = tuple(itertools.product(Direction, BARRING))
@@ -217,6 +218,36 @@ class Privacy:
                 else Standing(node.state, node.private, blocked, followed, author in follow_back, node.labels)
                 for author, node, (blocked, followed) in zip(known, answers.nodes[nodes], ties(answers), strict=True)
             }
+
+        return standings
+
+    def ask_standings_between(
+        self, questions: Questions, pairs: Collection[tuple[int, int]], ties_of: Collection[tuple[int, int]] = ()
+    ) -> Callable[[Answers], Mapping[tuple[int, int], Standing]]:
+        """As `ask_standings`, of many viewers: of each (viewer, author), how the author stands to the viewer."""
+        blocks, follows = self._blocks, self._follows
+        nodes = questions.nodes([author for _, author in pairs])
+        edges = [
+            edge
+            for viewer, author in pairs
+            for edge in ((blocks, viewer, author), (blocks, author, viewer), (follows, viewer, author))
+        ]
+        rows = questions.states(edges)
+        back = questions.states([(follows, author, viewer) for viewer, author in ties_of])
+
+        def standings(answers: Answers) -> Mapping[tuple[int, int], Standing]:
+            returned = {pair for pair, state in zip(ties_of, answers.states[back], strict=True) if state is _NORMAL}
+            states = iter(answers.states[rows])  # three of each
+            found = {}
+            for pair, node, out, into, follow in zip(pairs, answers.nodes[nodes], states, states, states, strict=True):
+                if node == _PLAIN and out is into is None and pair not in returned:
+                    found[pair] = _FOLLOWED if follow is _NORMAL else _STRANGER
+                else:
+                    blocked = out in BARRING or into in BARRING
+                    found[pair] = Standing(
+                        node.state, node.private, blocked, follow is _NORMAL, pair in returned, node.labels
+                    )
+            return found
 
         return standings
 

@@ -50,7 +50,7 @@ class Comments(CommentReader):
             claim = claim_of("comment", actor, key, msgspec.msgpack.encode((post, reply_to, text)), id_, version)
         others: set[int] = set()
         unchanged: list[AtVersion] = []
-        if claim is None or await self._store.claimed(claim) is None:
+        if claim is None or await self._store.claimed([claim]) == [None]:
             others, unchanged = await self._addressed(actor, post, reply_to)
         else:
             await check_active(self._graph.store, actor)

@@ -190,7 +190,7 @@ class Posts:
 
     async def _types_of(self, actor: NodeId, draft: Draft, claim: Claim | None) -> Sequence[MediaType]:
         """The types of a draft's media. For a repetition, those of the first time: the media may be deleted by now."""
-        known = None if claim is None or not draft.media else await self.store.claimed(claim)
+        known = (await self.store.claimed([claim]))[0] if claim is not None and draft.media else None
         if claim is not None and known is not None:
             (record,) = await self.store.get_many(self._shelf.kind, [first_of(known, claim)[0]])
             if record is not None and (type_ := read_post(record).type) in ("image", "video"):

@@ -14,7 +14,9 @@ KEY_KEPT_MS = 24 * 3_600_000
 _DIGEST_BYTES = 16
 
 
-def claim_of(noun: str, actor: NodeId, key: str, asked: bytes, id_: int, version: Hlc) -> Claim:
+def claim_of(
+    noun: str, actor: NodeId, key: str, asked: bytes, id_: int, version: Hlc, keep_ms: int = KEY_KEPT_MS
+) -> Claim:
     """The claim that `actor` makes with a key. `noun`: what is made; `asked`: the request as bytes; then what is made.
 
     BadRequest for a key with forbidden characters or length. Equal keys of different actors or nouns do not meet.
@@ -22,8 +24,8 @@ def claim_of(noun: str, actor: NodeId, key: str, asked: bytes, id_: int, version
     if not (0 < len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
         raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
     name = _digest(noun.encode() + actor.to_bytes(8, "big") + key.encode())
-    value = _digest(asked) + id_.to_bytes(8, "big") + version.to_bytes(8, "big")
-    return Claim(name, value, ms_of(version), KEY_KEPT_MS)
+    value = (_digest(asked) if asked else _NOTHING_ASKED) + id_.to_bytes(8, "big") + version.to_bytes(8, "big")
+    return Claim(name, value, ms_of(version), keep_ms)
 
 
 def first_of(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
@@ -41,3 +43,6 @@ def first_of(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
 
 def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+_NOTHING_ASKED = _digest(b"")

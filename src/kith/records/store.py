@@ -60,6 +60,13 @@ class Claim(NamedTuple):
     keep_ms: int
 
 
+class Write(NamedTuple):
+    """What one `put` of several writes."""
+
+    records: Sequence[Record]
+    claim: Claim | None = None
+
+
 class Put(NamedTuple):
     """The answer to a `put`.
 
@@ -113,12 +120,16 @@ class RecordStore(Protocol):
         """Write all, or nothing: if a condition fails, the key was claimed before, or the first edge is REFUSED."""
         ...
 
+    async def put_many(self, writes: Sequence[Write]) -> list[Put]:
+        """`put` of each, for each by itself, in any order. After an error some may be written."""
+        ...
+
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         """The record of each id, in their order; None where there never was one."""
         ...
 
-    async def claimed(self, claim: Claim) -> bytes | None:
-        """The value of an earlier claim of the same key that has not expired; None if there is none."""
+    async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
+        """For each, the value of an earlier claim of the same key that has not expired; None if there is none."""
         ...
 
     async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:

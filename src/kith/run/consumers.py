@@ -278,7 +278,7 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
 @contextlib.asynccontextmanager
 async def _mentions(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     """Begins to tell followers who asked for it that an account was mentioned."""
-    consumer = spread.Spread(parts.records, _coordinator(settings, parts, ()))
+    consumer = spread.Spread(_coordinator(settings, parts, ()))
     yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max)), {})
 
 

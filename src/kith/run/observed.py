@@ -15,7 +15,18 @@ from kith.core.errors import KithError
 
 T = TypeVar("T")
 _WRITES = frozenset(
-    {"apply", "forget", "change_node", "put_note", "put", "deliver", "end_delivery", "withhold", "begin_anew"}
+    {
+        "apply",
+        "forget",
+        "change_node",
+        "put_note",
+        "put",
+        "put_many",
+        "deliver",
+        "end_delivery",
+        "withhold",
+        "begin_anew",
+    }
 )
 """Methods of ports that wait for the disk where reads answer at once."""
 

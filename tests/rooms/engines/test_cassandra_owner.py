@@ -335,7 +335,7 @@ class Model:
             case TakeClaim(claim):
                 return at_once(self.records.put([], claim=claim)).claimed
             case ReleaseClaim(claim):
-                if at_once(self.records.claimed(claim)) == claim.value:
+                if at_once(self.records.claimed([claim])) == [claim.value]:
                     del self.records._claims[claim.key]
                 return None
         at_once(self.edges.count_many([]))  # what is over by now is removed

@@ -447,7 +447,7 @@ def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: D
             services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), own_leases(), services.clock, end,
             celebrity_followers_min=1_000_000, tiers=(),
         )  # fmt: skip
-        spread = Spread(desk.whole.records, worker)
+        spread = Spread(worker)
         start = await desk.whole.log.end()
         at_ms = services.clock.ms
         assert await desk.outside.accept("an event", DANA, ALICE, None, at_ms)

@@ -5,8 +5,12 @@ Bob and Carol follow Alice and want to hear of her mentions; Dana and others mak
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,19 +22,57 @@ from reference_leases import own_leases
 
 from kith.core.ids import NodeId, made_at_ms
 from kith.graph.edge import State
+from kith.graph.graph import Graph
 from kith.graph.nodes import NodeOperation
 from kith.notifications import coordinator
+from kith.notifications.backpressure import FLAG_MS
 from kith.notifications.coordinator import Coordinator
+from kith.notifications.notice import Draft
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import Preferences
 from kith.notifications.rings import Rings
 from kith.notifications.router import Router
 from kith.notifications.spread import Spread, Wishes
+from kith.notifications.tiers import DAY_MS, Tier
 from kith.people.removal import account_jobs
+from kith.records.store import RecordKind
 
 HOUR_MS = 3_600_000
 FOLLOWERS = (BOB, CAROL)
 WANTED = Preferences(mentions="followed")
+
+
+class Stopped(BaseException):
+    """The process ends here."""
+
+
+class Stopping:
+    """A store of a process that ends before or after a certain call. `left`: of all its stores together."""
+
+    def __init__(self, store: Any, left: list[int]) -> None:
+        self._store, self._left = store, left
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            self._tick()
+            answered = await found(*arguments, **named)
+            self._tick()
+            return answered
+
+        return call
+
+    def _tick(self) -> None:
+        self._left[0] -= 1
+        if self._left[0] == 0:
+            raise Stopped
+
+
+def as_it_is(store: Any) -> Any:
+    return store
 
 
 class Square:
@@ -38,23 +80,24 @@ class Square:
 
     def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(coordinator, "SLICE_CHUNKS", 1)
-        self.desk, services = desk, desk.services
-        self.clock, self.activity, graph, records = (
-            services.clock,
-            ReferenceActivity(),
-            services.graph,
-            desk.whole.records,
-        )
-        self.outcomes = Outcomes(records, graph.clock)
+        self.desk, self.clock, self.activity = desk, desk.services.clock, ReferenceActivity()
+        self.outcomes = Outcomes(desk.whole.records, desk.services.graph.clock)
+        self.worker = self.process()
+        self.spread = Spread(self.worker)
+
+    def process(self, wrap: Callable[[Any], Any] = as_it_is, **more: int) -> Coordinator:
+        """A worker of all tiers, who sees each store through `wrap`."""
+        desk, graph = self.desk, self.desk.services.graph
+        records, there = wrap(desk.whole.records), Graph(wrap(graph.store), graph.graphs, graph.clock)
 
         async def count(account: int) -> int:
             return len(FOLLOWERS)
 
-        self.worker = Coordinator(
-            graph, desk.inbox, self.activity, Router(count, 1, self.clock), Wishes(records).wanted, own_leases(),
-            self.clock, self.outcomes.note, Rings(records, graph.clock).ring, chunk_ids=1,
+        return Coordinator(
+            there, wrap(desk.inbox), wrap(self.activity), Router(count, 1, self.clock), Wishes(records).wanted,
+            own_leases(), self.clock, Outcomes(records, graph.clock).note, Rings(records, graph.clock).ring,
+            chunk_ids=1, **more,
         )  # fmt: skip
-        self.spread = Spread(records, self.worker)
 
     async def open(self) -> None:
         """They follow, asked for mentions, and were here an hour ago."""
@@ -75,15 +118,21 @@ class Square:
             await self.spread.handle(events)
             await self.worker.work()
 
-    async def drain(self) -> None:
+    async def drain(self, worker: Coordinator | None = None) -> None:
         for _ in range(100):
-            if not await self.worker.work():
+            if not await (worker or self.worker).work():
                 return
         raise AssertionError("it never ends")
 
-    def told(self) -> list[NodeId]:
-        """The followers who have rows."""
-        return [user for user in FOLLOWERS if any(user == row for row, _ in self.desk.rows.rows)]
+    async def noticed(self, event: str) -> NodeId:
+        """A notice of a mention of Alice, of which her followers have not heard."""
+        (notice,) = await self.desk.notices.tell([Draft("mention", DANA, ALICE, self.clock.ms, event=event)])
+        return notice
+
+    def told(self, notice: int | None = None) -> list[NodeId]:
+        """The followers who have rows, of this notice or of any."""
+        rows = {user for user, told in self.desk.rows.rows if notice in (None, told)}
+        return [user for user in FOLLOWERS if user in rows]
 
 
 @pytest.fixture
@@ -187,5 +236,53 @@ def test_a_router_that_is_away_for_an_hour_tells_what_waited_with_the_time_of_it
         for user, kind in waited:
             (notice,) = [one for one in await desk.listed(user) if (one.type, one.actor) == (kind, DANA)]
             assert began_ms <= notice.at_ms < began_ms + HOUR_MS <= made_at_ms(notice.id)
+
+    run(scenario())
+
+
+def test_a_worker_that_stops_at_any_call_leaves_what_the_next_one_finishes(run: Run, square: Square) -> None:
+    async def scenario() -> None:
+        square.clock.ms += 2 * DAY_MS  # the last tier alone tells them: none after it makes up for what it leaves out
+        for stops in itertools.count(1, 3):
+            notice, left = await square.noticed(f"{stops}"), [stops]
+            dying = square.process(partial(Stopping, left=left))
+            try:
+                await dying.begin(notice, ALICE)
+                await square.drain(dying)
+            except Stopped:
+                await square.worker.begin(notice, ALICE)  # the event comes again
+                await square.drain()
+            assert square.told(notice) == [*FOLLOWERS], f"stopped at step {stops}"
+            assert await square.desk.whole.records.get_many(RecordKind.MENTION_RING, [notice]) != [None]
+            if left[0] > 0:
+                assert stops > 60
+                return
+
+    run(scenario())
+
+
+def test_the_last_tier_yields_while_a_flag_stands_whoever_raised_it(run: Run, square: Square) -> None:
+    async def scenario() -> None:
+        await square.activity.seen(np.array([CAROL], np.int64), square.clock.ms - HOUR_MS)
+        await square.activity.seen(np.array([BOB], np.int64), square.clock.ms)
+        square.clock.ms += 2 * DAY_MS  # both are of the last tier by now
+        pressed = square.process(tasks_max=1)
+        yielded = await square.noticed("too much waits")
+        await pressed.begin(yielded, ALICE)
+        await square.drain(pressed)
+        del pressed  # who raised the flag is gone; it stands
+        after = await square.noticed("little waits")
+        await square.worker.begin(after, ALICE)
+        await square.drain()
+        assert (square.told(yielded), square.told(after)) == ([], [])
+        left = [
+            [(one.tier, one.left) for one in tiers if one.left] for tiers in await square.outcomes.of([yielded, after])
+        ]
+        assert left == [[(Tier.MONTH, 2)]] * 2, "they are left to find it when they look"
+        square.clock.ms += FLAG_MS
+        later = await square.noticed("and it falls by itself")
+        await square.worker.begin(later, ALICE)
+        await square.drain()
+        assert square.told(later) == [*FOLLOWERS]
 
     run(scenario())

@@ -39,6 +39,18 @@ def test_a_mention_of_a_celebrity_is_found_by_those_who_asked_and_kept(run: Run,
     run(scenario())
 
 
+def test_what_a_mentioned_account_does_itself_is_told_whether_or_not_it_is_followed(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await alice_is_mentioned(desk)
+        assert await desk.told(CAROL) == [("mention", DAVE)]
+        await desk.people.unfollow(CAROL, ALICE)
+        await desk.people.follow(ALICE, CAROL)
+        await desk.handle()
+        assert await desk.told(CAROL) == [("follow", ALICE)]
+
+    run(scenario())
+
+
 def test_who_looks_too_late_or_wants_other_accounts_finds_nothing(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         await alice_is_mentioned(desk)

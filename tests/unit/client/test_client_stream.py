@@ -126,6 +126,18 @@ def test_a_stream_that_ends_or_breaks_is_taken_up_after_its_last_whole_event(kin
 
 
 @BOTH
+def test_a_notification_that_comes_again_on_the_next_connection_is_told_once(kind: Any) -> None:
+    notice = 'id: {}\nevent: notification\ndata: {{"notificationId":"{}","kind":"mention","actorId":"2"}}\n\n'
+    service = Service(
+        streaming(HELLO, notice.format("2-1", 7)),
+        streaming(notice.format("3-1", 7), notice.format("3-2", 8), new_post("3-3", 5)),
+    )
+    found = listen(kind, service, 3)
+    assert [event.event_id for event in found] == ["2-1", "3-2", "3-3"]
+    assert [event.notification_id for event in found[:2]] == [7, 8]
+
+
+@BOTH
 def test_an_ended_stream_waits_as_long_as_the_service_asked(kind: Any) -> None:
     service = Service(streaming(HELLO), streaming(new_post("2-1", 5)))
     listen(kind, service, 1)

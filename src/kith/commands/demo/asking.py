@@ -39,7 +39,7 @@ class Asker:
     """Asks a server. `timings`: the requests since the list was last cleared."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
+        self._http, self.url = http, http.base_url
         self._tokens: dict[int | str, str] = {}
         self.timings: list[Timing] = []
 

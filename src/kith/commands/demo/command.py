@@ -19,7 +19,7 @@ def run_demo(
     file: Annotated[Path | None, typer.Argument(help="Edges to load; default: a made-up community.")] = None,
     port: Port = None,
     data: Annotated[str, typer.Option("--data", help="Data folder of the demo.")] = "kith-data/demo",
-    once: Annotated[bool, typer.Option("--once", help="Stop after the eleven questions.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop after the twelve questions.")] = False,
 ) -> None:
-    """Load a community, serve it, let people post, answer eleven questions; then life goes on until Ctrl-C."""
+    """Load a community, serve it, let people post, answer twelve questions; then life goes on until Ctrl-C."""
     stage.run(config.load({"port": port, "data": data}), file, out, stay=not once)

@@ -1,4 +1,4 @@
-"""Eleven questions that show what Kith is for, asked of the running server. What is printed is what it answered.
+"""Twelve questions that show what Kith is for, asked of the running server. What is printed is what it answered.
 
 Each question is a function: it asks, and returns its title and one or two lines. Times are those of whole requests.
 """
@@ -18,10 +18,14 @@ from kith.core.errors import KithError
 
 VISIBLE_S = 10.0
 """A post that is not in a follower's home by then ends the demo."""
+TOLD_S = 60.0
+"""Followers who are not told of a mention by then end the demo."""
 LATEST = "/feed?type=latest&limit=50"
 _POLL_S = 0.002
 _TEXT_CHARS = 60
 _SHOWN = 3
+_TIERS = {"online": "online", "day": "here within a day", "month": "within a month", "all": "alike, as there are few"}
+_TOLD_POLL_S = 0.02
 
 
 class Answer(NamedTuple):
@@ -41,10 +45,16 @@ class TimedAnswer(NamedTuple):
 class Scene:
     """What questions share: the server, the people, and a new user without any follows."""
 
-    def __init__(self, asker: Asker, cast: Cast, newcomer: int, seed: int) -> None:
+    def __init__(self, asker: Asker, cast: Cast, newcomer: int, seed: int, willing: frozenset[int]) -> None:
+        """`willing`: followers of the star who want to hear of mentions, and were here within a month."""
         self.ask, self.cast, self.newcomer, self.words = asker.ask, cast, newcomer, Words(seed)
-        self.star, self.reader = cast.star, cast.reader
+        self.willing = willing
+        self.star, self.reader, self._url = cast.star, cast.reader, asker.url
         self.page: list[Any] = []  # the reader's ranked home
+
+    def console(self, path: str) -> str:
+        """The URL of something that the operator's console asks for."""
+        return str(self._url.join(f"/console{path}"))
 
     def names(self, ids: list[Any]) -> str:
         """Their names, separated by commas."""
@@ -122,6 +132,34 @@ async def publish(scene: Scene) -> Answer:
             f"{told[0]['type']} by {told[0]['actors'][0]['displayName']}",
         ],
     )
+
+
+async def mention_of_many(scene: Scene) -> Answer:
+    """A mention of an account with many followers: those who asked for it are told tier by tier."""
+    star, reader = scene.star, scene.reader
+    body = {"content": {"text": scene.words.post([star.username])}, "mentions": [str(star.id)]}
+    started = time.perf_counter()
+    post = (await scene.ask("POST", "/posts", body, user=reader.id))["id"]
+    wanted = len(scene.willing - {reader.id})  # nobody is told of what they did
+    while sum((tiers := await _told(scene, post)).values()) < wanted:
+        if time.perf_counter() - started > TOLD_S:
+            raise KithError(f"the demo stopped: followers are not told of post {post} within {TOLD_S:.0f} s")
+        await asyncio.sleep(_TOLD_POLL_S)
+    took_ms = (time.perf_counter() - started) * 1000
+    told = ", ".join(f"{tiers[tier]:,} {who}" for tier, who in _TIERS.items() if tier in tiers)
+    return Answer(
+        f"{reader.name} mentions {star.name}: who of the followers hears of it?",
+        [
+            f"All who asked for it and come at times, within {took_ms:,.0f} ms. By tier: {told}.",
+            "Others who ask find it when they look; nothing is written for them.",
+        ],
+    )
+
+
+async def _told(scene: Scene, post: str) -> dict[str, int]:
+    """How many each tier told first, of those that have ended."""
+    mentions = (await scene.ask("GET", scene.console(f"/spread/{post}")))["mentions"]
+    return {one["tier"]: one["told"] for one in mentions[0]["tiers"] if one["state"] == "ended"}
 
 
 async def _inbox(scene: Scene) -> Any:
@@ -231,8 +269,8 @@ async def hide_and_block(scene: Scene) -> Answer:
 
 
 QUESTIONS: list[Callable[[Scene], Awaitable[Answer]]] = [
-    follow_check, intersection, newcomer, publish, ranked_home, why, top_comments, stories, suggestions, boards,
-    hide_and_block,
+    follow_check, intersection, newcomer, publish, mention_of_many, ranked_home, why, top_comments, stories,
+    suggestions, boards, hide_and_block,
 ]  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from kith.commands.demo.asking import Asker, Timing, client
 from kith.commands.demo.filling import Filler
 from kith.commands.demo.living import live
 from kith.commands.demo.people import Cast, choose
+from kith.commands.demo.presence import make_present
 from kith.commands.demo.questions import LATEST, Scene, TimedAnswer, ask_all
 from kith.commands.demo.script import write
 from kith.commands.demo.words import Person
@@ -42,6 +43,8 @@ SEED = 1
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _CLUSTER_SHARE = 50
 """On a cluster every follow of the file goes through the log, so the community is smaller by so much."""
+_CELEBRITY_FOLLOWERS = 20
+"""From so many followers on mentions go through tiers, so that they do in a small community, too."""
 _READY_S = 120.0
 _TOKEN_S = 24 * 3600
 _NEWCOMERS = 1 << 62
@@ -67,19 +70,20 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
     key = keys.new_key()
     level = "error" if settings.log_level == "info" else settings.log_level  # its lines would mix with ours
     settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
+    settings = msgspec.structs.replace(settings, celebrity_followers_min=_CELEBRITY_FOLLOWERS)
     if settings.engine == "cluster":
         supervisor.prepare(settings)
-        star = None  # nothing is loaded before somebody serves, who decides it
+        community = None  # nothing is loaded before somebody serves, who decides it
     else:
-        star = _load(settings, file, console)
+        community = _gather(settings, file, console)
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings, os.getpid()))
     before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # either way the server must not outlive us
     process.start()
     try:
         url = supervisor.base_url(settings)
         _wait(url, process.is_alive)
-        star = star or _load(settings, file, console)
-        asyncio.run(_show(console, settings, key, star, stay=stay))
+        star, willing = community or _gather(settings, file, console)
+        asyncio.run(_show(console, settings, key, star, willing, stay=stay))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("stopping")
     finally:
@@ -89,7 +93,15 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
         signal.signal(signal.SIGTERM, before)
 
 
-async def _show(console: Console, settings: Settings, key: str, star: int, *, stay: bool) -> None:
+def _gather(settings: Settings, file: Path | None, console: Console) -> tuple[int, frozenset[int]]:
+    """Load a community; the star, and which of the followers are to be told of mentions."""
+    star = _load(settings, file, console)
+    return star, asyncio.run(make_present(settings, NodeId(star)))
+
+
+async def _show(
+    console: Console, settings: Settings, key: str, star: int, willing: frozenset[int], *, stay: bool
+) -> None:
     """All that happens over HTTP."""
     url, seed, ours = supervisor.base_url(settings), time.time_ns(), asyncio.current_task()
     assert ours is not None  # noqa: S101 - we are in it
@@ -99,7 +111,7 @@ async def _show(console: Console, settings: Settings, key: str, star: int, *, st
         cast = await choose(asker, star)
         await _fill(console, asker, cast)
         newcomer = _NEWCOMERS + time.time_ns() // 1_000_000
-        async for number, answered in _numbered(ask_all(asker, Scene(asker, cast, newcomer, seed))):
+        async for number, answered in _numbered(ask_all(asker, Scene(asker, cast, newcomer, seed, willing))):
             _print(console, number, answered)
         console.print(f"\nServer key for this run: [bold]{key}[/bold]")
         if stay:

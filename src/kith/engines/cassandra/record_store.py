@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -27,7 +28,7 @@ from kith.engines.cassandra.row_commands import (
 )
 from kith.engines.cassandra.rows import CassandraRows
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome
-from kith.records.store import AtVersion, Claim, Put, Record, RecordKind
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write
 
 FORGOTTEN_A_COMMAND = 1_000
 _PERIODS = "SELECT period, partition FROM record_periods WHERE kind = ? AND period <= ?"
@@ -52,13 +53,16 @@ class CassandraRecords:
     ) -> Put:
         return await _Putting(self, self._asker, self._edges, records, only_if, claim).put(edges)
 
+    async def put_many(self, writes: Sequence[Write]) -> list[Put]:
+        return await asyncio.gather(*(self.put(one.records, claim=one.claim) for one in writes))
+
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         rows = await self._rows.get([record_row(kind, id_) for id_ in ids])
         return [None if row is None else read_record(kind, id_, row) for id_, row in zip(ids, rows, strict=True)]
 
-    async def claimed(self, claim: Claim) -> bytes | None:
-        (row,) = await self._rows.get([claim_row(claim.key)])
-        return claimed(row, claim.now_ms)
+    async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
+        rows = await self._rows.get([claim_row(claim.key) for claim in claims])
+        return [claimed(row, claim.now_ms) for row, claim in zip(rows, claims, strict=True)]
 
     async def hold(self, conditions: Sequence[AtVersion]) -> bool:
         """Whether stored records have these versions."""

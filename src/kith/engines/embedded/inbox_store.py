@@ -56,6 +56,7 @@ class _Writing:
 
     def __init__(self, weeks: Weeks) -> None:
         self._weeks = weeks
+        self._made: dict[int, Week] = {}
         self.txns: dict[int, lmdb.Transaction[bytes]] = {}
 
     def begin(self, week: Week) -> lmdb.Transaction[bytes]:
@@ -67,7 +68,10 @@ class _Writing:
 
     def made(self, period: int) -> Week:
         """The week of a period, which is made if it is not there."""
-        return self._weeks.made(period)
+        week = self._made.get(period)
+        if week is None:
+            week = self._made[period] = self._weeks.made(period)
+        return week
 
     def get(self, period: int) -> Week | None:
         """The week of a period, if it is there."""

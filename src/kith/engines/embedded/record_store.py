@@ -34,8 +34,8 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.edge_store import apply_all
 from kith.engines.embedded.environment import Environment, Txn
-from kith.graph.edge import EdgeWrite
-from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
+from kith.graph.edge import REFUSED, EdgeWrite
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write, newer
 
 _VERSION = struct.Struct(">Q")
 _FORGOTTEN_A_CLAIM = 8
@@ -61,6 +61,12 @@ class EmbeddedRecords:
         job = partial(_put, records=records, edges=edges, only_if=only_if, claim=claim)
         return await self._commits.run(job, len(records) + len(edges))
 
+    async def put_many(self, writes: Sequence[Write]) -> list[Put]:
+        def put(batch: Batch) -> list[Put]:
+            return [_put(batch, one.records, (), (), one.claim) for one in writes]
+
+        return await self._commits.run(put, sum(len(one.records) for one in writes))
+
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         try:
             with self._environment.lmdb.begin(self._environment.records) as txn:
@@ -74,10 +80,10 @@ class EmbeddedRecords:
             for id_, row in zip(ids, rows, strict=True)
         ]
 
-    async def claimed(self, claim: Claim) -> bytes | None:
+    async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
         try:
             with self._environment.lmdb.begin() as txn:
-                return _claimed(txn, self._environment.records, claim)
+                return [_claimed(txn, self._environment.records, claim) for claim in claims]
         except lmdb.Error as error:
             raise translate(error, "read") from error
 
@@ -111,10 +117,9 @@ def _put(
     claimed = None if claim is None else _claimed(txn, db, claim)
     if claimed is not None or not all(_holds(txn, db, condition) for condition in only_if):
         return Put(False, [], WriteMark(batch.mark(), newest), claimed)
-    changes = apply_all(batch, edges[:1])
-    put = Put(True, changes, WriteMark(batch.mark(), newest))
-    if put.refusal is not None:
-        return put._replace(stored=False)
+    changes = apply_all(batch, edges[:1]) if edges else []
+    if changes and changes[0].outcome in REFUSED:
+        return Put(False, changes, WriteMark(batch.mark(), newest))
     changes += apply_all(batch, edges[1:])
     if claim is not None:
         _take(batch, claim)
@@ -122,7 +127,7 @@ def _put(
         stored = _get(txn, db, record.kind, record.id)
         if newer(stored, record) is not stored:
             batch.do(record_changed(record))
-    return put._replace(mark=WriteMark(batch.mark(), newest))
+    return Put(True, changes, WriteMark(batch.mark(), newest))
 
 
 def _get(txn: Txn, db: lmdb._Database, kind: RecordKind, id_: int) -> Record | None:

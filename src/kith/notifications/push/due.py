@@ -6,13 +6,13 @@ meanwhile, or anything in their quiet hours: that is in their inbox.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kith.core.ids import NodeId, made_at_ms
 from kith.graph.edge import State
 from kith.graph.graph import Graph
-from kith.graph.questions import Answers, Questions
+from kith.graph.questions import Questions
 from kith.graph.together import together
 from kith.notifications.marks import Marks, MarksKept
 from kith.notifications.notice import Notice
@@ -21,7 +21,7 @@ from kith.notifications.preferences import Preferences, PreferencesKept, is_quie
 from kith.notifications.push.device import Device
 from kith.notifications.push.devices import Devices
 from kith.notifications.push.message import TTL_MS, Message, message_of
-from kith.notifications.rules import NoticeRules, Shown
+from kith.notifications.rules import Content, NoticeRules
 from kith.people.profiles import Profile, read_profile
 from kith.records.store import RecordKind
 
@@ -73,9 +73,7 @@ class Dues:
         if not told:
             return []
         questions, content = Questions(), await self._rules.content([one.notice for one in told])
-        asks: list[Callable[[Answers], Shown]] = [
-            self._rules.ask(questions, NodeId(one.user), [one.notice], content.of(one.notice)) for one in told
-        ]
+        asked = self._rules.ask_each(questions, [(NodeId(one.user), one.notice) for one in told], content)
         nodes = questions.nodes([one.user for one in told])
         people = list({id_ for one in told for id_ in (one.notice.actor, one.notice.recipient)})
         answers, profiles = await together(
@@ -84,15 +82,11 @@ class Dues:
             self._records.get_many(RecordKind.USER, people),
         )
         names = {id_: _name(read_profile(record)) for id_, record in zip(people, profiles, strict=True)}
-        found = []
-        for one, ask, node in zip(told, asks, answers.nodes[nodes], strict=True):
-            shown = ask(answers)
-            if all(shown.notices) and node.state is State.NORMAL:
-                notice = one.notice
-                text = _text(notice, shown)
-                message = message_of(notice, one.user, names[notice.actor], names[notice.recipient], text)
-                found.append(Due(one.user, message, ()))
-        return found
+        return [
+            Due(user, message_of(one, user, names[one.actor], names[one.recipient], _text(one, content)), ())
+            for (user, one), visible, node in zip(told, asked(answers), answers.nodes[nodes], strict=True)
+            if visible and node.state is State.NORMAL
+        ]
 
 
 def _rings(one: Told, preferences: Preferences, marks: Marks, now_ms: int) -> bool:
@@ -104,16 +98,13 @@ def _rings(one: Told, preferences: Preferences, marks: Marks, now_ms: int) -> bo
     )
 
 
-def _text(notice: Notice, shown: Shown) -> str:
-    """What it is about, as far as the user may see it."""
+def _text(notice: Notice, content: Content) -> str:
+    """What it is about, for somebody who may see it."""
     if notice.comment is not None:
-        comment = shown.comments.get(notice.comment)
-        return "" if comment is None else comment.text
+        return content.comments[notice.comment].text
     if notice.board is not None:
-        board = shown.boards.get(notice.board)
-        return "" if board is None else board.name
-    post = None if notice.post is None else shown.posts.get(notice.post)
-    return "" if post is None else post.text
+        return content.boards[notice.board].name
+    return "" if notice.post is None else content.posts[notice.post].text
 
 
 def _name(profile: Profile) -> str:

@@ -1,0 +1,65 @@
+"""Which of the star's followers want to hear of mentions, and who of them is here: written before the store is served.
+
+A made-up community has no past, and nobody opens it. So some of these followers count as online while the demo runs,
+some as here within a day, and some within a month.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import numpy as np
+
+from kith.core.clock import wall_ms
+from kith.core.ids import NodeId
+from kith.notifications.activity import Activity, Users
+from kith.notifications.preferences import Preferences, PreferencesKept
+from kith.notifications.router import followers_of
+from kith.notifications.tiers import DAY_MS
+from kith.run import wiring
+from kith.run.config import Settings
+
+FOLLOWERS_MAX = 20_000
+"""Followers who are looked at."""
+ONLINE_PART, DAY_PART, MONTH_PART = 100, 25, 10
+"""One of so many is in that tier, and at least one."""
+_PROCESS = "demo"
+_ONLINE_MS, _LATELY_MS, _AWHILE_MS = 600_000, 3_600_000, 3 * DAY_MS
+_AT_ONCE = 500
+
+
+class _Present(NamedTuple):
+    """Those who want to hear of mentions, by when they were here; each ascends."""
+
+    online: Users
+    day: Users
+    month: Users
+
+
+async def make_present(settings: Settings, star: NodeId) -> frozenset[int]:
+    """Have some of the star's followers be here, and want to hear of mentions of the star: who. May be repeated."""
+    async with wiring.opened(settings, "chore", create=False) as parts:
+        followers = await parts.graph.store.ids(followers_of(parts.graph, star), FOLLOWERS_MAX)
+        found = _divided(followers)
+        await _note(parts.activity, found)
+        preferences = PreferencesKept(parts.records, parts.graph.clock)
+        wanted = Preferences(mentions="these", accounts=(star,))
+        users = [NodeId(user) for user in np.concatenate([found.online, found.day, found.month]).tolist()]
+        for at in range(0, len(users), _AT_ONCE):
+            await asyncio.gather(*(preferences.put(user, wanted) for user in users[at : at + _AT_ONCE]))
+    return frozenset(users)
+
+
+def _divided(followers: Users) -> _Present:
+    """The oldest followers, who play no other part, by when they are said to have been here."""
+    sizes = [max(1, len(followers) // part) for part in (ONLINE_PART, DAY_PART, MONTH_PART)]
+    online, day, month, _ = np.split(followers[::-1], np.cumsum(sizes))
+    return _Present(np.sort(online), np.sort(day), np.sort(month))
+
+
+async def _note(activity: Activity, found: _Present) -> None:
+    now_ms = wall_ms()
+    await activity.set_online(_PROCESS, found.online, now_ms + _ONLINE_MS)
+    await activity.seen(found.day, now_ms - _LATELY_MS)
+    await activity.seen(found.month, now_ms - _AWHILE_MS)
