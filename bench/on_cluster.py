@@ -45,7 +45,7 @@ _HANDED_DOWN = (
     "request_timeout_ms",
 )  # fmt: skip
 """Settings of the server that are not on its command line."""
-_STARTED_S = 120.0
+_STARTED_S, _CAUGHT_UP_S = 120.0, 300.0
 _CONNECTIONS, _WRITE_CONNECTIONS = 16, 64
 _ASKED = {"follow": 1_000, "check": 5_000, "home": 150}
 _SAYS = f"one node of each engine and {PARTITIONS} partitions on the cores of the client"
@@ -225,8 +225,8 @@ def _pages(cursors: Sequence[str]) -> list[bytes]:
 
 # --- home ------------------------------------------------------------------------------------------------
 
-_AUTHORS, _FOLLOWED, _POSTS, _FRESH = range(1_000, 1_300), 60, 6_000, 10_000
-_HOME_BYTES_MIN, _FRESH_RATE = 1_000, 20
+_AUTHORS, _FOLLOWED, _POSTS, _FRESH = range(1_000, 1_300), 60, 2_000, 10_000
+_READERS, _HOME_BYTES_MIN, _FRESH_RATE = 300, 1_000, 20
 
 
 def home(folder: Path) -> list[Figure]:
@@ -234,17 +234,17 @@ def home(folder: Path) -> list[Figure]:
     with cluster(folder, "cluster-home") as settings:
         if settings is None:
             return []
-        readers = range(1, int(_ASKED["home"] * 2 * SECONDS))
-        fresh = range(_FRESH, _FRESH + int(_FRESH_RATE * SECONDS) + 1)
+        rate, half = _ASKED["home"] / 2, _READERS // 2
+        readers, fresh = range(1, _READERS + 1), range(_FRESH, _FRESH + int(_FRESH_RATE * SECONDS) + 1)
         _filled(settings, lambda services: _put_readers(services, [*readers, *fresh]))
-        loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, seconds=SECONDS, warm_s=0, once=True)
-        half = len(readers) // 2
+        loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, warm_s=0, once=True)
         loaded(functools.partial(_homes, readers, "latest"), seconds=60)  # who came lately has a timeline
         _wait_for_timelines(settings, len(readers))
-        full = loaded(functools.partial(_homes, readers[:half], "ranked"), least_bytes=_HOME_BYTES_MIN)
-        rate = _ASKED["home"] / 2
-        calm = loaded(functools.partial(_homes, readers[half:], "ranked"), least_bytes=_HOME_BYTES_MIN, arrivals=rate)
-        new = loaded(functools.partial(_homes, fresh, "ranked"), least_bytes=_HOME_BYTES_MIN, arrivals=_FRESH_RATE)
+        pages = functools.partial(loaded, least_bytes=_HOME_BYTES_MIN)
+        full = pages(functools.partial(_homes, readers[:half], "ranked"), seconds=SECONDS)
+        calm_s = min(SECONDS, half / rate)
+        calm = pages(functools.partial(_homes, readers[half:], "ranked"), seconds=calm_s, arrivals=rate)
+        new = pages(functools.partial(_homes, fresh, "ranked"), seconds=SECONDS, arrivals=_FRESH_RATE)
     says = f"{_FOLLOWED} follows each, {_POSTS:,} posts; {_SAYS}"
     return [
         Figure("cluster-home", full.rate, "pages/s", f">= {_ASKED['home']}", data=f"{says}; 16 connections"),
@@ -268,7 +268,7 @@ def _homes(readers: Sequence[int], kind: str) -> list[bytes]:
 
 def _wait_for_timelines(settings: Settings, count: int) -> None:
     """Until fan-out has made the readers' timelines."""
-    deadline = time.monotonic() + _STARTED_S
+    deadline = time.monotonic() + _CAUGHT_UP_S
     with client(settings) as http:
         while time.monotonic() < deadline:
             lines = http.get(f"http://127.0.0.1:{settings.port}/metrics").text.splitlines()
