@@ -771,6 +771,12 @@ export interface Operations {
    */
   unfollowBoard(board: Int64, options?: CallOptions): Promise<BoardFollowedAnswer>;
   /**
+   * Whether I follow a board.
+   *
+   * How the acting user follows it; `none` also for what is not there for them.
+   */
+  followsBoard(board: Int64, options?: CallOptions): Promise<FollowedKind>;
+  /**
    * Which users and boards I follow.
    *
    * 25 at most in all; `none` also for what is not there for the acting user.
@@ -1690,6 +1696,16 @@ export interface BoardFollowedAnswer {
   token: string | null;
 }
 
+/**
+ * How the acting user follows a user or board. A user: `explicit`, or `implicit` where only some of their boards
+ * are followed. A board: `explicit` by itself, or `implicit` through its owner.
+ */
+export interface FollowedKind {
+  id: string;
+  following: boolean;
+  kind: "explicit" | "implicit" | "none";
+}
+
 /** Users and boards, 25 at most in all. */
 export interface BoardsCheckRequest {
   users?: Int64[];
@@ -1700,16 +1716,6 @@ export interface BoardsCheckRequest {
 export interface BoardsChecked {
   users: FollowedKind[];
   boards: FollowedKind[];
-}
-
-/**
- * How the acting user follows a user or board. A user: `explicit`, or `implicit` where only some of their boards
- * are followed. A board: `explicit` by itself, or `implicit` through its owner.
- */
-export interface FollowedKind {
-  id: string;
-  following: boolean;
-  kind: "explicit" | "implicit" | "none";
 }
 
 /**

@@ -103,6 +103,7 @@ export const OPERATIONS = {
   collaborations: { verb: "GET", path: "/api/v1/users/{user}/collaborations", query: ["limit", "cursor"], items: "items", walked: 100 },
   followBoard: { verb: "POST", path: "/api/v1/boards/{board}/follow" },
   unfollowBoard: { verb: "DELETE", path: "/api/v1/boards/{board}/follow" },
+  followsBoard: { verb: "GET", path: "/api/v1/boards/{board}/follow" },
   checkBoards: { verb: "POST", path: "/api/v1/boards/check", fields: ["users", "boards"] },
   boardFollowers: { verb: "GET", path: "/api/v1/boards/{board}/followers", query: ["limit", "cursor"], items: "items", walked: 100 },
   countBoardFollowers: { verb: "GET", path: "/api/v1/boards/{board}/followers/count", only: "count" },
