@@ -14,9 +14,9 @@ from bench.figures import KEY, Figure, free_port, serving, wait_for
 from bench.processes import cpu_s, family
 from kith.core.clock import wall_ms
 from kith.run.config import Settings
-from kith.run.folders import metrics_folder
-from kith.run.history import EVERY_MS, KEPT, History
-from kith.run.metrics import LATENCY_S, Histogram, Metrics, ProcessCounts
+from kith.run.measures.history import EVERY_MS, KEPT, History
+from kith.run.measures.metrics import LATENCY_S, Histogram, Metrics, ProcessCounts
+from kith.run.opening.folders import metrics_folder
 
 _OPERATIONS = 110
 _PROCESSES = 4

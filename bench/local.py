@@ -25,7 +25,7 @@ from kith.graph.ordered import OrderedLists
 from kith.graph.programs import Evaluator, parse
 from kith.graph.shapes import Listing
 from kith.run.config import Settings
-from kith.run.wiring import opened_graph
+from kith.run.opening.wiring import opened_graph
 
 _LIST = 1_000_000
 _GROWTH = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)

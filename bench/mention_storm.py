@@ -26,10 +26,10 @@ from kith.notifications import intake
 from kith.notifications.pools import POOLS, PoolWorker
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended, Walk, Walks
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 from kith.run.services import Services, running
-from kith.run.worker import work
+from kith.run.serving.worker import work
 
 _DANA = 1
 _MENTIONS, _WAITING = 10, 100

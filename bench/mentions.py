@@ -27,8 +27,8 @@ from kith.notifications.rings import Rings
 from kith.notifications.router import Router
 from kith.notifications.tiers import DAY_MS, Tier
 from kith.notifications.walks import Ended
-from kith.run import wiring
-from kith.run.stores import Opened
+from kith.run.opening import wiring
+from kith.run.opening.stores import Opened
 
 FOLLOWERS = int(os.environ.get("KITH_BENCH_FOLLOWERS", "2_000_000"))
 _DANA = 1

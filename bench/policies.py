@@ -33,8 +33,8 @@ from kith.home.skeleton import Skeletons
 from kith.home.sources import Sources
 from kith.home.timelines import Ids
 from kith.log.store import Behind, Progress
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 _READERS, _POSTS_A_WEEK, _READS_A_WEEK = 10_000, 20_000, 12_500
 _SIGMA = 2.0  # of the logarithm of rates: a hundredth of all makes about half of what is posted, and of what is read

@@ -24,8 +24,8 @@ from kith.home.facts import PostFacts
 from kith.posts.comments import Comments
 from kith.posts.post import Draft
 from kith.posts.posts import Posts
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 

@@ -17,8 +17,8 @@ from bench.figures import DATA_SETS, ROOT, Data, Figure, imported, real_graph, w
 from kith.commands.transfer.formats import Writer, read
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 from kith.suggestions.suggestions import Suggestions
 
 _WORST_USERS, _DEGREE = 8, 500

@@ -31,8 +31,8 @@ from kith.home.fanout.plan import Thresholds
 from kith.home.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.run.config import Settings
-from kith.run.stores import Opened
-from kith.run.wiring import opened, opened_graph
+from kith.run.opening.stores import Opened
+from kith.run.opening.wiring import opened, opened_graph
 
 _POSTS = 20_000
 _ROUNDS = 5

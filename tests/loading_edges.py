@@ -22,9 +22,9 @@ from kith.graph.graph import Graph
 from kith.graph.nodes import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.removal import account_jobs
-from kith.run import wiring
 from kith.run.config import Settings
-from kith.run.wiring import opened_graph
+from kith.run.opening import wiring
+from kith.run.opening.wiring import opened_graph
 
 FOLLOWS = "follows"
 ALICE, BOB, CAROL, ELSEWHERE = 1, 2, 3, 1 << 61

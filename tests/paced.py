@@ -131,15 +131,15 @@ class Paced:
 
 
 PORTS = {
-    "kith.run.one_machine.EmbeddedEdges": "edges",
-    "kith.run.one_machine.EmbeddedLog": "log",
-    "kith.run.one_machine.FileLeases": "leases",
-    "kith.run.one_machine.EmbeddedSuggestions": "suggestions",
-    "kith.run.one_machine.EmbeddedRecords": "records",
-    "kith.run.timelines.RingReader": "timelines",
-    "kith.run.timelines.Rings": "timelines",
-    "kith.run.one_machine.EmbeddedFanoutState": "fanout",
-    "kith.run.quotas.FileQuotas": "quotas",
+    "kith.run.opening.one_machine.EmbeddedEdges": "edges",
+    "kith.run.opening.one_machine.EmbeddedLog": "log",
+    "kith.run.opening.one_machine.FileLeases": "leases",
+    "kith.run.opening.one_machine.EmbeddedSuggestions": "suggestions",
+    "kith.run.opening.one_machine.EmbeddedRecords": "records",
+    "kith.run.opening.timelines.RingReader": "timelines",
+    "kith.run.opening.timelines.Rings": "timelines",
+    "kith.run.opening.one_machine.EmbeddedFanoutState": "fanout",
+    "kith.run.opening.quotas.FileQuotas": "quotas",
 }
 """Where the API opens its ports, and how calls of each are named."""
 

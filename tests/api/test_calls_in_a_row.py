@@ -29,7 +29,7 @@ from kith.run import limits
 from kith.run.api import api_over
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.machine import machine_of
+from kith.run.machines.machine import machine_of
 from kith.run.services import Services, running
 
 ALICE, BOB, CAROL = 1, 2, 3

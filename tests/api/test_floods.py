@@ -17,7 +17,7 @@ from servers import API, AUDIENCE, ISSUER, JWT_SECRET, KEY, sign
 
 from kith.run.api import serving
 from kith.run.config import Settings
-from kith.run.metrics import Metrics
+from kith.run.measures.metrics import Metrics
 
 MANY = 100
 

@@ -18,7 +18,7 @@ from kith.access.quotas import Quotas
 from kith.core.clock import wall_ms
 from kith.run.api import api_over
 from kith.run.config import Settings
-from kith.run.machine import machine_of
+from kith.run.machines.machine import machine_of
 from kith.run.services import running
 
 
@@ -41,7 +41,7 @@ def test_a_process_that_lost_its_node_number_makes_no_ids(run: Run, tmp_path: Pa
 
     async def play() -> None:
         replaced = asyncio.Event()
-        with patch("kith.run.one_machine.FileLeases", lambda _: store):
+        with patch("kith.run.opening.one_machine.FileLeases", lambda _: store):
             async with (
                 running(settings, on_fatal=replaced.set) as services,
                 machine_of(settings, services.opened.folder) as machine,

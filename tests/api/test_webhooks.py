@@ -22,8 +22,8 @@ from servers import API, Server, eventually, named, serving
 from kith.client import ApiError, Kith
 from kith.core.events import NOWHERE
 from kith.log.store import Failure
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 SECRET = "whsec_that-only-the-tests-know"
 LOCAL = "127.0.0.0/8"

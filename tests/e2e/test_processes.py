@@ -24,9 +24,9 @@ from kith.core.events import LogPosition
 from kith.core.tokens import WriteMark, WriteTokens
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.environment import FORMAT, Environment
-from kith.run import keys
 from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
+from kith.run.opening import keys
 
 PAIR = ("--workers", "2")
 WITHOUT_KEYS = {name: value for name, value in AGREED.items() if name != "KITH_API_KEYS"}

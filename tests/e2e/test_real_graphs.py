@@ -29,11 +29,11 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
+from kith.run.opening.stores import Opened
+from kith.run.opening.wiring import opened
 from kith.run.services import Services, running
-from kith.run.stores import Opened
-from kith.run.wiring import opened
 
 FOLDER = Path(os.environ.get("KITH_DATA_SETS") or Path(__file__).parents[3] / "shared" / "data")
 Rows = NDArray[np.int64]

@@ -20,8 +20,8 @@ from kith.notifications.coordinator import Coordinator
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.rings import Rings
 from kith.notifications.router import Router
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 CHUNK = 500
 

@@ -16,9 +16,9 @@ from kith.core.errors import StoreMismatch
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.graph.audit import audit
 from kith.graph.edge import State
-from kith.run import supervisor
 from kith.run.config import Settings
-from kith.run.wiring import opened_graph
+from kith.run.opening.wiring import opened_graph
+from kith.run.serving import supervisor
 
 # Runs, ranges and chunks so small that a short file makes many moments to be killed at.
 _SMALL_STEPS = """

@@ -20,8 +20,8 @@ from kith.graph.graphs import FOLLOWS
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Walk, Walks
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 FOLLOWERS = range(1_000, 1_000 + 7 * CHUNK + 3)
 

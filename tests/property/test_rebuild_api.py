@@ -18,9 +18,10 @@ from servers import API, KEY
 from kith.access.quotas import Quotas
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.rebuild import rebuild
-from kith.run import limits, quotas
+from kith.run import limits
 from kith.run.api import api_over
 from kith.run.config import Settings
+from kith.run.opening import quotas
 from kith.run.services import Services, running
 
 _PEOPLE, _STEPS = range(1, 9), 400

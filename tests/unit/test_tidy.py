@@ -30,7 +30,7 @@ ENTRY_POINTS = {
     "kith.__main__": "python -m kith",
     "kith.commands.cli": "the command `kith`",
     "kith.client": "what apps import",
-    "kith.run.cluster": "the wiring of distributed engines, imported where the settings ask for it",
+    "kith.run.opening.cluster": "the wiring of distributed engines, imported where the settings ask for it",
 }
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 

@@ -22,8 +22,8 @@ from servers import API, KEY, Server, eventually, serving, sign
 
 from kith.core.events import NOWHERE
 from kith.log.store import Failure
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 VIEWS = ("overview", "operations", "log", "lookup", "tasks", "settings")
 REFUSED = "Failed to load resource"

@@ -31,11 +31,13 @@ from kith.notifications.untold import EventAuditor, UntoldAudit
 from kith.notifications.walks import Walks
 from kith.posts.comment_reader import CommentReader
 from kith.records.store import RecordKind
-from kith.run import config, processes, wiring
+from kith.run import config
 from kith.run.audits import Report
 from kith.run.config import Settings
+from kith.run.opening import wiring
+from kith.run.opening.stores import Opened
 from kith.run.rooms import posts_over, telling
-from kith.run.stores import Opened
+from kith.run.serving import processes
 
 commands = typer.Typer()
 

@@ -25,7 +25,7 @@ from kith.run.backups.drills import Drill
 from kith.run.backups.making import Made
 from kith.run.backups.restoring import Restored
 from kith.run.config import Settings
-from kith.run.folders import open_environment
+from kith.run.opening.folders import open_environment
 
 commands = typer.Typer()
 _SHOWN = 3

@@ -16,9 +16,10 @@ from kith.core.errors import BadRequest
 from kith.log import runner
 from kith.log.runner import RELOADED_S
 from kith.log.store import Failure
-from kith.run import config, wiring
+from kith.run import config
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
+from kith.run.opening import wiring
 
 commands = typer.Typer(name="dead", no_args_is_help=True, help="Events that no worker could handle.")
 DeadEvent = Annotated[str, typer.Argument(help="GROUP/MARK, as `kith dead list` names it; or: all.")]

@@ -17,11 +17,12 @@ from kith.core.clock import wall_ms
 from kith.core.errors import KithError
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.log.store import LogLease
-from kith.run import config, wiring
+from kith.run import config
 from kith.run.backups.schedule import is_good, read_status
 from kith.run.config import Settings
-from kith.run.folders import open_environment, refuse_unfinished_import
-from kith.run.keys import server_keys
+from kith.run.opening import wiring
+from kith.run.opening.folders import open_environment, refuse_unfinished_import
+from kith.run.opening.keys import server_keys
 
 commands = typer.Typer()
 

@@ -39,8 +39,8 @@ from kith.graph.edge import Direction, State
 from kith.graph.graphs import PINS
 from kith.run import config
 from kith.run.config import Settings
-from kith.run.folders import open_environment
-from kith.run.wiring import opened, opened_graph
+from kith.run.opening.folders import open_environment
+from kith.run.opening.wiring import opened, opened_graph
 from kith.watch.tokens import WatchTokens
 
 importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges in.")

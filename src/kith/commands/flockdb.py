@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from kith.commands.console import Data, say
-from kith.run import config, flockdb
+from kith.run import config
+from kith.run.serving import flockdb
 
 commands = typer.Typer()
 

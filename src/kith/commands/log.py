@@ -13,8 +13,9 @@ from rich.table import Table
 from kith.commands.console import Data, out
 from kith.core.errors import BadRequest
 from kith.log.store import LogStore
-from kith.run import config, wiring
+from kith.run import config
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 commands = typer.Typer(name="log", no_args_is_help=True, help="The event log, and for whom it is kept.")
 

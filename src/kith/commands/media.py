@@ -12,8 +12,9 @@ from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.leases.numbers import node_number
 from kith.media.library import Swept
-from kith.run import config, rooms, services, wiring
+from kith.run import config, rooms, services
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 commands = typer.Typer()
 

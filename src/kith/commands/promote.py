@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from kith.commands.console import Data, Port, say
-from kith.run import config, standby
+from kith.run import config
+from kith.run.machines import standby
 
 commands = typer.Typer()
 

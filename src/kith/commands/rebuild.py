@@ -21,9 +21,10 @@ from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.rebuild import check_format, rebuild
 from kith.engines.embedded.store_file import STORE_FILE
 from kith.log.keeping import RENEWED_MS, Keeping
-from kith.run import config, wiring
+from kith.run import config
 from kith.run.config import Settings
-from kith.run.stores import Opened
+from kith.run.opening import wiring
+from kith.run.opening.stores import Opened
 
 commands = typer.Typer()
 

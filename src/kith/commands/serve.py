@@ -8,7 +8,8 @@ import typer
 
 from kith import __version__
 from kith.commands.console import Data, Port, out, say
-from kith.run import config, supervisor
+from kith.run import config
+from kith.run.serving import supervisor
 
 commands = typer.Typer()
 Workers = Annotated[int | None, typer.Option("--workers", help="API processes.")]

@@ -13,8 +13,10 @@ from kith import __version__
 from kith.commands.console import Data, Port, say
 from kith.commands.serve import Workers
 from kith.engines.embedded.environment import Environment
-from kith.run import config, following, logs, processes, standby, supervisor
-from kith.run.primary import machine_key_of
+from kith.run import config, logs
+from kith.run.machines import following, standby
+from kith.run.machines.primary import machine_key_of
+from kith.run.serving import processes, supervisor
 
 commands = typer.Typer()
 _KEY = "KITH_PRIMARY_KEY"

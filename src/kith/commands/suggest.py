@@ -15,8 +15,9 @@ from kith.commands import console
 from kith.commands.console import Data, out
 from kith.core.errors import BadRequest
 from kith.engines.embedded.store_file import STORE_FILE
-from kith.run import config, wiring
+from kith.run import config
 from kith.run.config import Settings
+from kith.run.opening import wiring
 from kith.suggestions.batch import BatchObserver, BatchResult, suggest_everyone
 
 commands = typer.Typer()

@@ -10,7 +10,8 @@ import typer
 from kith.commands.console import Data
 from kith.core.errors import BadRequest
 from kith.core.ids import parse_id
-from kith.run import config, keys, wiring
+from kith.run import config
+from kith.run.opening import keys, wiring
 
 commands = typer.Typer()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kith.commands.console import Data
-from kith.run import processes, worker
+from kith.run.serving import processes, worker
 
 commands = typer.Typer()
 

@@ -1,11 +1,8 @@
 """How Kith runs.
 
-`config`, `limits` (settings) · `folders`, `keys` (a data folder) · `stores` (what a process has open),
-`one_machine` (those of a data folder), `cluster` (those of distributed engines), `timelines`, `quotas` (on either) ·
-`wiring` (engines to ports) · `services` (of an API process), `api` (resources over them, and the door) ·
-`consumers` (the registry of workers) · `metrics`, `gauges`, `history` (the last hour of them), `audits` (run for the
-console) ·
-`supervisor` (the process of `kith serve`) · `server`, `worker` (those it starts), `processes` (what these share),
-`heartbeats` (whether they still run) · `backups` (wholes and increments of a store, by themselves) · `inboxes` (filled
-anew for a restored store) · `logs`.
+`config`, `limits`, `pushing` (settings, and what services take of them) · `opening/` (what a process has open: stores,
+folder, keys) · `services`, `rooms` (over these), `api` (resources over services, and the door) · `consumers` (the
+registry of workers) · `serving/` (the processes of `kith serve`) · `measures/` (what is counted and told) ·
+`machines/` (a primary and its standbys) · `backups/` (wholes and increments of a store, by themselves) · `audits` (run
+for the console) · `logs`.
 """

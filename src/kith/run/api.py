@@ -54,13 +54,15 @@ from kith.core.tokens import WriteTokens
 from kith.notifications.walks import Walks
 from kith.people.by_name import ByName
 from kith.people.search import PeopleSearch
-from kith.run import config, limits, processes, quotas
+from kith.run import config, limits
 from kith.run.audits import AuditProcesses
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.history import History
-from kith.run.machine import Machine, machine_of
+from kith.run.machines.machine import Machine, machine_of
+from kith.run.measures.history import History
+from kith.run.opening import quotas
 from kith.run.services import Services, running
+from kith.run.serving import processes
 from kith.web.site import APP, CONSOLE, Site, client_folder
 
 

@@ -20,7 +20,7 @@ from kith.api.resources.console import AuditAnswer
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict
 from kith.graph.audit import Audit
-from kith.run.metrics import runs
+from kith.run.measures.metrics import runs
 
 FILE = "audit.json"
 _NICENESS = 10

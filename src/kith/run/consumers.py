@@ -45,11 +45,13 @@ from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
-from kith.run import inboxes, measuring, processes, timelines
 from kith.run.config import Settings
-from kith.run.folders import media_folder
+from kith.run.measures import measuring
+from kith.run.opening import inboxes, timelines
+from kith.run.opening.folders import media_folder
+from kith.run.opening.stores import Opened
 from kith.run.rooms import posts_over, telling
-from kith.run.stores import Opened
+from kith.run.serving import processes
 from kith.stories.reclaiming import reclaim
 from kith.watch.tokens import WatchTokens
 from kith.webhooks import webhooks

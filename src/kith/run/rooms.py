@@ -16,7 +16,7 @@ from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
 from kith.posts.posts import Posts
 from kith.run.config import Settings
-from kith.run.stores import Opened
+from kith.run.opening.stores import Opened
 
 
 def posts_over(parts: Opened, number: NodeNumber) -> Posts:

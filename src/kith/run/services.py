@@ -50,15 +50,17 @@ from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
 from kith.records.store import RecordKind
-from kith.run import fencing, keys, limits, timelines
+from kith.run import limits
 from kith.run.config import Settings
-from kith.run.folders import media_folder
-from kith.run.keys import Keys
-from kith.run.observed import CallObserver, observed
+from kith.run.machines import fencing
+from kith.run.measures.observed import CallObserver, observed
+from kith.run.opening import keys, timelines
+from kith.run.opening.folders import media_folder
+from kith.run.opening.keys import Keys
+from kith.run.opening.stores import Opened
+from kith.run.opening.wiring import opened, relations, suggestions
 from kith.run.pushing import push_keys
 from kith.run.rooms import posts_over, telling
-from kith.run.stores import Opened
-from kith.run.wiring import opened, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live

@@ -31,7 +31,7 @@ from kith.commands.transfer.unloading import export
 from kith.core.clock import wall_ms
 from kith.graph.edge import State
 from kith.run.config import Settings
-from kith.run.wiring import opened_graph
+from kith.run.opening.wiring import opened_graph
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.ndjson", "out.parquet"])

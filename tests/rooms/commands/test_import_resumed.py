@@ -26,8 +26,8 @@ from loading_edges import (
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
 from kith.engines.embedded.folder_locks import alone
 from kith.graph.edge import State
-from kith.run import supervisor
 from kith.run.config import Settings
+from kith.run.serving import supervisor
 
 
 def cut_short(set_to: Settings, path: Path, calls: int, **how: bool) -> None:

@@ -13,8 +13,8 @@ from kith.commands.rebuild import rebuild_from
 from kith.engines.embedded import rebuild as rebuilding
 from kith.engines.embedded import segments
 from kith.engines.embedded.environment import Environment
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 
 def test_what_it_has_not_done_yet_is_kept_while_others_write(

@@ -29,9 +29,9 @@ from kith.engines.embedded.shipping import SNAPSHOT_END, Shipping
 from kith.engines.embedded.store_file import STORE_FILE
 from kith.graph.edge import EdgeWrite, State
 from kith.log.store import Failure
-from kith.run import wiring
 from kith.run.config import Settings
-from kith.run.following import Follower
+from kith.run.machines.following import Follower
+from kith.run.opening import wiring
 from kith.standby.source import Epoch
 from kith.watch.watch import Watch
 

@@ -30,7 +30,6 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
 from kith.log.keeping import RENEWED_MS, Keeping
-from kith.run import folders, supervisor, wiring
 from kith.run.backups import drills, schedule, worker
 from kith.run.backups.drills import Drill
 from kith.run.backups.making import BackUp, Made
@@ -38,6 +37,8 @@ from kith.run.backups.parts import packed, read_parts
 from kith.run.backups.pruning import prune
 from kith.run.backups.restoring import restore
 from kith.run.config import Settings
+from kith.run.opening import folders, wiring
+from kith.run.serving import supervisor
 
 FILES = {"01/a.png": b"a" * 3000, "01/a.thumbnail.webp": b"b", "ff/c.mp4": b"c" * 70_000}
 _DAY_MS = 86_400_000

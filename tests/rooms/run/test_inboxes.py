@@ -25,7 +25,7 @@ from kith.run import consumers
 from kith.run.backups.making import BackUp
 from kith.run.backups.restoring import restore
 from kith.run.config import Settings
-from kith.run.inboxes import FILLED, FOLDER
+from kith.run.opening.inboxes import FILLED, FOLDER
 from kith.run.rooms import telling
 from kith.run.services import Services, running
 

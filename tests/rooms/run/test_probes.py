@@ -10,7 +10,7 @@ from coroutines import Run
 from servers import free_port
 
 from kith.core.errors import Unavailable
-from kith.run import probes
+from kith.run.serving import probes
 
 
 def test_a_worker_lives_at_once_and_is_ready_when_it_says_so(run: Run) -> None:

@@ -10,8 +10,8 @@ from coroutines import Run
 
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.folders import open_environment
-from kith.run.wiring import opened
+from kith.run.opening.folders import open_environment
+from kith.run.opening.wiring import opened
 
 READERS = {name for name, one in CONSUMERS.items() if one.has_place}
 

@@ -9,8 +9,8 @@ from paced import PacedLoop
 from reference_leases import own_leases
 
 from kith.core.errors import Unavailable
-from kith.run import worker
 from kith.run.consumers import Task
+from kith.run.serving import worker
 
 
 def test_what_is_done_from_time_to_time_is_done_again_after_any_failure() -> None:

@@ -9,10 +9,10 @@ from coroutines import Run
 from edges import edge_of, writes_of
 
 from kith.core.errors import NotConfirmed
-from kith.run import wiring
 from kith.run.backups import schedule
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
+from kith.run.opening import wiring
 
 
 @pytest.mark.parametrize("process", [*CONSUMERS, "webhooks+boards", schedule.NAME])

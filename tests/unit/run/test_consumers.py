@@ -22,11 +22,14 @@ from kith.log.store import Failure
 from kith.notifications.backpressure import TASKS_MAX, watch_pressure
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Walk, Walks
-from kith.run import consumers, folders, gauges, processes, supervisor, wiring, worker
+from kith.run import consumers
 from kith.run.backups import schedule
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS, WORKERS, Registered
-from kith.run.stores import Opened
+from kith.run.measures import gauges
+from kith.run.opening import folders, wiring
+from kith.run.opening.stores import Opened
+from kith.run.serving import processes, supervisor, worker
 
 OTHER = "other"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from coroutines import Run
 
-from kith.run.history import EVERY_MS, KEPT, History, quantile_ms
-from kith.run.metrics import LATENCY_S, Metrics
+from kith.run.measures.history import EVERY_MS, KEPT, History, quantile_ms
+from kith.run.measures.metrics import LATENCY_S, Metrics
 
 AT = 1_700_000_000_000
 GONE_PID = 4_194_303

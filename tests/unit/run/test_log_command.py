@@ -11,8 +11,8 @@ from edges import edge_of, writes_of
 from kith.commands.doctor import examine
 from kith.commands.log import leases_shown, release
 from kith.core.errors import BadRequest
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 
 def test_a_lost_lease_is_named_until_it_is_released(tmp_path: Path, run: Run) -> None:

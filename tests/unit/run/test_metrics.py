@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coroutines import Run
 
-from kith.run.metrics import Metrics
+from kith.run.measures.metrics import Metrics
 
 
 def metrics(folder: Path, process: str = "api") -> Metrics:

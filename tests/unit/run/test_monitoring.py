@@ -14,11 +14,11 @@ from coroutines import run_all
 from kith.core.errors import StoreUnavailable
 from kith.engines.blobs.blob_store import FolderBlobs
 from kith.engines.embedded.environment import Environment
-from kith.run import wiring
-from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.measuring import measure
+from kith.run.machines.behind import Level
+from kith.run.measures.measuring import measure
+from kith.run.opening import wiring
 
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "docs" / "monitoring"

@@ -6,7 +6,7 @@ import pytest
 from coroutines import Run
 
 from kith.core.errors import StoreUnavailable
-from kith.run.observed import observed
+from kith.run.measures.observed import observed
 
 
 class Heard:

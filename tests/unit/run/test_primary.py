@@ -14,7 +14,7 @@ import pytest
 
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
 from kith.engines.embedded.shipping import SNAPSHOT_END
-from kith.run.primary import Primary
+from kith.run.machines.primary import Primary
 
 STORE = bytes(range(256)) * 20_000  # more than one chunk
 KEY = "kith_key-of-a-machine"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from servers import eventually
 
-from kith.run import supervisor
 from kith.run.config import Settings
+from kith.run.serving import supervisor
 
 
 def test_a_worker_that_the_system_does_not_let_start_is_started_later(
@@ -63,7 +63,7 @@ class Starting:
 
 
 def test_an_api_process_that_missed_sigterm_is_told_again() -> None:
-    server = supervisor._Server("kith.run.server:serve_process", workers_kill_timeout=20)
+    server = supervisor._Server("kith.run.serving.server:serve_process", workers_kill_timeout=20)
     process = Starting()
     server.wrks.append(process)
     server._stop_workers()
@@ -80,7 +80,7 @@ def returned(work: Any) -> bool:
 
 
 def test_a_signal_while_the_loop_looks_at_what_happened_is_not_lost() -> None:
-    server = supervisor._Server("kith.run.server:serve_process")
+    server = supervisor._Server("kith.run.serving.server:serve_process")
 
     def loop() -> None:
         server.main_loop_interrupt.set()  # an API process died
@@ -94,7 +94,7 @@ def test_a_signal_while_the_loop_looks_at_what_happened_is_not_lost() -> None:
 
 
 def test_a_signal_may_come_while_its_thread_is_anywhere_in_the_wait() -> None:
-    server = supervisor._Server("kith.run.server:serve_process")
+    server = supervisor._Server("kith.run.serving.server:serve_process")
     signals: list[int] = []
 
     def signalled(frame: FrameType, event: str, _: object) -> Any:

@@ -17,8 +17,8 @@ from kith.notifications.activity import Activity, Users
 from kith.notifications.preferences import Preferences, PreferencesKept
 from kith.notifications.router import followers_of
 from kith.notifications.tiers import DAY_MS
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.opening import wiring
 
 FOLLOWERS_MAX = 20_000
 """Followers who are looked at."""

@@ -34,9 +34,10 @@ from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NodeId
 from kith.core.trust import trusted
-from kith.run import keys, processes, supervisor, wiring
 from kith.run.config import Settings
-from kith.run.folders import open_environment
+from kith.run.opening import keys, wiring
+from kith.run.opening.folders import open_environment
+from kith.run.serving import processes, supervisor
 
 SEED = 1
 """Decides what people say and do before the questions."""

@@ -30,7 +30,7 @@ from kith.run.backups.making import mark_of
 from kith.run.backups.parts import MEDIA, STORE, Part, Parts, file_of, read_parts, read_verified
 from kith.run.backups.pictures import copy_out, names_of
 from kith.run.config import Settings
-from kith.run.folders import media_folder
+from kith.run.opening.folders import media_folder
 from kith.watch.tokens import WatchTokens
 
 _RESTORING = "restoring"

@@ -25,7 +25,7 @@ from kith.run.backups.drills import Drill
 from kith.run.backups.making import BackUp, Made
 from kith.run.backups.pruning import prune
 from kith.run.config import Settings
-from kith.run.folders import media_folder
+from kith.run.opening.folders import media_folder
 
 NAME = "backup"
 """Of the worker, and of the lease that one backup of a store is made under."""

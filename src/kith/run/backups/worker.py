@@ -7,12 +7,14 @@ import signal
 
 from kith.core.clock import wall_ms
 from kith.log.keeping import Keeping
-from kith.run import logs, processes, wiring
+from kith.run import logs
 from kith.run.backups import schedule
 from kith.run.backups.making import BackUp
 from kith.run.backups.schedule import NAME, RETRIED_S
 from kith.run.config import Settings
-from kith.run.stores import Opened
+from kith.run.opening import wiring
+from kith.run.opening.stores import Opened
+from kith.run.serving import processes
 
 
 async def keep(settings: Settings) -> None:

@@ -49,12 +49,12 @@ from kith.leases.holding import Leases
 from kith.log.runner import begin
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.folders import metrics_folder
-from kith.run.gauges import gauges
-from kith.run.metrics import Metrics
-from kith.run.observed import observed
-from kith.run.processes import end_with
-from kith.run.stores import Deciding, Opened
+from kith.run.measures.gauges import gauges
+from kith.run.measures.metrics import Metrics
+from kith.run.measures.observed import observed
+from kith.run.opening.folders import metrics_folder
+from kith.run.opening.stores import Deciding, Opened
+from kith.run.serving.processes import end_with
 
 
 class _Engines(NamedTuple):

@@ -23,7 +23,7 @@ from kith.log.store import LogStore
 from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
 from kith.records.store import RecordStore
-from kith.run.metrics import Metrics
+from kith.run.measures.metrics import Metrics
 from kith.suggestions.store import SuggestionStore
 
 

@@ -25,8 +25,8 @@ from kith.engines.embedded.store_file import STORE_FILE, sync_folder
 from kith.graph.graphs import BUILT_IN
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
-from kith.run.following import MEDIA_MISSING, Follower
-from kith.run.primary import Primary, machine_key_of, name_of
+from kith.run.machines.following import MEDIA_MISSING, Follower
+from kith.run.machines.primary import Primary, machine_key_of, name_of
 
 _RESTORING = "restoring"
 """The folder in which a store is made before it gets its name."""

@@ -27,13 +27,13 @@ from kith.engines.embedded.segments import Segment
 from kith.home.fanout import consumer as fanout
 from kith.media.media import Media, keys_of, read_media
 from kith.records.store import RecordKind
-from kith.run import heartbeats, processes
-from kith.run.behind import Level
 from kith.run.config import Settings
-from kith.run.folders import media_folder
-from kith.run.one_machine import keep
-from kith.run.primary import Primary, name_of
-from kith.run.processes import PROMOTED, START_OVER
+from kith.run.machines.behind import Level
+from kith.run.machines.primary import Primary, name_of
+from kith.run.opening.folders import media_folder
+from kith.run.opening.one_machine import keep
+from kith.run.serving import heartbeats, processes
+from kith.run.serving.processes import PROMOTED, START_OVER
 
 MEDIA_MISSING = "standby/media-missing"
 """The note of a standby that has not all files yet of the snapshot that it began with."""

@@ -16,12 +16,13 @@ import uvloop
 
 from kith.core.errors import BadRequest, Unavailable
 from kith.leases.holding import Leases
-from kith.run import logs, probes, processes
+from kith.run import logs
 from kith.run.backups import schedule
 from kith.run.backups import worker as backups
 from kith.run.config import Settings
 from kith.run.consumers import WORKERS, Task
-from kith.run.wiring import opened
+from kith.run.opening.wiring import opened
+from kith.run.serving import probes, processes
 
 NAMES = (*WORKERS, schedule.NAME)
 _log = structlog.get_logger("kith")

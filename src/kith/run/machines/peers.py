@@ -29,7 +29,7 @@ def ask(settings: Settings, environment: Environment) -> None:
 
 def _ask(url: str, environment: Environment) -> bool:
     """Ask one, and be fenced where it is the primary by now; whether it is."""
-    from kith.run.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
+    from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
     with Primary(url, machine_key_of(environment), answered_s=_ANSWERED_S) as peer:
         theirs = peer.epoch()

@@ -29,15 +29,15 @@ from kith.leases.holding import Leases
 from kith.log.runner import begin
 from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
-from kith.run import peers
 from kith.run.backups.schedule import NAME as BACKUPS
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.folders import metrics_folder, open_environment, refuse_unfinished_import
-from kith.run.gauges import gauges
-from kith.run.metrics import Metrics
-from kith.run.observed import observed
-from kith.run.stores import Folder, Opened
+from kith.run.machines import peers
+from kith.run.measures.gauges import gauges
+from kith.run.measures.metrics import Metrics
+from kith.run.measures.observed import observed
+from kith.run.opening.folders import metrics_folder, open_environment, refuse_unfinished_import
+from kith.run.opening.stores import Folder, Opened
 
 
 @contextlib.asynccontextmanager

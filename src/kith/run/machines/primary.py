@@ -23,8 +23,8 @@ from kith.core.trust import trusted
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.shipping import SNAPSHOT_END
-from kith.run import heartbeats
-from kith.run.keys import machine_key
+from kith.run.opening.keys import machine_key
+from kith.run.serving import heartbeats
 from kith.standby.source import Epoch
 
 _CONNECTED_S, _ANSWERED_S = 2.0, 10.0

@@ -14,10 +14,11 @@ from kith.flockdb.calls import Calls
 from kith.flockdb.door import Door
 from kith.flockdb.executes import Executes
 from kith.flockdb.jobs import Jobs
-from kith.run import logs, processes
+from kith.run import logs
 from kith.run.config import Settings
-from kith.run.folders import serving
-from kith.run.wiring import opened
+from kith.run.opening.folders import serving
+from kith.run.opening.wiring import opened
+from kith.run.serving import processes
 
 
 async def serve(

@@ -8,9 +8,10 @@ import os
 import signal
 
 from kith.api.exchange import Exchange, Scope
-from kith.run import logs, processes
+from kith.run import logs
 from kith.run.api import Api, serving
 from kith.run.config import Settings
+from kith.run.serving import processes
 
 
 class Server:

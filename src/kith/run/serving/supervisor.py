@@ -30,11 +30,13 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from kith.core.errors import KithError, Unavailable
-from kith.run import folders, heartbeats, keys, peers, processes, server, wiring, worker
 from kith.run.backups import schedule
 from kith.run.backups.making import SECRET
 from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
+from kith.run.machines import peers
+from kith.run.opening import folders, keys, wiring
+from kith.run.serving import heartbeats, processes, server, worker
 
 _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
 """Pause before a worker is started again. It doubles while workers exit by themselves, as where another one runs."""

@@ -16,10 +16,10 @@ from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.graph.graph import Graph
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
-from kith.run import one_machine
 from kith.run.config import Settings
-from kith.run.folders import open_environment
-from kith.run.stores import Opened
+from kith.run.opening import one_machine
+from kith.run.opening.folders import open_environment
+from kith.run.opening.stores import Opened
 from kith.suggestions.suggestions import Suggestions
 
 
@@ -42,7 +42,7 @@ async def opened(
 def cluster_of(settings: Settings) -> ModuleType:
     """The module that knows distributed engines. BadRequest where their clients are not installed."""
     try:
-        from kith.run import cluster  # noqa: PLC0415 - an extra
+        from kith.run.opening import cluster  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise BadRequest(
             f"`engine = \"{settings.engine}\"` needs clients: pip install 'kith-social[cluster]'"

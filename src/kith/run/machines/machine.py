@@ -15,9 +15,9 @@ from kith.engines.embedded import segments, standing
 from kith.engines.embedded.shipping import Shipping
 from kith.log.keeping import Keeping
 from kith.log.store import LEASES_MAX
-from kith.run.behind import Level
 from kith.run.config import Settings
-from kith.run.stores import Folder
+from kith.run.machines.behind import Level
+from kith.run.opening.stores import Folder
 from kith.standby.source import Source
 
 

@@ -10,7 +10,7 @@ from kith.core.errors import BadRequest
 from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.run.config import Settings
-from kith.run.folders import timelines_folder
+from kith.run.opening.folders import timelines_folder
 
 
 @contextlib.asynccontextmanager

@@ -29,7 +29,7 @@ async def keep_telling(store: Environment, leases: Leases) -> None:
 
 def _tell(store: Environment, to_tell: ToTell) -> bool:
     """Tell it once; whether that is over."""
-    from kith.run.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
+    from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
     with Primary(to_tell.old, machine_key_of(store), answered_s=_ANSWERED_S) as old:
         try:

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from kith.run import heartbeats
 from kith.run.config import Settings, load
+from kith.run.serving import heartbeats
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 """How `kith serve` hands its settings to the processes it starts."""

@@ -19,7 +19,7 @@ import structlog
 from kith.api.resources.console import NumbersAnswer, OperationNumbers, ProcessNumbers
 from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
-from kith.run.metrics import LATENCY_S, Histogram, Metrics, OfProcess
+from kith.run.measures.metrics import LATENCY_S, Histogram, Metrics, OfProcess
 
 EVERY_MS = 10_000
 KEPT = 360

@@ -12,12 +12,13 @@ from kith.engines.embedded.environment import Environment
 from kith.log.commands import Waiting
 from kith.log.runner import lag_of
 from kith.log.store import Behind, LogStore, Progress
-from kith.run import measuring, timelines
 from kith.run.backups.schedule import read_status
-from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.consumers import APPLY, CONSUMERS
-from kith.run.stores import Folder, Opened
+from kith.run.machines.behind import Level
+from kith.run.measures import measuring
+from kith.run.opening import timelines
+from kith.run.opening.stores import Folder, Opened
 
 
 async def gauges(settings: Settings, parts: Opened) -> Mapping[str, float]:
