@@ -52,7 +52,7 @@ REFUSED = [
     ("audit --data none", "holds no Kith data"),
     ("audit --data notastore", "holds no Kith data"),
     ("audit --data damaged", "damaged"),
-    ("backup kith-data", "already holds"),
+    ("backup kith-data", "lies in the data folder"),
     ("backup file", "file"),
     ("backup gs://bucket", "name a folder, or s3://bucket/prefix"),
     ("backup new --data none", "holds no Kith data"),

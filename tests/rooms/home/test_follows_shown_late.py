@@ -13,10 +13,9 @@ from naive_timelines import NaiveTimelines
 from reference_edges import ScrambledEdges
 from reference_fanout_state import ReferenceFanoutState
 from reference_leases import own_leases
-from reference_logs import HostileLog, Partitions
+from reference_logs import HostileLog, Partitions, Placed
 from services import Services, feed_over
 
-from kith.core.events import Event
 from kith.core.paging import Window
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
@@ -27,8 +26,8 @@ from kith.log.runner import Pace, Runner
 class EarlyLog(HostileLog):
     """An engine that breaks the promise: events can be read while lists are late."""
 
-    def readable(self) -> Sequence[Event]:
-        return self._logged.all
+    def readable(self) -> Sequence[Placed]:
+        return self._logged.placed
 
 
 @pytest.mark.parametrize(("log_kind", "comes_home"), [(HostileLog, True), (EarlyLog, False)], ids=["kept", "broken"])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-import threading
 from pathlib import Path
 
 import lmdb
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.turns import Turns
 from kith.notifications.activity import SEEN_STEP_MS, Connected, Users, are_connected, check_asked, first_connected
 
 _LOW_BITS = 12
@@ -42,13 +42,13 @@ class EmbeddedActivity:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._online: tuple[int, dict[bytes, Connected]] = (-1, {})
-        self._lock = threading.Lock()  # one thread of ours writes
         with translated("open the activity of users", folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._lmdb = lmdb.Environment(
                 str(folder / "activity.mdb"), subdir=False, map_size=_BYTES_MAX, max_dbs=2, max_readers=1024, mode=0o600
             )
-            with self._lmdb.begin(write=True) as txn:
+            self._turns = Turns(folder / "activity.turn")
+            with self._turns.taken(), self._lmdb.begin(write=True) as txn:
                 self._seen_db = self._lmdb.open_db(b"seen", txn=txn)
                 self._online_db = self._lmdb.open_db(b"online", txn=txn)
             self._lmdb.reader_check()
@@ -74,12 +74,13 @@ class EmbeddedActivity:
 
     def close(self) -> None:
         """Close the file, once nothing writes it."""
-        with self._lock:
+        with self._turns.taken():
             self._lmdb.close()
+        self._turns.close()
 
     def _see(self, users: Users, at_ms: int) -> None:
         minute = at_ms // SEEN_STEP_MS
-        with translated("write who was seen", self._folder), self._lock, self._lmdb.begin(write=True) as txn:
+        with translated("write who was seen", self._folder), self._turns.taken(), self._lmdb.begin(write=True) as txn:
             for key, part in _blocks(users):
                 lows, minutes = _read(txn.get(key, b"", self._seen_db))
                 now = (part & _LOW_MASK).astype(np.uint16)
@@ -108,7 +109,7 @@ class EmbeddedActivity:
         return answered
 
     def _set_online(self, process: bytes, users: Users, until_ms: int) -> None:
-        with translated("write who is online", self._folder), self._lock, self._lmdb.begin(write=True) as txn:
+        with translated("write who is online", self._folder), self._turns.taken(), self._lmdb.begin(write=True) as txn:
             with txn.cursor(self._online_db) as cursor:
                 for name, row in list(cursor):
                     if _UNTIL.unpack_from(row)[0] < wall_ms() and name != process:

@@ -22,6 +22,7 @@ import structlog
 
 from kith.engines.embedded.journal import Journal
 from kith.engines.embedded.recovery import newest_meta
+from kith.engines.embedded.turns import Turns
 
 INTERVAL_S = 0.1
 """From the first commit after a checkpoint to the next checkpoint, at most."""
@@ -35,8 +36,8 @@ _log = structlog.get_logger("kith.store")
 class Checkpoints:
     """Makes the checkpoints of one process."""
 
-    def __init__(self, store: lmdb.Environment, file: Path, journal: Journal) -> None:
-        self._store, self._journal = store, journal
+    def __init__(self, store: lmdb.Environment, file: Path, journal: Journal, turns: Turns) -> None:
+        self._store, self._journal, self._turns = store, journal, turns
         self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         # changed only by who holds the write lock
         self._pin: lmdb.Transaction[bytes] | None = None
@@ -82,14 +83,14 @@ class Checkpoints:
     def make(self) -> None:
         """Sync all that is committed, and make it the base. Errors: lmdb.Error, OSError."""
         with self._making:
-            with _write_lock(self._store) as txn:
+            with self._write_lock() as txn:
                 pin = self._store.begin()
                 with self._breaking(pin):
                     self._changed = 0
                     last, meta, start = txn - 1, self._meta(txn - 1), self._journal.end(txn - 1)
             with self._breaking(pin):
                 self._store.sync(True)
-                with _write_lock(self._store):
+                with self._write_lock():
                     self._journal.publish(last, start, meta)
                     unused = pin if self._ours <= last else None
                     old, self._pin = self._pin, None if unused else pin
@@ -147,12 +148,12 @@ class Checkpoints:
             pin.abort()
             raise
 
-
-@contextlib.contextmanager
-def _write_lock(store: lmdb.Environment) -> Iterator[int]:
-    """Hold LMDB's write lock without writing; yields the number that the next transaction will have."""
-    txn = store.begin(write=True)
-    try:
-        yield txn.id()
-    finally:
-        txn.abort()
+    @contextlib.contextmanager
+    def _write_lock(self) -> Iterator[int]:
+        """Hold LMDB's write lock without writing; yields the number that the next transaction will have."""
+        with self._turns.taken():
+            txn = self._store.begin(write=True)
+            try:
+                yield txn.id()
+            finally:
+                txn.abort()

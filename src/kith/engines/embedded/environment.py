@@ -3,6 +3,7 @@
     store.mdb        the store; database `meta` holds notes: format, graphs, signing secret, key hashes, jobs
     store.mdb-lock   LMDB's reader table and writer lock
     store.journal    what was committed since the store was last synced; see `journal`
+    store.turn       empty; locked by who writes, see `turns`
 
 The file grows as pages are written, up to `bytes_max`, and never shrinks.
 """
@@ -27,6 +28,7 @@ from kith.engines.embedded.history import History, Positions, Restore
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
 from kith.engines.embedded.store_file import STORE_FILE, check_length, make_store, sync_folder
+from kith.engines.embedded.turns import Turns
 from kith.graph.graphs import GRAPHS_MAX, assign
 
 FORMAT = 3
@@ -38,6 +40,7 @@ LOADING = "loading/"
 """The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
 HISTORY = "history"
+TURN_FILE = "store.turn"
 _META = b"meta"
 _DATABASES = (_META, b"log", b"nodes", b"objects", b"suggestions")
 _DATABASES_MAX = GRAPHS_MAX + 8
@@ -114,13 +117,16 @@ class Environment:
             mode=0o600,
         )
         opened.callback(self.lmdb.close)
+        self._turns = Turns(self.folder / TURN_FILE)
+        opened.callback(self._turns.close)
         check_length(store, self.bytes_used())
-        self._checkpoints = Checkpoints(self.lmdb, store, self.journal)
+        self._checkpoints = Checkpoints(self.lmdb, store, self.journal, self._turns)
         opened.callback(self._checkpoints.close)
         self._graphs: dict[int, lmdb._Database] = {}
         self.graph_db = self._graphs.__getitem__
         """The database of a graph: its edges and lists (see `keys`)."""
-        with self.lmdb.begin(write=True) as txn:  # one, so that it can be told from those that were acknowledged
+        # one, so that it can be told from those that were acknowledged
+        with self._turns.taken(), self.lmdb.begin(write=True) as txn:
             older = self._check_format(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
                 self.lmdb.sync(True)
@@ -167,6 +173,7 @@ class Environment:
         """Close the file. Further use raises."""
         self._checkpoints.close()
         self.lmdb.close()
+        self._turns.close()
         with contextlib.suppress(OSError, StoreMismatch):  # the journal is good as it is
             self.journal.settle(lambda: newest_meta(self.folder / STORE_FILE)[0])
         self.journal.close()
@@ -184,26 +191,27 @@ class Environment:
         """
         if self.broken:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
-        txn, durable, committed = self.lmdb.begin(write=True), True, None
-        write = Write(txn)
-        try:
-            number = txn.id()
-            self._check_standing(txn)
-            self._checkpoints.protect(number)
-            yield write
-            if write.changes != b"":
-                durable = self.journal.append(number, write.changes)
-            txn.commit()
-            committed = number
-        except lmdb.Error:
-            txn.abort()
-            self._uncommitted(number)
-            raise
-        except BaseException:
-            txn.abort()
-            raise
-        finally:
-            self._checkpoints.passed(committed, write.count)
+        with self._turns.taken():
+            txn, durable, committed = self.lmdb.begin(write=True), True, None
+            write = Write(txn)
+            try:
+                number = txn.id()
+                self._check_standing(txn)
+                self._checkpoints.protect(number)
+                yield write
+                if write.changes != b"":
+                    durable = self.journal.append(number, write.changes)
+                txn.commit()
+                committed = number
+            except lmdb.Error:
+                txn.abort()
+                self._uncommitted(number)
+                raise
+            except BaseException:
+                txn.abort()
+                raise
+            finally:
+                self._checkpoints.passed(committed, write.count)
         if not durable:
             self._checkpoints.make()
 
@@ -257,7 +265,7 @@ class Environment:
             self._graphs.update(opened)
         numbers = self.graph_numbers()
         if not self._graphs.keys() >= set(numbers.values()):  # others declared some
-            with translated("open graphs"), self.lmdb.begin(write=True) as txn:
+            with translated("open graphs"), self._turns.taken(), self.lmdb.begin(write=True) as txn:
                 self._open_graphs(txn)
         return numbers
 

@@ -59,8 +59,20 @@ class _Writing:
         self._made: dict[int, Week] = {}
         self.txns: dict[int, lmdb.Transaction[bytes]] = {}
 
+    def done(self, jobs: Sequence[_Job]) -> list[Any]:
+        """What the jobs answer once all is written; if this fails, nothing is."""
+        try:
+            answers = [job.work(self) for job in jobs]
+            for txn in self.txns.values():
+                txn.commit()
+        except BaseException:
+            for txn in self.txns.values():
+                txn.abort()  # nothing where it was committed
+            raise
+        return answers
+
     def begin(self, week: Week) -> lmdb.Transaction[bytes]:
-        """The transaction of a week that is there."""
+        """The transaction of a week that is there. Needs the turn, and so waits for nobody."""
         txn = self.txns.get(week.period)
         if txn is None:
             txn = self.txns[week.period] = week.lmdb.begin(write=True)
@@ -205,12 +217,10 @@ class EmbeddedInboxes:
         """Do jobs and sync them; if one fails, none of them is done, and each is tried alone."""
         writing = _Writing(self._weeks)
         try:
-            answers = [job.work(writing) for job in jobs]
-            for txn in writing.txns.values():
-                txn.commit()
+            with self._weeks.turn():
+                answers = writing.done(jobs)
         except Exception as error:
-            for period, txn in writing.txns.items():
-                txn.abort()  # nothing where it was committed
+            for period in writing.txns:
                 self._reopen_if_refusing(period)
             if len(jobs) > 1:
                 for job in jobs:

@@ -3,6 +3,7 @@
     inboxes/<week>.mdb        the rows of notices made in that week; see `inbox_rows`
     inboxes/<week>.mdb-lock   LMDB's reader table and writer lock
     inboxes/weeks.lock        held while a file is made or deleted
+    inboxes/weeks.turn        held while rows are written, of whichever weeks
 
 A file has its name once its databases are there, so what is killed meanwhile leaves a `.part`, which the next one
 replaces. A process notices the files that others made or deleted by the time at which the folder changed.
@@ -23,6 +24,7 @@ import lmdb
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.inbox_rows import Place
 from kith.engines.embedded.store_file import check_length, sync_folder
+from kith.engines.embedded.turns import Turns
 
 _ENDING = ".mdb"
 _NEAR, _FAR = b"near", b"far"
@@ -59,6 +61,7 @@ class Weeks:
         self._periods: list[int] = []
         self._changed_ns = -1
         self._lock = threading.RLock()  # threads read, and one writes
+        self._turns: Turns | None = None
 
     def periods(self) -> list[int]:
         """The periods that have a file, ascending."""
@@ -117,7 +120,18 @@ class Weeks:
         """Close every file."""
         for week in self._open.values():
             week.lmdb.close()
-        self._open, self._changed_ns = {}, -1
+        if self._turns is not None:
+            self._turns.close()
+        self._open, self._changed_ns, self._turns = {}, -1, None
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """The turn to write; that of one thread of a process. Makes the folder."""
+        if self._turns is None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._turns = Turns(self._folder / "weeks.turn")
+        with self._turns.taken():
+            yield
 
     def _file(self, period: int) -> Path:
         return self._folder / f"{period}{_ENDING}"
