@@ -46,7 +46,8 @@ class Running:
     def wait(self) -> Ended:
         """Until it is gone."""
         status = self._commands.ask("wait", self._pid)
-        return Ended(status, *(self._said.with_suffix(end).read_text() for end in (".out", ".err")))
+        files = [self._said.with_suffix(end) for end in (".out", ".err")]
+        return Ended(status, *(file.read_text() if file.exists() else "" for file in files))  # it may not have begun
 
 
 class Commands:
