@@ -55,7 +55,7 @@ def test_the_demo_tells_its_story_on_a_cluster(tmp_path: Path) -> None:
     settings = on_cluster(keyspace_of(tmp_path)) | {"KITH_WORKERS": AGREED["KITH_WORKERS"]}
     said = done(kith("demo", "few.csv", "--once", "--port", free_port(), **settings))
     assert "290 follows in keyspace t" in said
-    assert len(re.findall(r"^ ?\d+\. .*ms$", said, re.MULTILINE)) == 11, said
+    assert len(re.findall(r"^ ?\d+\. .*ms$", said, re.MULTILINE)) == 12, said
     assert "Yes; Dana Brook has 29 followers" in said
     assert "gone from home" in said
     again = done(kith("demo", "--once", "--port", free_port(), **settings))
