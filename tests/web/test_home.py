@@ -200,7 +200,7 @@ def test_a_list_that_changes_and_a_token_that_ends_while_one_scrolls(stage: Stag
 
     page.route(re.compile("/api/v1/feed.*cursor="), refuse)
     stage.at(page, "#/latest")
-    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    until(page, "(scrollTo(0, document.documentElement.scrollHeight), document.querySelector('dialog[open]') !== null)")
     again = page.get_by_role("dialog", name="Sign in again")
     expect(again).to_contain_text("Your sign-in has ended. What you typed is kept.")
     assert refused
