@@ -1,4 +1,5 @@
-"""A store as if it were across a network: before and after each call others have their turns."""
+"""Stores as they may be in the worst case: across a network, where others have their turns before and after each call,
+or of a process that ends at some call."""
 
 from __future__ import annotations
 
@@ -44,3 +45,32 @@ class UpToDate:
     def __getattr__(self, name: str) -> Any:
         self._settle()
         return getattr(self._store, name)
+
+
+class Stopped(BaseException):
+    """The process ends here."""
+
+
+class Stopping:
+    """A store of a process that ends before or after a certain call. `left`: of all its stores together."""
+
+    def __init__(self, store: Any, left: list[int]) -> None:
+        self._store, self._left = store, left
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            self._tick()
+            answered = await found(*arguments, **named)
+            self._tick()
+            return answered
+
+        return call
+
+    def _tick(self) -> None:
+        self._left[0] -= 1
+        if self._left[0] == 0:
+            raise Stopped

@@ -13,7 +13,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from desk import Desk
-from distant import Distant
+from distant import Distant, Stopped, Stopping
 from reference_activity import ReferenceActivity
 from reference_inbox import ReferenceInboxes
 from reference_leases import ReferenceLeases, own_leases
@@ -43,35 +43,6 @@ CHUNK = 7
 HOUR_MS = 3_600_000
 TIERS = (Tier.ONLINE, Tier.DAY, Tier.MONTH)
 TOLD = {*ONLINE, *LATELY, *MONTH} - UNWILLING
-
-
-class Stopped(BaseException):
-    """The process ends here."""
-
-
-class Stops:
-    """A store of a process that ends before or after a certain call."""
-
-    def __init__(self, store: Any, left: list[int]) -> None:
-        self._store, self._left = store, left  # shared by all stores of the process
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        if not asyncio.iscoroutinefunction(found):
-            return found
-
-        async def call(*arguments: Any, **named: Any) -> Any:
-            self._tick()
-            answered = await found(*arguments, **named)
-            self._tick()
-            return answered
-
-        return call
-
-    def _tick(self) -> None:
-        self._left[0] -= 1
-        if self._left[0] == 0:
-            raise Stopped
 
 
 class Stage:
@@ -218,7 +189,7 @@ def test_a_process_that_stops_at_any_call_leaves_what_the_next_one_finishes_exac
         for stops in itertools.count(1):
             stage = await Stage.set_up()
             left = [stops]
-            stage.wrap = lambda store, left=left: Stops(store, left)
+            stage.wrap = lambda store, left=left: Stopping(store, left)
             worker = stage.worker()
             try:
                 await worker.begin(stage.notice, ALICE)

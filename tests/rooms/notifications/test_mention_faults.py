@@ -5,7 +5,6 @@ Bob and Carol follow Alice and want to hear of her mentions; Dana and others mak
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import random
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from desk import Desk
+from distant import Stopped, Stopping
 from reference_activity import ReferenceActivity
 from reference_leases import own_leases
 
@@ -40,35 +40,6 @@ from kith.records.store import RecordKind
 HOUR_MS = 3_600_000
 FOLLOWERS = (BOB, CAROL)
 WANTED = Preferences(mentions="followed")
-
-
-class Stopped(BaseException):
-    """The process ends here."""
-
-
-class Stopping:
-    """A store of a process that ends before or after a certain call. `left`: of all its stores together."""
-
-    def __init__(self, store: Any, left: list[int]) -> None:
-        self._store, self._left = store, left
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        if not inspect.iscoroutinefunction(found):
-            return found
-
-        async def call(*arguments: Any, **named: Any) -> Any:
-            self._tick()
-            answered = await found(*arguments, **named)
-            self._tick()
-            return answered
-
-        return call
-
-    def _tick(self) -> None:
-        self._left[0] -= 1
-        if self._left[0] == 0:
-            raise Stopped
 
 
 def as_it_is(store: Any) -> Any:

@@ -2,10 +2,9 @@
 
 LMDB has a lock of its own for this, a robust mutex in shared memory, and it is not enough. A process that is killed
 as one of its threads hands that lock on, and another takes it at that moment, leaves it without its mark for waiters,
-and the kernel wakes nobody: the other processes wait with the lock free, for ever if nobody else writes (seen after
-16 of 155 kills of processes with two threads that wrote without a pause, and after 6 of 25 where three processes did).
-So nobody waits for LMDB's lock: it is taken in one's turn only, for which threads wait in their process, and processes
-in the kernel's queue.
+and the kernel wakes nobody: the other processes wait with the lock free, for ever if nobody else writes. So nobody
+waits for LMDB's lock: it is taken in one's turn only, for which threads wait in their process, and processes in the
+kernel's queue (docs/decisions/0042-turns-to-write.md has the figures).
 """
 
 from __future__ import annotations
