@@ -160,15 +160,14 @@ def read(
     txn: lmdb.Transaction[bytes], log: lmdb._Database, positions: Positions, after: int, limit: int
 ) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
-    of = positions.of
     for first, events in _read(txn, log, after, limit):
+        marks = positions.of_many(first, len(events))
         if sum(map(len, events)) == len(events) * _EVENT_BYTES:  # none has data: as fast as it goes
-            heads = enumerate(_HEAD_OF.iter_unpack(b"".join(events)), first)
-            yield from [_event(of(sequence), head) for sequence, head in heads]
+            yield from map(_event, marks, _HEAD_OF.iter_unpack(b"".join(events)))
         else:
             yield from [
-                _event(of(sequence), _HEAD_OF.unpack_from(event), event[_EVENT_BYTES:])
-                for sequence, event in enumerate(events, first)
+                _event(mark, _HEAD_OF.unpack_from(event), event[_EVENT_BYTES:])
+                for mark, event in zip(marks, events, strict=True)
             ]
 
 
