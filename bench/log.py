@@ -24,6 +24,8 @@ from kith.run.backups.making import BackUp
 from kith.run.config import Settings
 
 _EDGES, _A_REQUEST, _USERS = 200_000, 1_000, 330_000
+_TURNS = 3
+"""Of a rebuild: a machine that others use is not the same a second later."""
 _MINUTE_S, _A_SECOND = 60, 5_000
 _WATCHERS, _FIRST_WATCHED, _FIRST_OTHER = 1_000, 2_000_000, 3_000_000
 _A_LIVE_REQUEST, _LIVE_A_SECOND = 100, 50
@@ -72,11 +74,14 @@ def rebuild(folder: Path) -> list[Figure]:
         chosen = random.Random(1)
         for _ in range(_EDGES // _A_REQUEST):
             _write(http, chosen, _A_REQUEST)
-    with Environment(folder / "source", create=False) as source, Environment(folder / "again") as target:
-        started_s, began_s = time.process_time(), time.perf_counter()
-        done = rebuilt(source, target)
-        cpu_s, took_s = time.process_time() - started_s, time.perf_counter() - began_s
-    chosen, says = random.Random(1), f"{_EDGES:,} random follows"
+    times_s = []
+    for turn in range(_TURNS):
+        with Environment(folder / "source", create=False) as source, Environment(folder / f"again-{turn}") as target:
+            started_s, began_s = time.process_time(), time.perf_counter()
+            done = rebuilt(source, target)
+            times_s.append((time.process_time() - started_s, time.perf_counter() - began_s))
+    cpu_s, took_s = map(min, zip(*times_s, strict=True))
+    chosen, says = random.Random(1), f"{_EDGES:,} random follows; the best of {_TURNS} turns"
     restored = peers.postgres_restore({_pair(chosen) for _ in range(_EDGES)})
     figure = Figure("rebuild", done / took_s, "events/s", ">= 150,000", data=says)
     return [

@@ -51,3 +51,9 @@ def test_a_position_of_a_lost_event_is_covered_by_none_however_many_came_since()
     assert not after.covers(after.of(1_000), before.of(11))
     assert after.covers(after.of(11), after.of(11))
     assert not before.covers(before.of(1_000), after.of(1)), "of a store that was restored from this one"
+
+
+@pytest.mark.parametrize("history", [History(), History().restored(5)], ids=["first", "restored"])
+def test_positions_made_together_are_those_made_one_by_one(history: History) -> None:
+    positions = Positions(history)
+    assert positions.of_many(254, 4) == [positions.of(sequence) for sequence in range(254, 258)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeAlias
 
 import lmdb
@@ -77,7 +76,7 @@ def packed_edges(
     positions: NDArray[np.int64],
     versions: NDArray[np.uint64],
     states: NDArray[np.uint64],
-) -> Iterator[tuple[bytes, bytes]]:
+) -> list[tuple[bytes, bytes]]:
     """The keys and rows of many edges, as `pair_key` and `edge_row` make them."""
     keys = np.column_stack([sources, destinations]).astype(">i8").tobytes()
     values = np.zeros((len(sources), EDGE_KEY), np.uint8)
@@ -90,5 +89,5 @@ def packed_edges(
         positions == (versions >> np.uint64(COUNTER_BITS)).astype(np.int64), 8, np.where(short, 14, EDGE_KEY)
     ).tolist()
     packed = values.tobytes()
-    for at, length in zip(range(0, len(packed), EDGE_KEY), lengths, strict=True):
-        yield keys[at : at + EDGE_KEY], packed[at : at + length]
+    starts = range(0, len(packed), EDGE_KEY)
+    return [(keys[at : at + EDGE_KEY], packed[at : at + length]) for at, length in zip(starts, lengths, strict=True)]

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import lmdb
+import numpy as np
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreMismatch
@@ -39,6 +40,8 @@ EVENTS_PER_ROW = 28  # the last row is written with every commit
 ROW_BYTES_MAX = 1_600
 """A row of more would not fit into a page beside another."""
 _VERSION, _HEAD, _UPDATED_AT, _LENGTH_BYTES = 8, 9, 33, 4
+_CLOSED_HEADS = struct.Struct(f"{_EVENT_BYTES}s" * EVENTS_PER_ROW)
+"""The heads of a closed row."""
 _STATE = 2  # where the state stands in a head
 _PLAIN, _DEFLATED, _PLAIN_DATA, _DEFLATED_DATA = range(4)
 _OPEN = (_PLAIN, _PLAIN_DATA)
@@ -157,15 +160,14 @@ def read(
     txn: lmdb.Transaction[bytes], log: lmdb._Database, positions: Positions, after: int, limit: int
 ) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
-    of = positions.of
     for first, events in _read(txn, log, after, limit):
+        marks = positions.of_many(first, len(events))
         if sum(map(len, events)) == len(events) * _EVENT_BYTES:  # none has data: as fast as it goes
-            heads = enumerate(_HEAD_OF.iter_unpack(b"".join(events)), first)
-            yield from [_event(of(sequence), head) for sequence, head in heads]
+            yield from map(_event, marks, _HEAD_OF.iter_unpack(b"".join(events)))
         else:
             yield from [
-                _event(of(sequence), _HEAD_OF.unpack_from(event), event[_EVENT_BYTES:])
-                for sequence, event in enumerate(events, first)
+                _event(mark, _HEAD_OF.unpack_from(event), event[_EVENT_BYTES:])
+                for mark, event in zip(marks, events, strict=True)
             ]
 
 
@@ -263,7 +265,7 @@ def unpacked(row: bytes) -> list[bytes]:
     """The events of a row. StoreMismatch if it is not as it was written, or in a form of a newer Kith."""
     try:
         events = _events_of(row)
-    except (zlib.error, struct.error, IndexError):
+    except (zlib.error, struct.error, IndexError, ValueError):  # ValueError: columns of different lengths
         events = None
     if events is None:
         raise StoreMismatch("a row of the event log is damaged; restore a backup")
@@ -276,9 +278,9 @@ def _events_of(row: bytes) -> list[bytes] | None:
         raise StoreMismatch("the event log has rows of a newer Kith; upgrade this one")
     form, raw = row[_VERSION], row[_HEAD:]
     if form == _DEFLATED:
-        raw = _by_row(zlib.decompress(raw), EVENTS_PER_ROW)
-    if form in (_PLAIN, _DEFLATED):
-        if len(raw) % _EVENT_BYTES or (form == _DEFLATED and len(raw) != EVENTS_PER_ROW * _EVENT_BYTES):
+        return list(_CLOSED_HEADS.unpack(_by_row(zlib.decompress(raw), EVENTS_PER_ROW)))
+    if form == _PLAIN:
+        if len(raw) % _EVENT_BYTES:
             return None
         return [raw[at : at + _EVENT_BYTES] for at in range(0, len(raw), _EVENT_BYTES)]
     count, raw = raw[0], raw[1:]
@@ -296,12 +298,12 @@ def _events_of(row: bytes) -> list[bytes] | None:
 
 def _by_column(rows: bytes, width: int) -> bytes:
     """The bytes of rows of one width, column by column."""
-    return b"".join([rows[at::width] for at in range(width)])
+    return np.frombuffer(rows, np.uint8).reshape(-1, width).T.tobytes()
 
 
 def _by_row(columns: bytes, count: int) -> bytes:
     """What `_by_column` made of `count` rows, as it was."""
-    return b"".join([columns[at::count] for at in range(count)])
+    return np.frombuffer(columns, np.uint8).reshape(-1, count).T.tobytes()
 
 
 def _events_in(row: bytes) -> int:

@@ -58,6 +58,13 @@ class Positions:
         """The position after the event with this number."""
         return LogPosition(_NUMBER.pack(sequence) + self._name)
 
+    def of_many(self, first: int, count: int) -> list[LogPosition]:
+        """The positions after `count` events, of which the first has this number."""
+        if self._name:
+            return [self.of(sequence) for sequence in range(first, first + count)]
+        packed = struct.pack(f">{count}Q", *range(first, first + count))
+        return list(struct.unpack(f"{_NUMBER.size}s" * count, packed))
+
     def sequence(self, position: LogPosition) -> int | None:
         """The number of the last event up to a position, 0 if there is none. None: this store does not have it."""
         if position == NOWHERE:

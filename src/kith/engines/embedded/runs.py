@@ -234,21 +234,23 @@ def extend(cursor: RunCursor, prefixes: NDArray[np.uint8], rows: bytes, borders:
     """
     heads = prefixes[borders[:-1]].tobytes()
     keys = [heads[at : at + PREFIX] + _TAIL for at in range(0, len(heads), PREFIX)]
-    tails = dict(cursor.getmulti(keys))
+    tail_of = dict(cursor.getmulti(keys)).get
     appended: list[tuple[bytes, bytes]] = []
-    for key, start, end in zip(keys, borders[:-1], borders[1:], strict=True):
-        new, tail = rows[start * ROW : end * ROW], tails.get(key)
-        if tail is None:
-            tail = bytes(_LENGTH)
-        elif not tail[-ROW:] < new[:ROW] or len(tail) < _LENGTH + ROW:
-            for at in range(0, len(new), ROW):
-                insert(cursor, key[:PREFIX], new[at : at + ROW])
-            continue
-        block = tail[_LENGTH:] + new
-        while len(block) > BLOCK_ROWS * ROW:
-            sealed, block = block[: BLOCK_ROWS * ROW], block[BLOCK_ROWS * ROW :]
-            appended.append((key[:PREFIX] + _SEALED + sealed[-ROW:], sealed))
-        appended.append((key, (length_of(tail) + end - start).to_bytes(_LENGTH, "big") + block))
+    append, room, number_of = appended.append, BLOCK_ROWS * ROW, int.from_bytes
+    offsets = [ROW * border for border in borders]
+    for key, start, end in zip(keys, offsets, offsets[1:], strict=False):
+        block, count, tail = rows[start:end], (end - start) // ROW, tail_of(key)
+        if tail is not None:
+            if len(tail) < _LENGTH + ROW or not tail[-ROW:] < block[:ROW]:
+                for at in range(0, len(block), ROW):
+                    insert(cursor, key[:PREFIX], block[at : at + ROW])
+                continue
+            count += number_of(tail[:_LENGTH], "big")
+            block = tail[_LENGTH:] + block
+        while len(block) > room:
+            sealed, block = block[:room], block[room:]
+            append((key[:PREFIX] + _SEALED + sealed[-ROW:], sealed))
+        append((key, count.to_bytes(_LENGTH, "big") + block))
     cursor.putmulti(appended)
 
 
