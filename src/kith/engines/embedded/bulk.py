@@ -153,7 +153,7 @@ class BulkLoad:
         """Append the nodes of a range: their edges, then their lists. How many edges."""
         out_rows = _edges(outs, borders, index)
         in_rows = _merged(_cut(ins, _DESTINATION, borders[index], borders[index + 1]), _DESTINATION, _SOURCE)
-        items = list(_edge_items(out_rows, Hlc(self.reading.updated_at)))
+        items = _edge_items(out_rows, Hlc(self.reading.updated_at))
         items += _list_items(out_rows, Direction.OUT, _SOURCE, _DESTINATION)
         items += _list_items(in_rows, Direction.IN, _DESTINATION, _SOURCE)
         items.sort()  # three sorted stretches; the sort merges them in one pass
@@ -227,7 +227,7 @@ def _merged(rows: EdgeRows, node: int, other: int) -> EdgeRows:
     return kept
 
 
-def _edge_items(rows: EdgeRows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
+def _edge_items(rows: EdgeRows, updated_at: Hlc) -> list[tuple[bytes, bytes]]:
     versions = np.full(len(rows), updated_at, np.uint64)
     states = np.full(len(rows), State.NORMAL, np.uint64)
     return packed_edges(rows[:, _SOURCE], rows[:, _DESTINATION], rows[:, _POSITION], versions, states)

@@ -80,7 +80,7 @@ def _add_new(txn: lmdb.Transaction[bytes], db: lmdb._Database, heads: NDArray[np
     positions, versions = heads["position"].astype(np.int64), heads["updated_at"].astype(np.uint64)
     states = heads["state"].astype(np.uint64)
     cursor = txn.cursor(db)
-    items = list(packed_edges(sources, destinations, positions, versions, states))
+    items = packed_edges(sources, destinations, positions, versions, states)
     _, added = cursor.putmulti(items, overwrite=False)
     if added != len(items):
         raise StoreMismatch(
