@@ -107,11 +107,17 @@ class Flock:
         self, change: int, term: Any, *, position: int | None = None, at: int | None = None, priority: int = HIGH
     ) -> None:
         """One operation."""
-        operation = shapes.ExecuteOperation(operation_type=change, term=term, position=position)
-        self.call(
-            "execute",
-            operations=shapes.ExecuteOperations(operations=[operation], execute_at=at, priority=priority),
-        )
+        self.execute_all((change, term, position), at=at, priority=priority)
+
+    def execute_all(
+        self, *operations: tuple[int, Any, int | None], at: int | None = None, priority: int = HIGH
+    ) -> None:
+        """Operations of one call: each a change, its term, and the position."""
+        said = [
+            shapes.ExecuteOperation(operation_type=change, term=term, position=position)
+            for change, term, position in operations
+        ]
+        self.call("execute", operations=shapes.ExecuteOperations(operations=said, execute_at=at, priority=priority))
 
     def select(self, operations: Sequence[Any], count: int, cursor: int = -1) -> Selected:
         """A page of one query."""

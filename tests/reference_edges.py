@@ -223,11 +223,16 @@ class ReferenceEdges:
         rows = [self.rows.get(key) for key in questions.asked_states]
         return Answers(
             [None if row is None else row.state for row in rows],
+            [self._towards(*asked) for asked in questions.asked_towards],
             [await self.contains(listing, ids) for listing, ids in questions.asked_members],
             await self.nodes(questions.asked_nodes),
             await self.count_many(questions.asked_counts),
             [await self.page(listing, window) for listing, window in questions.asked_pages],
         )
+
+    def _towards(self, graph: int, source: int, ends: Sequence[int]) -> list[State | None]:
+        rows = [self.rows.get((graph, source, to)) for to in ends]
+        return [None if row is None else row.state for row in rows]
 
     async def page(self, listing: Listing, window: Window) -> Page:
         self._tick()

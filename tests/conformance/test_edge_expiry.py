@@ -95,9 +95,9 @@ async def check_rows(logged: Logged, shown: list[int]) -> None:
         assert (await edges.contains(OUT, ids)).tolist() == [id_ in shown for id_ in ids.tolist()]
     questions = Questions()
     rows = questions.states([(G, *pair) for pair in pairs])
-    members = questions.members(OUT, many)
+    towards, members = questions.towards(G, ALICE, IDS), questions.members(OUT, many)
     answers = await edges.answer(questions)
-    assert answers.states[rows] == states
+    assert answers.states[rows] == answers.towards[towards] == states
     assert answers.members[members].tolist() == [id_ in shown for id_ in IDS]
 
 

@@ -375,6 +375,8 @@ def test_questions_of_all_kinds_are_answered_as_each_would_be_alone(store: EdgeS
         of_dana = Listing(G, DANA, Direction.IN)
         questions = Questions()
         rows = questions.states([(G, ALICE, 5), (G, ALICE, 6), (other, ALICE, 5), (G, ALICE, 8)])
+        towards = [questions.towards(G, ALICE, [8, 6, 5]), questions.towards(other, ALICE, [5])]
+        to_nobody = questions.towards(G, ALICE, [])
         known = questions.members(OUT, np.array([4, 5, 6], np.int64))
         nobody = questions.members(OUT, np.array([], np.int64))
         nodes = questions.nodes([ALICE, BOB])
@@ -383,6 +385,8 @@ def test_questions_of_all_kinds_are_answered_as_each_would_be_alone(store: EdgeS
         page, none = questions.page(OUT, Window(5)), questions.page(of_dana, Window(1, after=Mark(3, 9)))
         answers = await store.answer(questions)
         assert answers.states[rows] == [State.NORMAL, State.NEGATIVE, None, None]
+        assert [answers.towards[at] for at in towards] == [[None, State.NEGATIVE, State.NORMAL], [None]]
+        assert answers.towards[to_nobody] == []
         assert answers.members[known].tolist() == [False, True, False]
         assert answers.members[nobody].tolist() == []
         assert answers.nodes[nodes] == [Node(), Node(private=True)]
@@ -390,6 +394,6 @@ def test_questions_of_all_kinds_are_answered_as_each_would_be_alone(store: EdgeS
         assert answers.counts[second] == [1, 0]
         assert answers.pages[page] == await store.page(OUT, Window(5))
         assert answers.pages[none] == Page([], False, True)
-        assert await store.answer(Questions()) == ([], [], [], [], [])
+        assert await store.answer(Questions()) == ([], [], [], [], [], [])
 
     run(check())

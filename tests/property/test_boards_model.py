@@ -1,6 +1,6 @@
-"""For any history of follows, blocks, and boards made, hidden, moved, merged and deleted, every list and count is what
-a naive model of article 002 says: on an engine with transactions and on one that delays, repeats and reorders, where
-processes stop between any two writes and repeat what they had no answer to.
+"""For any history of follows, some for a time, blocks, and boards made, hidden, moved, merged and deleted, every list
+and count is what a naive model of article 002 says: on an engine with transactions and on one that delays, repeats and
+reorders, where processes stop between any two writes and repeat what they had no answer to.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Naive:
     """Who follows whom and what, as sets, by the article's rules said one by one."""
 
     def __init__(self) -> None:
-        self.follows: set[Pair] = set()
+        self.follows: dict[Pair, int] = {}  # until when; 0: until it is undone
         self.blocks: set[Pair] = set()
         self.boards: dict[int, Owned] = {}
         self.own: set[Pair] = set()  # (user, board) followed by itself
@@ -73,14 +73,19 @@ class Naive:
         self.own -= theirs
         self.against -= theirs
 
-    def follow(self, user: int, owner: int) -> None:
-        if not self.blocked(user, owner) and (user, owner) not in self.follows:
-            self.follows.add((user, owner))
-            self.forget(user, owner)
+    def follow(self, user: int, owner: int, expires_ms: int) -> None:
+        if not self.blocked(user, owner):
+            if (user, owner) not in self.follows:
+                self.forget(user, owner)
+            self.follows[user, owner] = expires_ms
 
     def unfollow(self, user: int, owner: int) -> None:
-        self.follows.discard((user, owner))
+        self.follows.pop((user, owner), None)
         self.forget(user, owner)
+
+    def expire(self, now_ms: int) -> None:
+        for user, owner in [pair for pair, until in self.follows.items() if until and until <= now_ms]:
+            self.unfollow(user, owner)
 
     def block(self, one: int, other: int) -> None:
         self.blocks.add((one, other))
@@ -184,8 +189,9 @@ class History:
         following = kith.board_following
         match chosen.randrange(22):
             case 0 | 1 | 2:
-                await self.does(lambda: kith.people.follow(one, other))
-                naive.follow(one, other)
+                until = self.clock.ms + chosen.choice((5_000, 20_000)) if chosen.random() < 0.3 else 0
+                await self.does(lambda: kith.people.follow(one, other, until))
+                naive.follow(one, other, until)
             case 3 | 4:
                 await self.does(lambda: kith.people.unfollow(one, other))
                 naive.unfollow(one, other)
@@ -303,6 +309,7 @@ class History:
     async def live(self) -> None:
         for moment in range(120):
             self.clock.ms += self.chosen.choice((0, 1, 5_000))
+            self.naive.expire(self.clock.ms)
             await self.act()
             if self.chosen.random() < 0.3:
                 await self.catch_up(some=True)

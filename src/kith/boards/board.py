@@ -67,7 +67,8 @@ def given_by(board: Board, user: int) -> int:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Board).decode
+decode_board = msgspec.msgpack.Decoder(Board).decode
+"""The board of a record's data."""
 
 
 def board_record(board: Board, version: Hlc) -> Record:
@@ -77,7 +78,7 @@ def board_record(board: Board, version: Hlc) -> Record:
 
 def read_board(record: Record) -> Board:
     """The board of a record."""
-    return _decode(record.data)
+    return decode_board(record.data)
 
 
 def check_name(name: str) -> None:

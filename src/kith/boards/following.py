@@ -8,7 +8,6 @@ it shows; a count is that of three lists. `settling` keeps these lists apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -168,14 +167,17 @@ class BoardFollowing:
         settling, found, questions = self._settling, await self._settling.read(boards), Questions()
         owners = [board.owner for board in found if board is not None]
         standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
-        own = questions.states(zip(repeat(settling.own), repeat(actor), boards))
-        against = questions.states(zip(repeat(settling.against), repeat(actor), boards))
-        implicit = questions.states(zip(repeat(settling.implicit), repeat(actor), users))
+        own = questions.towards(settling.own, actor, boards)
+        against = questions.towards(settling.against, actor, boards)
+        implicit = questions.states([(settling.implicit, actor, user) for user in users])
         answers = await self._store.answer(questions)
-        states, known = answers.states, standings(answers)
+        states, known = answers.towards, standings(answers)
         said = zip(found, states[own], states[against], strict=True)
         return Checked(
-            [_kind_of_user(known[user], tie, user == actor) for user, tie in zip(users, states[implicit], strict=True)],
+            [
+                _kind_of_user(known[user], tie, user == actor)
+                for user, tie in zip(users, answers.states[implicit], strict=True)
+            ],
             [
                 "none" if board is None else _kind_of(board, actor, known[board.owner], followed, unfollowed)
                 for board, followed, unfollowed in said

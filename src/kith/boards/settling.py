@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from kith.boards.board import Board, given_by, read_board
+from kith.boards.board import Board, decode_board, given_by
 from kith.core.clock import COUNTER_BITS, HLC_MAX, Hlc
 from kith.core.ids import NodeId
 from kith.core.tokens import NO_MARK, WriteMark
@@ -232,7 +232,7 @@ class Settling:
 async def read_boards(records: RecordStore, ids: Sequence[int]) -> list[Board | None]:
     """The board of each id as it is stored, whoever may see it; None where there never was one."""
     found = await records.get_many(RecordKind.BOARD, ids) if ids else []
-    return [None if record is None else read_board(record) for record in found]
+    return [None if record is None else decode_board(record.data) for record in found]
 
 
 def later(mark: WriteMark, after: WriteMark) -> WriteMark:

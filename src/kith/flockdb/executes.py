@@ -80,16 +80,18 @@ class Executes:
         self._away = graph.graphs.number(FLOCK_AWAY)
 
     async def edges(self, tasks: Iterable[Task]) -> None:
-        """Do operations that name their edges, in order."""
-        writes: list[EdgeWrite] = []
+        """Do operations that name their edges, in order: of two that name the same edge the second finds the first."""
+        writes, named = list[EdgeWrite](), set[EdgeKey]()
         for task in tasks:
-            others = [] if task.term.others is None else task.term.others.tolist()
+            others = [] if task.term.others is None else list(dict.fromkeys(task.term.others.tolist()))
             for at in range(0, len(others), WRITES_A_COMMIT):
                 pairs = task.term.pairs(others[at : at + WRITES_A_COMMIT])
-                writes += await self._writes(task, task.term.graph, pairs)
-                if len(writes) >= WRITES_A_COMMIT:
+                edges = [(task.term.graph, *pair) for pair in pairs]
+                if len(writes) >= WRITES_A_COMMIT or not named.isdisjoint(edges):
                     await self._apply(writes)
-                    writes = []
+                    writes, named = [], set()
+                writes += await self._writes(task, task.term.graph, pairs)
+                named.update(edges)
         await self._apply(writes)
 
     async def mark(self, task: Task) -> None:

@@ -12,7 +12,7 @@ has answered, the slice finds the answers:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -29,6 +29,7 @@ class Answers(NamedTuple):
     """The answers to some questions, each kind in the order in which it was asked."""
 
     states: list[State | None]  # of the row of each edge; None: there is no edge
+    towards: list[list[State | None]]  # likewise
     members: list[NDArray[np.bool_]]
     nodes: list[Node]
     counts: list[int]
@@ -38,24 +39,30 @@ class Answers(NamedTuple):
 class Questions:
     """What is asked of a store in one call. Every method returns where the answers will stand in their kind."""
 
-    __slots__ = ("asked_counts", "asked_members", "asked_nodes", "asked_pages", "asked_states")
+    __slots__ = ("asked_counts", "asked_members", "asked_nodes", "asked_pages", "asked_states", "asked_towards")
 
     def __init__(self) -> None:
         self.asked_states: list[EdgeKey] = []
+        self.asked_towards: list[tuple[int, int, Sequence[int]]] = []
         self.asked_members: list[tuple[Listing, Ids]] = []
         self.asked_nodes: list[int] = []
         self.asked_counts: list[Listing] = []
         self.asked_pages: list[tuple[Listing, Window]] = []
 
     def __len__(self) -> int:
-        """How many questions there are; the ids of `members` count one by one."""
+        """How many questions there are; the ids of `members` and `towards` count one by one."""
         members = sum(len(ids) for _, ids in self.asked_members)
-        edges = len(self.asked_states) + members
+        edges = len(self.asked_states) + sum(len(ends) for *_, ends in self.asked_towards) + members
         return edges + len(self.asked_nodes) + len(self.asked_counts) + len(self.asked_pages)
 
     def states(self, edges: Iterable[EdgeKey]) -> slice:
         """In which state is each edge, as its row says? See `EdgeStore.get_many`."""
         return _add(self.asked_states, edges)
+
+    def towards(self, graph: int, source: int, ends: Sequence[int]) -> int:
+        """In which state is the edge from `source` to each of `ends`? As `states`, in less time."""
+        self.asked_towards.append((graph, source, ends))
+        return len(self.asked_towards) - 1
 
     def members(self, listing: Listing, ids: Ids) -> int:
         """For each of `ids`: is it in the list, as its row says? See `EdgeStore.contains`."""

@@ -126,15 +126,14 @@ class PinnedPosts:
         settling, people = self._settling, list(set(owners.values()))
         standings = self._privacy.ask_standings(questions, reader, people)
         muted = questions.members(Listing(self._mutes, reader, Direction.OUT), np.array(people, np.int64))
-        own = questions.states([(settling.own, reader, board) for board in owners])
-        against = questions.states([(settling.against, reader, board) for board in owners])
+        own, against = [questions.towards(graph, reader, list(owners)) for graph in (settling.own, settling.against)]
         first = len(questions.asked_pages)
         for board in owners:
             questions.page(Listing(self._pins, board, Direction.OUT), Window(PINS_EACH))
 
         def pages(answers: Answers, boards: Sequence[Board | None]) -> list[Page]:
             found, silent = standings(answers), dict(zip(people, answers.members[muted].tolist(), strict=True))
-            said = zip(boards, answers.states[own], answers.states[against], answers.pages[first:], strict=True)
+            said = zip(boards, answers.towards[own], answers.towards[against], answers.pages[first:], strict=True)
             return [
                 page
                 for board, by_itself, unfollowed, page in said

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
 from kith.graph.questions import Answers, Questions
 from kith.graph.store import EdgeStore
 from kith.graph.together import together
@@ -100,5 +98,5 @@ def _versions(records: Sequence[Record | None]) -> list[int]:
 
 def _plain(answers: Answers) -> tuple[object, ...]:
     """Answers as they can be compared."""
-    members = np.packbits(np.concatenate(answers.members)).tobytes() if answers.members else b""
-    return answers.states, members, answers.nodes, answers.counts, answers.pages
+    members = [one.tobytes() for one in answers.members]
+    return answers.states, answers.towards, members, answers.nodes, answers.counts, answers.pages

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from kith.core.clock import ms_of
-from kith.core.ids import NodeId, made_at_ms
+from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId, made_at_ms
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS
@@ -115,9 +115,9 @@ class RecentMentions:
         questions = Questions()
         asked = questions.members(Listing(self._follows, user, Direction.OUT), accounts)
         followed = accounts[(await self._graph.store.answer(questions)).members[asked]]
-        since_ms = ms_of(self._graph.clock.next()) - RECENT_MS
-        found = [id_ for account in followed.tolist() for id_ in known.mentions[account] if made_at_ms(id_) > since_ms]
-        return Found(found, known.left_out >= 0 and made_at_ms(known.left_out) > since_ms)
+        since = ms_of(self._graph.clock.next()) - RECENT_MS - EPOCH_MS + 1 << TIME_SHIFT  # notices from this one on
+        found = [id_ for account in followed.tolist() for id_ in known.mentions[account] if id_ >= since]
+        return Found(found, known.left_out >= max(0, since))
 
     async def _followers_of(self, accounts: set[int]) -> dict[int, int]:
         """How many followers each account has, or had some minutes ago."""

@@ -212,11 +212,12 @@ class Privacy:
         def standings(answers: Answers) -> Mapping[int, Standing]:
             states = zip(tied, answers.states[back], strict=True)
             follow_back = {author for author, state in states if state is State.NORMAL}
+            found, (blocked, followed) = answers.nodes[nodes], ties(answers)
+            if not follow_back and True not in blocked and found.count(_PLAIN) == len(known):  # nearly every page
+                return {author: _FOLLOWED if one else _STRANGER for author, one in zip(known, followed, strict=True)}
             return {
-                author: (_FOLLOWED if followed else _STRANGER)
-                if node == _PLAIN and not blocked and author not in follow_back
-                else Standing(node.state, node.private, blocked, followed, author in follow_back, node.labels)
-                for author, node, (blocked, followed) in zip(known, answers.nodes[nodes], ties(answers), strict=True)
+                author: Standing(node.state, node.private, bar, one, author in follow_back, node.labels)
+                for author, node, bar, one in zip(known, found, blocked, followed, strict=True)
             }
 
         return standings
@@ -253,21 +254,21 @@ class Privacy:
 
     def _ask_ties(
         self, questions: Questions, user: int, others: Sequence[int]
-    ) -> Callable[[Answers], Iterable[tuple[bool, bool]]]:
-        """For each of `others`: does one of them and `user` block the other, and does `user` follow them?"""
+    ) -> Callable[[Answers], tuple[list[bool], list[bool]]]:
+        """For each of `others`: does one of them and `user` block the other? And does `user` follow them?"""
         if len(others) > _LOOKED_UP_MAX:
             ids = np.array(others, np.int64)
             blocked = self._ask_blocked_of_many(questions, user, ids)
             at = questions.members(Listing(self._follows, user, Direction.OUT), ids)
-            return lambda answers: zip(blocked(answers), answers.members[at].tolist(), strict=True)
+            return lambda answers: (blocked(answers), answers.members[at].tolist())
         blocks, follows = self._blocks, self._follows
         edges = [edge for one in others for edge in ((blocks, user, one), (blocks, one, user), (follows, user, one))]
         rows = questions.states(edges)
 
-        def by_rows(answers: Answers) -> Iterable[tuple[bool, bool]]:
-            states = iter(answers.states[rows])  # three of each
-            for out, into, follow in zip(states, states, states, strict=True):
-                yield out in BARRING or into in BARRING, follow is State.NORMAL
+        def by_rows(answers: Answers) -> tuple[list[bool], list[bool]]:
+            states = answers.states[rows]  # three of each
+            barred = [out in BARRING or into in BARRING for out, into in zip(states[::3], states[1::3], strict=True)]
+            return barred, [follow is _NORMAL for follow in states[2::3]]
 
         return by_rows
 

@@ -154,13 +154,8 @@ class Engagement:
         if not isinstance(viewer, int):
             return lambda _: [[False] * len(posts)] * 2
         if len(posts) <= _LOOKED_UP_MAX:
-            rows = questions.states([(graph, viewer, post) for graph in (self._likes, self._saves) for post in posts])
-
-            def by_rows(answers: Answers) -> list[list[bool]]:
-                there = [state is State.NORMAL for state in answers.states[rows]]
-                return [there[: len(posts)], there[len(posts) :]]
-
-            return by_rows
+            rows = [questions.towards(graph, viewer, posts) for graph in (self._likes, self._saves)]
+            return lambda answers: [[state is State.NORMAL for state in answers.towards[at]] for at in rows]
         ids = np.array(posts, np.int64)
         mine = [questions.members(Listing(graph, viewer, Direction.OUT), ids) for graph in (self._likes, self._saves)]
         return lambda answers: [answers.members[at].tolist() for at in mine]

@@ -40,6 +40,23 @@ def test_adding_again_keeps_the_place_and_adding_after_a_removal_takes_a_new_one
     assert flock.edge(ALICE, BOB).position == START_MS + 5_000
 
 
+def test_operations_of_one_call_do_what_they_do_one_by_one(service: Service) -> None:
+    """Two may name the same edge: whether the second keeps the place depends on what the first did."""
+    flock, seed = service.flock, random.randrange(2**32)
+    rng = random.Random(seed)
+    for at_once, one_by_one in ((node, node + 1) for node in range(100, 130, 2)):
+        asked = [
+            (rng.choice([ADD, ADD, REMOVE, ARCHIVE, NEGATE]), rng.choices(range(1, 4), k=2), rng.randrange(5, 9))
+            for _ in range(5)
+        ]
+        flock.execute_all(*((change, term(at_once, others=others), position) for change, others, position in asked))
+        for change, others, position in asked:
+            flock.execute(change, term(one_by_one, others=others), position=position)
+        for other in {other for _, others, _ in asked for other in others}:
+            told = [flock.edge(node, other) for node in (at_once, one_by_one)]
+            assert len({(edge.state_id, edge.position) for edge in told}) == 1, f"seed {seed}: {asked}"
+
+
 def test_an_edge_that_never_was_is_an_exception_and_metadata_too(flock: Flock) -> None:
     with pytest.raises(shapes.FlockException, match=r"Record not found: \(1, 1, 2\)"):
         flock.edge(ALICE, BOB)

@@ -30,7 +30,7 @@ class Outboxes:
 
     async def answer(self, questions: Questions) -> Answers:
         self.calls += 1
-        return Answers([], [], [], [], [self._page(*asked) for asked in questions.asked_pages])
+        return Answers([], [], [], [], [], [self._page(*asked) for asked in questions.asked_pages])
 
     def _page(self, listing: Listing, window: Window) -> Page:
         page = cut_page(self.posts.get(listing.node, []), window)

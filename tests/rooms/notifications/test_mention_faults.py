@@ -24,7 +24,7 @@ from kith.core.ids import NodeId, made_at_ms
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.nodes import NodeOperation
-from kith.notifications import coordinator
+from kith.notifications import coordinator, walks
 from kith.notifications.backpressure import FLAG_MS
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.notice import Draft
@@ -56,7 +56,7 @@ class Square:
         self.worker = self.process()
         self.spread = Spread(self.worker)
 
-    def process(self, wrap: Callable[[Any], Any] = as_it_is, **more: int) -> Coordinator:
+    def process(self, wrap: Callable[[Any], Any] = as_it_is, **more: Any) -> Coordinator:
         """A worker of all tiers, who sees each store through `wrap`."""
         desk, graph = self.desk, self.desk.services.graph
         records, there = wrap(desk.whole.records), Graph(wrap(graph.store), graph.graphs, graph.clock)
@@ -255,5 +255,34 @@ def test_the_last_tier_yields_while_a_flag_stands_whoever_raised_it(run: Run, sq
         await square.worker.begin(later, ALICE)
         await square.drain()
         assert square.told(later) == [*FOLLOWERS]
+
+    run(scenario())
+
+
+def test_a_storm_in_the_last_tier_holds_up_no_other_and_hides_nothing(
+    run: Run, square: Square, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bob is online, Carol was here two days ago. Nobody works the last tier; it has room for two mentions of five."""
+    monkeypatch.setattr(walks, "WALKS_MAX", 2)
+    actors = [NodeId(one) for one in range(50, 55)]
+
+    async def scenario() -> None:
+        square.clock.ms += 2 * DAY_MS
+        await square.activity.set_online("api", np.array([BOB], np.int64), square.clock.ms + HOUR_MS)
+        await mention(square.desk, *actors)
+        await square.desk.handle()
+        storm = [notice.id for notice in await square.desk.listed(ALICE) if notice.type == "mention"]
+        first, last = square.process(tiers=(Tier.ONLINE, Tier.DAY)), square.process(tiers=(Tier.MONTH,))
+        for notice in storm:
+            await first.begin(notice, ALICE)
+            await square.drain(first)
+            assert square.told(notice) == [BOB]
+        left = [sum(one.left for one in tiers) for tiers in await square.outcomes.of(storm)]
+        assert left == [0, 0, 2, 2, 2], "chunks of what found no room are counted as left"
+        await square.drain(last)
+        assert [square.told(notice) for notice in storm] == [[BOB, CAROL]] * 2 + [[BOB]] * 3
+        for follower in FOLLOWERS:
+            assert sorted(await square.desk.told(follower)) == [("mention", actor) for actor in actors]
+        assert [square.told(notice) for notice in storm] == [[*FOLLOWERS]] * 5, "what Carol found is kept"
 
     run(scenario())

@@ -26,6 +26,7 @@ class Stores:
     def __init__(self) -> None:
         self.rows, self.version = [3, 2, 1], 1
         self.states: list[State | None] = [State.NORMAL]
+        self.towards: list[list[State | None]] = [[State.NORMAL]]
         self.members: list[NDArray[np.bool_]] = [np.array([True, False])]
         self.nodes, self.complete = [Node()], True
         self.made = self.reading = self.most = 0
@@ -41,7 +42,7 @@ class Stores:
         return [Record(kind, id_, Hlc(self.version), b"") if id_ else None for id_ in ids]
 
     async def answer(self, questions: Questions) -> Answers:
-        return Answers(self.states, self.members, self.nodes, [], [])
+        return Answers(self.states, self.towards, self.members, self.nodes, [], [])
 
     async def make(self, reads: Reads) -> int:
         await reads.of(self.page, 10)
@@ -63,13 +64,14 @@ def test_an_answer_is_made_again_once_anything_reads_otherwise(run: Run, *, imme
             ("rows", [4, 3, 2, 1]),
             ("version", 2),
             ("states", [None]),
+            ("towards", [[None]]),
             ("members", [np.array([True, True])]),
             ("nodes", [Node(private=True)]),
         ):
             setattr(stores, name, value)
             made = [await kept.get(KEY, stores.make) for _ in range(2)]
             assert made == [stores.made, stores.made]
-        assert stores.made == 6
+        assert stores.made == 7
 
     run(scene())
 

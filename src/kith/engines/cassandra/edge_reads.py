@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import chain, islice
 from typing import TypeVar
 
 import numpy as np
@@ -67,15 +68,22 @@ class EdgeReads:
         ]
 
     async def answer(self, questions: Questions) -> Answers:
-        states, nodes, counts, members, pages = await asyncio.gather(
-            self._edges(questions.asked_states),
+        towards = [[(graph, source, to) for to in ends] for graph, source, ends in questions.asked_towards]
+        edges, nodes, counts, members, pages = await asyncio.gather(
+            self._edges([*questions.asked_states, *chain.from_iterable(towards)]),
             self.nodes(questions.asked_nodes),
             self.count_many(questions.asked_counts),
             asyncio.gather(*(self.contains(listing, ids) for listing, ids in questions.asked_members)),
             asyncio.gather(*(self.page(listing, window) for listing, window in questions.asked_pages)),
         )
+        states = iter([None if edge is None else edge.state for edge in edges])
         return Answers(
-            [None if edge is None else edge.state for edge in states], list(members), nodes, counts, list(pages)
+            list(islice(states, len(questions.asked_states))),
+            [list(islice(states, len(keys))) for keys in towards],
+            list(members),
+            nodes,
+            counts,
+            list(pages),
         )
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:

@@ -78,7 +78,7 @@ def packed_edges(
     states: NDArray[np.uint64],
 ) -> list[tuple[bytes, bytes]]:
     """The keys and rows of many edges, as `pair_key` and `edge_row` make them."""
-    keys = np.column_stack([sources, destinations]).astype(">i8").tobytes()
+    keys = np.column_stack([sources, destinations]).astype(">i8").view(np.uint8).reshape(-1, EDGE_KEY)
     values = np.zeros((len(sources), EDGE_KEY), np.uint8)
     values[:, :8] = ((versions << np.uint64(STATE_BITS)) | states).astype(">u8").view(np.uint8).reshape(-1, 8)
     encoded = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
@@ -87,7 +87,15 @@ def packed_edges(
     values[~short, 8:] = encoded[~short]
     lengths = np.where(
         positions == (versions >> np.uint64(COUNTER_BITS)).astype(np.int64), 8, np.where(short, 14, EDGE_KEY)
-    ).tolist()
-    packed = values.tobytes()
-    starts = range(0, len(packed), EDGE_KEY)
-    return [(keys[at : at + EDGE_KEY], packed[at : at + length]) for at, length in zip(starts, lengths, strict=True)]
+    )
+    longest = int(lengths.max(initial=8))
+    cells = _cells(values[:, :longest])
+    if len(lengths) and lengths.min() < longest:
+        cells = [cell[:length] for cell, length in zip(cells, lengths.tolist(), strict=True)]
+    return list(zip(_cells(keys), cells, strict=True))
+
+
+def _cells(rows: NDArray[np.uint8]) -> list[bytes]:
+    """The bytes of each row."""
+    cells: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
+    return cells

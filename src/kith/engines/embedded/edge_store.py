@@ -102,6 +102,7 @@ class EmbeddedEdges(EmbeddedScans):
 
     async def answer(self, questions: Questions) -> Answers:
         graph_db = self._graph_db
+        towards: list[list[State | None]] = []
         members: list[Flags] = []
         nodes: list[Node] = []
         counts: list[int] = []
@@ -109,6 +110,9 @@ class EmbeddedEdges(EmbeddedScans):
         with self._begin() as txn:
             get, over = txn.get, self._over(txn)
             rows = [get(pair_key(source, to), None, graph_db(graph)) for graph, source, to in questions.asked_states]
+            for graph, source, ends in questions.asked_towards:
+                db = graph_db(graph)
+                towards.append(_states([get(pair_key(source, to), None, db) for to in ends], over))
             if questions.asked_nodes:
                 nodes = self._nodes(txn, questions.asked_nodes)
             if questions.asked_members:
@@ -117,7 +121,7 @@ class EmbeddedEdges(EmbeddedScans):
                 counts = self._lengths(txn, questions.asked_counts, over)
             for listing, window in questions.asked_pages:
                 pages.append(self._page(txn, listing, window, over))
-        return Answers(_states(rows, over), members, nodes, counts, pages)
+        return Answers(_states(rows, over), towards, members, nodes, counts, pages)
 
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin() as txn:
@@ -235,8 +239,8 @@ class EmbeddedEdges(EmbeddedScans):
             return _are_among(ids, ids_of(runs.rows_newest(txn.cursor(db), list_prefix(listing), None)))
         state, node, others = listing.state, repeat(listing.node), ids.tolist()
         keys = map(pair_key, node, others) if listing.direction is Direction.OUT else map(pair_key, others, node)
-        found = list(map(txn.get, keys, repeat(None), repeat(db)))
-        return np.array([one is state for one in _states(found, over)], np.bool_)
+        found = _states(list(map(txn.get, keys, repeat(None), repeat(db))), over)
+        return np.array([one is state for one in found], np.bool_)
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         with self._begin() as txn:

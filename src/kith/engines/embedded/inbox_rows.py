@@ -59,8 +59,10 @@ def bits_of(notice: int, period: int) -> int:
 
 def notices_of(values: Sequence[bytes], period: int) -> list[int]:
     """The notice of each row's value."""
-    newest, bits = base_of(period) + BITS_MAX, b"".join(value[-_U64.size :] for value in values)
-    return [newest - (row & BITS_MAX) for row in struct.unpack(f">{len(values)}Q", bits)]
+    newest, most, bits = base_of(period) + BITS_MAX, BITS_MAX, b"".join(values)
+    if len(bits) > _U64.size * len(values):  # of users who are far
+        bits = b"".join([value[-_U64.size :] for value in values])
+    return [newest - (row & most) for row in struct.unpack(f">{len(values)}Q", bits)]
 
 
 def rows_of(users: Users, bits: int) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:

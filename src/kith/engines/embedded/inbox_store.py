@@ -136,7 +136,7 @@ class EmbeddedInboxes:
         found: list[int] = []
         try:
             for period in periods if nearest else reversed(periods):
-                week = self._weeks.get(period)
+                week = self._weeks.listed(period)
                 if week is not None:
                     found += _page(week, user, before, after, limit - len(found), nearest=nearest)
                 if len(found) >= limit:

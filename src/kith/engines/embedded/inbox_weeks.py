@@ -88,6 +88,10 @@ class Weeks:
                 self._open[period] = Week(period, self._file(period), self._bytes_max)
             return self._open[period]
 
+    def listed(self, period: int) -> Week | None:
+        """As `get`, of a period that `periods` just named."""
+        return self._open.get(period) or self.get(period)
+
     def made(self, period: int) -> Week:
         """The week of a period, whose file is made if there is none."""
         week = self.get(period)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import repeat
 
 import lmdb
 
@@ -70,13 +71,12 @@ class EmbeddedRecords:
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         try:
             with self._environment.lmdb.begin(self._environment.records) as txn:
-                get, key_of = txn.get, record_key
-                rows = [get(key_of(kind, id_), None) for id_ in ids]
+                rows = list(map(txn.get, map(record_key, repeat(kind), ids)))
         except lmdb.Error as error:
             raise translate(error, "read") from error
-        version = _VERSION.unpack_from
+        version, size = _VERSION.unpack_from, _VERSION.size
         return [
-            None if row is None else Record(kind, id_, version(row)[0], row[_VERSION.size :])
+            None if row is None else Record(kind, id_, version(row)[0], row[size:])
             for id_, row in zip(ids, rows, strict=True)
         ]
 
