@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 import structlog
 from cast import FakeClock
-from coroutines import Run
+from coroutines import Run, new_loop
 from engines import BOTH, HOSTILE, REFERENCE, Engine, engines_with, open_embedded
 from hypothesis import HealthCheck, settings
 from services import service_over
@@ -23,6 +25,18 @@ from kith.graph.store import EdgeStore
 # Rich would draw each error that a test provokes: most of the time of a test that provokes hundreds.
 _plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _plain])
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Python's own handler by another name.
+
+    In its place asyncio puts one around each run of a coroutine, and on the way draws the whole task of the run before,
+    for an error that nobody sees: a tenth of the time of some tests.
+    """
+    signal.default_int_handler(number, frame)
+
+
+signal.signal(signal.SIGINT, _interrupted)
 
 # Processes that tests start keep their compiled modules, as those of users do.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -47,7 +61,7 @@ def clock() -> FakeClock:
 @pytest.fixture
 def run() -> Iterator[Run]:
     """Runs coroutines of one test in one event loop."""
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         yield runner.run
 
 

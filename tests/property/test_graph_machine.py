@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from cast import ALICE, BOB, DANA, FakeClock
-from coroutines import answer, time_flies
+from coroutines import answer, new_loop, time_flies
 from edges import all_pages, marks_of
 from engines import open_embedded
 from hypothesis import settings
@@ -200,7 +200,7 @@ class GraphMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._open = contextlib.ExitStack()
-        self._run = self._open.enter_context(asyncio.Runner()).run
+        self._run = self._open.enter_context(asyncio.Runner(loop_factory=new_loop)).run
         self.clock = FakeClock()
         self.rules = Rules(self.follows_max)
 
