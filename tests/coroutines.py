@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 from unittest.mock import patch
+
+from uvloop import new_event_loop
 
 from kith.core.errors import KithError
 from kith.graph.store import EdgeStore
@@ -17,34 +18,9 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 """The fixture `run`: one event loop for a test."""
 
 
-class _SeldomLooking(selectors.DefaultSelector):
-    """Looks for what came from outside each 16th time only while callbacks are ready, as a look is a system call.
-
-    Histories in which nobody waits for anything take as much time for looking as for all else.
-    """
-
-    _EVERY = 16
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._passed = 0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is not None and timeout <= 0:
-            self._passed = (self._passed + 1) % self._EVERY
-            if self._passed:
-                return []
-        return super().select(timeout)
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop for coroutines that seldom wait for anything outside."""
-    return asyncio.SelectorEventLoop(_SeldomLooking())
-
-
 def run_all(coroutine: Any) -> Any:
-    """Run one coroutine to its end in a loop of its own."""
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    """Run one coroutine to its end in a loop of its own, of the kind that servers run."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(coroutine)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
-from coroutines import new_loop
 from engines import Engine
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -24,6 +23,7 @@ from hypothesis.stateful import (
 )
 from naive_timelines import NaiveTimelines
 from timeline_looks import floor, ids, lacks_from, push_all, shown
+from uvloop import new_event_loop
 
 from kith.core.ids import ID_MAX
 from kith.home.timelines import TimelineReader, TimelineStore
@@ -43,7 +43,7 @@ class Machine(RuleBasedStateMachine):
     def begin(self, slots: int) -> None:
         self.clock, self.slots = FakeClock(), slots
         self.folder, self._open = tempfile.TemporaryDirectory(), ExitStack()
-        self.runner = self._open.enter_context(asyncio.Runner(loop_factory=new_loop))
+        self.runner = self._open.enter_context(asyncio.Runner(loop_factory=new_event_loop))
         self.naive = BlockingTimelines(NaiveTimelines(slots, self.clock))
         self.store = self.opened()
         readers = self.engine.timeline_reader

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from cast import ALICE, BOB, DANA, FakeClock
-from coroutines import answer, new_loop, time_flies
+from coroutines import answer, time_flies
 from edges import all_pages, marks_of
 from engines import open_embedded
 from hypothesis import settings
@@ -26,6 +26,7 @@ from lengths import examples
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_leases import own_leases
 from services import GRAPHS, Social, service_over
+from uvloop import new_event_loop
 
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import FollowLimitReached, Forbidden, RequesterLimitReached, SelfEdge, UserNotFound
@@ -200,7 +201,7 @@ class GraphMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._open = contextlib.ExitStack()
-        self._run = self._open.enter_context(asyncio.Runner(loop_factory=new_loop)).run
+        self._run = self._open.enter_context(asyncio.Runner(loop_factory=new_event_loop)).run
         self.clock = FakeClock()
         self.rules = Rules(self.follows_max)
 
