@@ -23,7 +23,7 @@ from kith.engines.embedded.environment import Environment
 from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore
 
-ROOT = Path(__file__).parent
+TESTS = Path(__file__).parent
 
 # Rich would draw each error that a test provokes: most of the time of a test that provokes hundreds.
 _plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
@@ -85,31 +85,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     running = {item.name.partition("[")[0] for item in items}
     part = [item for item in items if (of := item.get_closest_marker("short_of")) and of.args[0] in running]
     config.hook.pytest_deselected(items=part)
-    left = set(part)
-    items[:] = _dealt(
-        [item for item in items if item not in left], int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    )
+    left, hands = set(part), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = _dealt([item for item in items if item not in left], hands)
 
 
 _DEAREST = ("fault", "e2e", "property")
-"""Folders whose tests take longest, those first that mostly wait for processes."""
+"""Folders whose tests take longest. Those of the first two mostly wait for processes."""
 
 
 def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
-    """The tests, so that each of so many processes, which begin with equal parts of them, has its dear ones first.
+    """The tests, so that each of several processes, which begin with equal parts of them, has a dear folder first.
 
-    What is left for the end is short, and can be taken over by whoever has nothing to do. Files stay whole.
+    So those that wait run beside those that compute. What is left for the end is short, and is taken over by whoever
+    has nothing to do. Files stay whole.
     """
     if hands == 1:
         return items
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    folders = {path: path.relative_to(ROOT).parts[0] for path in files}
-    dear = sorted((path for path in files if folders[path] in _DEAREST), key=lambda path: _DEAREST.index(folders[path]))
     given: list[list[pytest.Item]] = [[] for _ in range(hands)]
-    for number, path in enumerate(dear):
-        given[number % hands] += files.pop(path)
+    for number, folder in enumerate(_DEAREST):
+        for path in [path for path in files if path.is_relative_to(TESTS / folder)]:
+            given[number % hands] += files.pop(path)
     for tests in files.values():
         min(given, key=len).extend(tests)
     return [item for hand in given for item in hand]
