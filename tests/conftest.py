@@ -16,7 +16,6 @@ from coroutines import Run
 from engines import BOTH, HOSTILE, REFERENCE, Engine, engines_with, open_embedded
 from hypothesis import HealthCheck, settings
 from services import service_over
-from uvloop import new_event_loop
 
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
@@ -64,7 +63,7 @@ def clock() -> FakeClock:
 @pytest.fixture
 def run() -> Iterator[Run]:
     """Runs coroutines of one test in one event loop."""
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner() as runner:
         yield runner.run
 
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
-from uvloop import new_event_loop
-
 from kith.core.errors import KithError
 from kith.graph.store import EdgeStore
 
@@ -19,8 +17,8 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 def run_all(coroutine: Any) -> Any:
-    """Run one coroutine to its end in a loop of its own, of the kind that servers run."""
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    """Run one coroutine to its end in a loop of its own."""
+    with asyncio.Runner() as runner:
         return runner.run(coroutine)
 
 

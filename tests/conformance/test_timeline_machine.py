@@ -23,7 +23,6 @@ from hypothesis.stateful import (
 )
 from naive_timelines import NaiveTimelines
 from timeline_looks import floor, ids, lacks_from, push_all, shown
-from uvloop import new_event_loop
 
 from kith.core.ids import ID_MAX
 from kith.home.timelines import TimelineReader, TimelineStore
@@ -43,7 +42,7 @@ class Machine(RuleBasedStateMachine):
     def begin(self, slots: int) -> None:
         self.clock, self.slots = FakeClock(), slots
         self.folder, self._open = tempfile.TemporaryDirectory(), ExitStack()
-        self.runner = self._open.enter_context(asyncio.Runner(loop_factory=new_event_loop))
+        self.runner = self._open.enter_context(asyncio.Runner())
         self.naive = BlockingTimelines(NaiveTimelines(slots, self.clock))
         self.store = self.opened()
         readers = self.engine.timeline_reader

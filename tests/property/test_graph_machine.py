@@ -26,7 +26,6 @@ from lengths import examples
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_leases import own_leases
 from services import GRAPHS, Social, service_over
-from uvloop import new_event_loop
 
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import FollowLimitReached, Forbidden, RequesterLimitReached, SelfEdge, UserNotFound
@@ -201,7 +200,7 @@ class GraphMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._open = contextlib.ExitStack()
-        self._run = self._open.enter_context(asyncio.Runner(loop_factory=new_event_loop)).run
+        self._run = self._open.enter_context(asyncio.Runner()).run
         self.clock = FakeClock()
         self.rules = Rules(self.follows_max)
 
