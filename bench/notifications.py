@@ -27,7 +27,7 @@ from kith.notifications.notice import Draft
 from kith.notifications.preferences import Preferences
 from kith.notifications.recent import RecentMentions
 from kith.run.config import Settings
-from kith.run.rooms import telling
+from kith.run.posts_and_notices import telling
 from kith.run.services import running
 
 _READERS, _MENTIONED_LATELY = 200, 1_000

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import servers
+from forking import launcher
 
 KITH = [sys.executable, "-m", "kith"]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
@@ -21,15 +22,8 @@ def kith_in(folder: Path, limit_s: float = LIMIT_S) -> Kith:
     """`kith("audit", "--data", "x", KITH_PORT="7")` in a folder, on a wide terminal."""
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*KITH, *arguments],
-            check=False,
-            cwd=folder,
-            env={**CLEAN, "COLUMNS": "200", **variables},
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-        )
+        environment = {**CLEAN, "COLUMNS": "200", **variables}
+        return launcher().run(*arguments, cwd=folder, env=environment, timeout=limit_s)
 
     return run
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import httpx
 import jwt
+from forking import Forked, launcher
 
 KEY = "kith_key-of-the-tests"
 OTHER_KEY = "kith_another-key-of-the-tests"
@@ -61,7 +62,7 @@ AGREED = {
 class Server:
     """A running server. `key`: a server key it lets in."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, data: Path, output: Path, key: str) -> None:
+    def __init__(self, process: Forked, port: int, data: Path, output: Path, key: str) -> None:
         self.process, self.port, self.data, self._output, self.key = process, port, data, output, key
         self.url = f"http://127.0.0.1:{port}"
 
@@ -138,17 +139,17 @@ def keyspace_of(folder: Path) -> str:
     return "t" + hashlib.blake2b(f"{os.getpid()} {folder}".encode(), digest_size=8).hexdigest()
 
 
-def launch(folder: Path, *arguments: str, port: int, output: Path, **environment: str) -> subprocess.Popen[bytes]:
+def launch(folder: Path, *arguments: str, port: int, output: Path, **environment: str) -> Forked:
     """`kith serve` in a process of its own, with settings from `environment` only."""
     folder.mkdir(parents=True, exist_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
     with output.open("ab") as sink:
-        return subprocess.Popen(
-            [COMMAND, "serve", "--data", str(folder / "data"), "--port", str(port), *arguments],
+        return launcher().start(
+            *("serve", "--data", folder / "data", "--port", str(port), *arguments),
             cwd=folder,
             env={**clean, **(on_cluster(keyspace_of(folder)) if ON_CLUSTER else {}), **environment},
             stdout=sink,
-            stderr=subprocess.STDOUT,
+            stderr=sink,
         )
 
 

@@ -9,12 +9,27 @@ import socket
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, refused, thirty_people
+from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, kith_in, refused, thirty_people
 from servers import API, PLAIN, serving
+
+
+class Told(NamedTuple):
+    """A demo that ended: where it ran, and what it said."""
+
+    folder: Path
+    said: str
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """A demo of thirty people, with its data in `data`."""
+    folder = tmp_path_factory.mktemp("once")
+    thirty_people(folder / "few.csv")
+    return Told(folder, done(kith_in(folder)("demo", "few.csv", "--once", "--data", "data", "--port", free_port())))
 
 
 @pytest.fixture
@@ -29,9 +44,9 @@ def answers(said: str) -> list[str]:
     return shown
 
 
-def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None:
-    said = done(kith("demo", "few.csv", "--once", "--port", free_port()))
-    assert re.search(r"290 follows in kith-data/demo", said)
+def test_demo_once_tells_the_whole_story_and_ends(once: Told) -> None:
+    said = once.said
+    assert re.search(r"290 follows in data\b", said)
     check, both, newcomer, visible, told, home, why, comments, stories, suggested, boards, gone = answers(said)
     assert "Yes; Dana Brook has 29 followers" in check
     assert re.search(r"^    \d+: \w+", both)
@@ -54,16 +69,13 @@ def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None
     assert re.search(r"had 7 posts, and has 0 at once", gone)
 
 
-def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no_more(
-    kith: Kith, few: Path, tmp_path: Path
-) -> None:
-    first = done(kith("demo", "few.csv", "--once", "--data", "data", "--port", free_port()))
-    people, posts = map(int, re.findall(r"(\d+) people .* (\d+) posts \(", first)[0])
+def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no_more(once: Told) -> None:
+    people, posts = map(int, re.findall(r"(\d+) people .* (\d+) posts \(", once.said)[0])
     assert people == 26, "the star, a reader, the 9 whom they follow, and 15 fans"
-    again = done(kith("demo", "--once", "--data", "data", "--port", free_port()))
+    again = done(kith_in(once.folder)("demo", "--once", "--data", "data", "--port", free_port()))
     assert "have posted already" in again
     assert len(answers(again)) == 12
-    with serving(tmp_path) as server, server.client() as http:
+    with serving(once.folder) as server, server.client() as http:
         shown = [
             post
             for user in range(1, 31)
@@ -124,7 +136,7 @@ def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Sign
 @pytest.mark.slow
 def test_demo_makes_up_a_community_when_none_is_given(kith: Kith) -> None:
     said = done(kith("demo", "--once", "--port", free_port()))
-    assert "500,000 follows" in said
+    assert "500,000 follows in kith-data/demo" in said
     assert "Dana Brook has 20,000 followers" in answers(said)[0]
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from commands import CLEAN, KITH, LIMIT_S
+from commands import CLEAN, LIMIT_S
+from forking import Forked, launcher
 from servers import AGREED, API, KEY, PLAIN, eventually, free_port
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
@@ -26,7 +27,7 @@ class Machine:
         self.folder, self.data, self.port = folder, folder / "data", free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.environment = {**CLEAN, **AGREED, **settings}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Forked | None = None
         folder.mkdir(parents=True)
 
     def start(self, *, of: Machine | None = None, **environment: str) -> None:
@@ -35,8 +36,8 @@ class Machine:
         command = ["serve"] if of is None else ["standby", "--of", of.url]
         variables = {**self.environment, "KITH_PRIMARY_KEY": KEY, **environment}
         with (self.folder / "log").open("ab") as said:
-            self.process = subprocess.Popen(
-                [*KITH, *command, "--data", str(self.data), "--port", str(self.port)],
+            self.process = launcher().start(
+                *(*command, "--data", self.data, "--port", str(self.port)),
                 env=variables, stdout=said, stderr=said, cwd=self.folder, start_new_session=True,
             )  # fmt: skip
         self.until(lambda: self._ended() or (self.leads() if of is None else self.follows()))
@@ -103,10 +104,8 @@ class Machine:
 
     def promote(self, *options: str) -> subprocess.CompletedProcess[str]:
         """`kith promote` of its folder."""
-        return subprocess.run(
-            [*KITH, "promote", "--data", str(self.data), "--url", self.url, *options],
-            env=self.environment, capture_output=True, text=True, timeout=LIMIT_S, check=False,
-        )  # fmt: skip
+        command = ["promote", "--data", str(self.data), "--url", self.url, *options]
+        return launcher().run(*command, env=self.environment, timeout=LIMIT_S)
 
     def has(self, whom: int, user: int = 1) -> bool:
         """Whether a follow has come here; False also while it does not answer."""

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +18,13 @@ from typing import Any
 
 import httpx
 import pytest
+from commands import KITH
+from forking import Forked, launcher
 from servers import PLAIN, free_port, named
 
 HERE = Path(__file__).parent
 API_KEY = "kith_only_for_fault_tests"
-_KITH = [sys.executable, "-c", "from kith.commands.cli import main; main()"]
-_START_S = 30.0
+_START_S, _REFUSED_S = 30.0, 8.0
 
 
 class FaultyDisk:
@@ -100,7 +102,7 @@ def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None =
 class ServerGroup:
     """A running `kith serve`, the leader of its own process group."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    def __init__(self, process: Forked | subprocess.Popen[bytes], port: int, log: Path) -> None:
         self.process, self.url, self._log = process, f"http://127.0.0.1:{port}", log
         self.headers = {"authorization": f"Bearer {API_KEY}"}
 
@@ -153,10 +155,16 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
     """`kith serve` over a data folder, ready; stopped in the end however the test went."""
     log = folder.parent / "server.log"
     port = free_port()
-    command = [*_KITH, "serve", "--data", str(folder), "--port", str(port), "--workers", str(workers)]
+    command = ["serve", "--data", str(folder), "--port", str(port), "--workers", str(workers)]
     variables = {**os.environ, "KITH_API_KEYS": API_KEY, **(environment or {})}
+    process: Forked | subprocess.Popen[bytes]
     with log.open("ab") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said, env=variables, start_new_session=True)
+        if "LD_PRELOAD" in variables:  # which only a new program takes
+            process = subprocess.Popen(
+                [*KITH, *command], stdout=said, stderr=said, env=variables, start_new_session=True
+            )
+        else:
+            process = launcher().start(*command, stdout=said, stderr=said, env=variables, start_new_session=True)
     server = ServerGroup(process, port, log)
     try:
         server.wait_until(f"{workers} workers ready", lambda: server.is_ready() and len(server.workers()) == workers)
@@ -171,14 +179,15 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
 
 def serve_refused(folder: Path) -> tuple[int, str]:
     """Try to serve a folder that cannot be served: exit status and all that was said."""
-    command = [*_KITH, "serve", "--data", str(folder), "--port", str(free_port())]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
-    try:
-        said, _ = process.communicate(timeout=8)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        said, _ = process.communicate()
-        return 0, f"it went on serving:\n{said}"
-    return process.returncode, said
+    with tempfile.TemporaryFile("w+") as said:
+        process = launcher().start(
+            *("serve", "--data", folder, "--port", str(free_port())), stdout=said, stderr=said, start_new_session=True
+        )
+        try:
+            status = process.wait(_REFUSED_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status = 0
+        said.seek(0)
+        return status, said.read()

@@ -24,15 +24,15 @@ _SMALL_STEPS = """
 from kith.suggestions import batch
 batch.USERS_A_CHUNK = 5
 """
-USERS, KILLS = 3_000, 10
+USERS, EDGES, KILLS = 1_000, 9_000, 10
 _PROGRESS_S = 60.0
 
 
 def imported(folder: Path, seed: int) -> Path:
     """A data folder with a graph in it."""
     chosen = np.random.default_rng(seed)
-    sources = np.append(chosen.integers(0, USERS, 27_000), np.arange(USERS))  # everybody follows somebody
-    targets = np.append(chosen.zipf(1.3, 27_000) % USERS, (np.arange(USERS) + 1) % USERS)
+    sources = np.append(chosen.integers(0, USERS, EDGES), np.arange(USERS))  # everybody follows somebody
+    targets = np.append(chosen.zipf(1.3, EDGES) % USERS, (np.arange(USERS) + 1) % USERS)
     ends = np.unique(np.column_stack([sources, targets]), axis=0)
     file = folder / "edges.csv"
     file.write_text("\n".join(f"{s},{d},{at}" for at, (s, d) in enumerate(ends.tolist()) if s != d) + "\n")

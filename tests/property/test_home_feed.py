@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cast import FakeClock
+from coroutines import run_all
 from engines import Engine, Whole
 from lengths import seeds
 from reference_leases import own_leases
@@ -290,7 +291,7 @@ def lived(engine: Engine, tmp_path: Path) -> Live:
             await life()
 
         with engine.whole(tmp_path, now_ms=history.clock, slots=4) as whole:  # fewer than people
-            asyncio.run(run(whole))
+            run_all(run(whole))
 
     return live
 

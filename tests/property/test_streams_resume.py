@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coroutines import time_flies
+from coroutines import run_all, time_flies
 from engines import Engine, Whole
 from lengths import seeds
 from services import Services
@@ -231,4 +231,4 @@ def test_what_streams_tell_adds_up_to_home(engine: Engine, tmp_path: Path, seed:
 
     assert engine.whole
     with time_flies(), engine.whole(tmp_path / "data", now_ms=wall_ms) as whole:
-        asyncio.run(play(whole))
+        run_all(play(whole))

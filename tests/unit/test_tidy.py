@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -42,12 +43,17 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in FILES}
-TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module, parsed; not before a test asks, as every process of tests reads this file."""
+    return {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
 def imported_by(name: str) -> Iterator[str]:
     """Every module of ours that a module imports, wherever in the file."""
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "kith")
         elif isinstance(node, ast.ImportFrom):
@@ -58,7 +64,10 @@ def imported_by(name: str) -> Iterator[str]:
                     yield inner if inner in MODULES else node.module
 
 
-IMPORTS = {name: set(imported_by(name)) for name in MODULES}
+@cache
+def imports() -> dict[str, set[str]]:
+    """What each module imports of ours."""
+    return {name: set(imported_by(name)) for name in MODULES}
 
 
 def is_in(name: str, package: str) -> bool:
@@ -94,11 +103,8 @@ def test_there_are_files_to_look_at() -> None:
     assert len(FILES) > 30
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_file_opens_with_its_idea(name: str) -> None:
-    said = ast.get_docstring(TREES[name])
-    assert said, f"{MODULES[name]} has no docstring"
-    assert isinstance(TREES[name].body[0], ast.Expr)
+def test_every_file_opens_with_its_idea() -> None:
+    assert not [name for name, tree in trees().items() if not ast.get_docstring(tree)]
 
 
 def test_every_package_says_what_its_rooms_are() -> None:
@@ -115,7 +121,7 @@ def test_no_file_is_too_long_without_a_reason() -> None:
 def test_no_function_is_too_long_without_a_reason() -> None:
     long = {
         f"{local(MODULES[name])}:{node.name}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
@@ -130,7 +136,7 @@ def test_nothing_is_called_a_drawer() -> None:
 
 def test_no_file_is_dead() -> None:
     """Every module is imported by another, or named where the outside comes in."""
-    used = set(cli.MODULES.values()).union(*(found - {name} for name, found in IMPORTS.items()))
+    used = set(cli.MODULES.values()).union(*(found - {name} for name, found in imports().items()))
     alive = {name for name in MODULES if any(is_in(found, name) for found in used)}  # a package by its rooms
     assert not sorted(set(MODULES) - alive - set(ENTRY_POINTS))
 
@@ -163,7 +169,7 @@ def test_pages_for_developers_name_files_that_exist(page: str) -> None:
 
 
 def test_no_circle_of_imports() -> None:
-    within = {name: imports - {"kith"} for name, imports in IMPORTS.items()}
+    within = {name: found - {"kith"} for name, found in imports().items()}
     TopologicalSorter(within).prepare()  # CycleError names the modules of a circle
 
 
@@ -200,7 +206,7 @@ PORTS = {
 
 def test_engines_know_ports_and_core_only() -> None:
     assert set(MODULES) >= PORTS
-    known = {found for name, imports in IMPORTS.items() if is_in(name, "kith.engines") for found in imports}
+    known = {found for name, imported in imports().items() if is_in(name, "kith.engines") for found in imported}
     assert not {
         found for found in known - PORTS if not any(is_in(found, room) for room in ("kith.core", "kith.engines"))
     }
@@ -212,7 +218,7 @@ def test_the_core_does_no_input_or_output() -> None:
         if is_in(name, "kith.core"):
             roots = {
                 (alias.name if isinstance(node, ast.Import) else str(node.module)).split(".")[0]
-                for node in ast.walk(TREES[name])
+                for node in ast.walk(trees()[name])
                 if isinstance(node, ast.Import | ast.ImportFrom)
                 for alias in node.names
             }

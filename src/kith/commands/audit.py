@@ -36,7 +36,7 @@ from kith.run.audits import Report
 from kith.run.config import Settings
 from kith.run.opening import wiring
 from kith.run.opening.stores import Opened
-from kith.run.rooms import posts_over, telling
+from kith.run.posts_and_notices import posts_over, telling
 from kith.run.serving import processes
 
 commands = typer.Typer()

@@ -12,7 +12,7 @@ from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.leases.numbers import node_number
 from kith.media.library import Swept
-from kith.run import config, rooms, services
+from kith.run import config, posts_and_notices, services
 from kith.run.config import Settings
 from kith.run.opening import wiring
 
@@ -37,7 +37,7 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
             parts.leases.alone("sweep"),
             node_number(parts.leases, NODES_MAX) as number,
         ):
-            media = services.media_over(settings, rooms.posts_over(parts, number), parts.metrics)
+            media = services.media_over(settings, posts_and_notices.posts_over(parts, number), parts.metrics)
             return await media.sweep(wall_ms(), remove=remove)
 
     return asyncio.run(run())

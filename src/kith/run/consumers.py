@@ -50,7 +50,7 @@ from kith.run.measures import measuring
 from kith.run.opening import inboxes, timelines
 from kith.run.opening.folders import media_folder
 from kith.run.opening.stores import Opened
-from kith.run.rooms import posts_over, telling
+from kith.run.posts_and_notices import posts_over, telling
 from kith.run.serving import processes
 from kith.stories.reclaiming import reclaim
 from kith.watch.tokens import WatchTokens

@@ -59,8 +59,8 @@ from kith.run.opening.folders import media_folder
 from kith.run.opening.keys import Keys
 from kith.run.opening.stores import Opened
 from kith.run.opening.wiring import opened, relations, suggestions
+from kith.run.posts_and_notices import posts_over, telling
 from kith.run.pushing import push_keys
-from kith.run.rooms import posts_over, telling
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live

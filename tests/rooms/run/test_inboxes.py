@@ -26,7 +26,7 @@ from kith.run.backups.making import BackUp
 from kith.run.backups.restoring import restore
 from kith.run.config import Settings
 from kith.run.opening.inboxes import FILLED, FOLDER
-from kith.run.rooms import telling
+from kith.run.posts_and_notices import telling
 from kith.run.services import Services, running
 
 PEOPLE = (ALICE, BOB, CAROL, DANA)

@@ -1,4 +1,4 @@
-"""Services that processes of several kinds have, over an open data folder: what makes ids, and what tells people."""
+"""Posts and notices over an open data folder, as processes of several kinds have them (the API, workers, commands)."""
 
 from __future__ import annotations
 

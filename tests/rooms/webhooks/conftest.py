@@ -1,0 +1,28 @@
+"""A scene over each kind of log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from coroutines import run_all, time_flies
+from engines import Engine
+from webhook_world import Play, World
+
+
+@pytest.fixture
+def play(engine: Engine, tmp_path: Path) -> Play:
+    """Plays a scene over an empty store, in which time passes without waiting."""
+
+    def played(scene: Callable[[World], Awaitable[None]], *, events_max: int = 100_000, **settings: int) -> None:
+        async def acted() -> None:
+            assert engine.logs is not None
+            with engine.logs(tmp_path, events_max=events_max) as logged:
+                await logged.edges.declare(["follows"])
+                with time_flies():
+                    await scene(World(logged, **settings))
+
+        run_all(acted())
+
+    return played

@@ -1,0 +1,132 @@
+"""The log is kept for webhooks that have not read it, and what was forgotten unread is told as a gap."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from cast import START_MS
+from webhook_world import GAP, URL, Play, World, deliveries, in_order, until
+
+from kith.core.errors import WebhookLimitReached
+from kith.webhooks import delivering, webhooks
+from kith.webhooks.webhook import Webhook, group_of
+
+PORT = "logs"
+
+
+def test_the_log_is_kept_for_a_webhook_whose_endpoint_is_down(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        world.app.answer = lambda _: 500
+        await world.write(10)
+
+        async def kept() -> list[str]:
+            return [lease.name for lease in await world.log.leases()]
+
+        async with world.working():
+            await until(kept)
+            await world.write(600)
+        async with world.working():  # another process, which is told what the first one did not send
+            world.app.answer = lambda _: 200
+            await until(lambda: len(world.app.numbers()) >= 610)
+            assert sorted(world.app.numbers()) == list(range(1, 611))
+            assert GAP not in [change for sent in world.app.taken for change in sent.body["changes"]]
+            await world.webhooks.delete(seen.webhook.id)
+            await until(lambda: not deliveries())
+        assert await kept() == []
+
+    play(scene, events_max=60, give_up_ms=10**12)
+
+
+def test_the_log_is_kept_from_when_a_webhook_is_made(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        await world.write(600)
+        async with world.working():
+            await until(lambda: len(world.app.numbers()) >= 600)
+        assert in_order(world.app.numbers())
+        assert GAP not in [change for sent in world.app.taken for change in sent.body["changes"]]
+        await world.create("https://second.example/")
+        await world.create("https://third.example/")
+        with pytest.raises(WebhookLimitReached):
+            await world.create("https://fourth.example/")
+        await world.webhooks.delete(seen.webhook.id)
+        assert len(await world.log.leases()) == 2
+
+    play(scene, events_max=60)
+
+
+def test_what_was_forgotten_unread_is_told_as_a_gap_and_once(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        world.app.answer = lambda _: 500
+        async with world.working():
+            await world.write(20)
+            await until(lambda: world.app.got)
+        await world.log.release(group_of(seen.webhook.id))  # as when it is too old, or keeps too much
+        await world.write(600)
+        world.app.answer = lambda _: 200
+        async with world.working():
+            await until(lambda: 620 in world.app.numbers())
+            await world.write(5)
+            await until(lambda: 625 in world.app.numbers())
+        changes = [change for sent in world.app.taken for change in sent.body["changes"]]
+        assert changes[0] == GAP
+        assert changes.count(GAP) == 1
+        assert len(world.app.numbers()) < 625
+        assert in_order(world.app.numbers())
+
+    play(scene, events_max=60, give_up_ms=1)
+
+
+def test_a_webhook_whose_place_is_lost_goes_on_from_now_and_says_so(play: Play) -> None:
+    """As after `kith rebuild`: its note is in the log, its place is not."""
+
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        await world.webhooks.delete(seen.webhook.id)
+        strange = Webhook(
+            id=99, url=URL, graphs=("follows",), kinds=(),
+            secret=world.secrets.seal(99, "whsec_of-another-life"), created_ms=START_MS,
+        )  # fmt: skip
+        await world.write(10)
+        await world.edges.put_note(f"{webhooks.PREFIX}00000", msgspec.json.encode(strange))
+        async with world.working():
+            await until(lambda: world.app.taken)
+            await world.write(5)
+            await until(lambda: len(world.app.numbers()) == 5)
+        assert world.app.taken[0].body["changes"] == [GAP]
+        assert sorted(world.app.numbers()) == [11, 12, 13, 14, 15]
+
+    play(scene)
+
+
+def test_one_that_wants_nothing_of_a_long_history_lets_others_go_on_and_keeps_its_place(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "READ_MAX", 4)
+
+    async def scene(world: World) -> None:
+        seen = await world.create(graphs=[], kinds=["profile"])
+        await world.write(110)
+        turns, at_read = 0, []
+        saved = []
+        read = world.log.read
+
+        async def noted(*arguments: Any) -> Any:
+            at_read.append(turns)
+            saved.append((await world.state(seen)).at)
+            return await read(*arguments)
+
+        monkeypatch.setattr(world.log, "read", noted)
+        async with world.working():
+            while len(at_read) < 25:
+                await asyncio.sleep(0)
+                turns += 1
+        assert len(set(at_read[:25])) == 25, "others have their turns between two readings"
+        assert len(set(saved)) > 1, "its place moves meanwhile"
+
+    play(scene)

@@ -1,0 +1,122 @@
+"""Webhooks are made and ended: bounds, idempotency keys, what is refused, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+import structlog
+from coroutines import answer
+from webhook_world import Play, World, deliveries, until
+
+from kith.core.errors import BadRequest, IdempotencyKeyReused, WebhookLimitReached, WebhookNotFound
+from kith.webhooks.next_step import TRIES_MIN
+from kith.webhooks.webhook import group_of
+
+PORT = "logs"
+
+
+def test_a_webhook_that_is_ended_gets_nothing_more_and_frees_its_slot(play: Play) -> None:
+    async def scene(world: World) -> None:
+        first = await world.create("https://first.example/")
+        await world.create()
+        async with world.working():
+            await world.write(5)
+            await until(lambda: len(world.app.numbers("https://first.example/")) == 5)
+            await world.webhooks.delete(first.webhook.id)
+            await world.write(30)
+            await until(lambda: len(world.app.numbers()) == 35)
+            await asyncio.sleep(0)
+            ended = len(world.app.numbers("https://first.example/"))
+            await world.write(10)
+            await until(lambda: len(world.app.numbers()) == 45)
+            assert len(world.app.numbers("https://first.example/")) == ended
+        assert await answer(world.webhooks.look_at(first.webhook.id)) is WebhookNotFound
+        assert await world.log.progress(group_of(first.webhook.id)) is None
+        await world.create()
+        await world.create()
+
+    play(scene)
+
+
+def test_nothing_is_left_of_one_that_is_ended_while_it_gives_up(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        group = group_of(seen.webhook.id)
+
+        async def ended_at_the_last_try() -> int:
+            if (await world.webhooks.look_at(seen.webhook.id)).webhook.standing.failures + 1 == TRIES_MIN:
+                stand = world.webhooks.stand
+
+                async def then_ended(*arguments: Any) -> Any:
+                    found = await stand(*arguments)
+                    await world.webhooks.delete(seen.webhook.id)
+                    return found
+
+                cast(Any, world.webhooks).stand = then_ended
+            return 500
+
+        world.app.answer = lambda _: ended_at_the_last_try()
+        await world.write(1)
+        async with world.working():
+            await until(lambda: len(world.app.got) == TRIES_MIN)
+            await until(lambda: not deliveries())
+        assert not await world.log.failures(group)
+        assert await world.log.progress(group) is None
+        assert not await world.log.leases()
+
+    play(scene, give_up_ms=1)
+
+
+def test_the_bound_on_webhooks_holds_for_those_that_are_made_at_once(play: Play) -> None:
+    async def scene(world: World) -> None:
+        made = await asyncio.gather(*(answer(world.create()) for _ in range(6)))
+        assert sum(one is WebhookLimitReached for one in made) == 3
+        assert len(await world.webhooks.all()) == 3
+
+    play(scene)
+
+
+def test_one_idempotency_key_makes_one_webhook_however_often_and_at_once_it_comes(play: Play) -> None:
+    async def scene(world: World) -> None:
+        made = await asyncio.gather(*(world.made(key="k") for _ in range(3)))
+        (kept,) = await world.webhooks.all()
+        assert {(seen.webhook.id, secret) for seen, secret in made} == {
+            (kept.webhook.id, world.secrets.open(kept.webhook))
+        }
+        assert await answer(world.made("https://other.example/", key="k")) is IdempotencyKeyReused
+        assert await answer(world.made(key="k", secret="another secret of mine")) is IdempotencyKeyReused
+        await world.webhooks.delete(kept.webhook.id)
+        assert (await world.create(key="k")).webhook.id != kept.webhook.id
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"url": "app"}, {"url": "https://me:x@app.example"}, {"secret": "short"}, {"secret": "ü" * 20},
+              {"kinds": ["likes"]}, {"key": "k" * 201}]
+)  # fmt: skip
+def test_what_cannot_be_a_webhook_is_refused(play: Play, asked: dict[str, Any]) -> None:
+    async def scene(world: World) -> None:
+        assert await answer(world.made(**asked)) is BadRequest
+        assert not await world.webhooks.all()
+
+    play(scene)
+
+
+def test_no_secret_is_kept_readable_or_logged(play: Play) -> None:
+    async def scene(world: World) -> None:
+        _, secret = await world.made(secret="whsec_a-secret-of-this-test")
+        notes = await world.edges.notes("webhook")
+        assert secret.encode() not in b"".join(notes.values())
+        world.app.answer = lambda _: 500
+        await world.write(3)
+        with structlog.testing.capture_logs() as logged:
+            async with world.working():
+                await until(lambda: len(world.app.got) > 2)
+        assert logged
+        assert secret not in repr(logged)
+        assert "secret-path" not in repr(logged)
+
+    play(scene)
