@@ -15,7 +15,6 @@ so 1% takes 10.5 bits an edge, and 0.1% takes 16.9 (a filter without blocks: 9.6
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -128,12 +127,3 @@ class Filter:
         words = block.astype(np.int64)[:, None] * _WORDS + np.arange(_WORDS)
         places = (low[:, None] * np.array(_SALTS, np.uint32)) >> np.uint32(27)
         return words, (np.uint32(1) << places).astype(np.uint32)
-
-
-def gathered(parts: Sequence[Hashes], share: float, room: float) -> Filter:
-    """A filter of these edges, with room for some more: so many times as many."""
-    count = sum(map(len, parts))
-    made = Filter.sized(int(count * room) + _BITS, share)
-    for part in parts:
-        made.add_many(part)
-    return made

@@ -14,7 +14,7 @@ import structlog
 
 from kith.checks.following import FRESH_S
 from kith.checks.sets import CachedSets, Standing
-from kith.checks.snapshots import Snapshots, build
+from kith.checks.snapshots import Snapshots, build, room_for
 from kith.core.errors import KithError, Unavailable
 from kith.core.events import BULK_LOADED
 from kith.graph.edge import State
@@ -120,12 +120,13 @@ class SnapshotMaker:
         self._edges_max, self._now_ms = edges_max, now_ms
 
     async def make(self) -> bool:
-        """Make one, if the newest is too old, or cannot be used, or not be followed from; whether one was made."""
+        """Make one, if the newest is too old or too small, or cannot be used or followed from; whether one was made."""
         newest = await asyncio.to_thread(self._snapshots.newest)
         now_ms = self._now_ms()
         if newest is not None and newest.head.graphs == self._graphs:
             young = now_ms - newest.head.made_ms < MADE_EVERY_MS
-            if young and await self._log.lease(_LEASE, newest.head.at):
+            added = (await self._log.behind(newest.head.at)).events
+            if young and added <= room_for(newest.head.edges) and await self._log.lease(_LEASE, newest.head.at):
                 return False
         at = await self._log.end()
         await self._log.lease(_LEASE, at)

@@ -117,7 +117,9 @@ class LayeredEdges:
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         """See `EdgeStore.exists_many`."""
         if graph not in self._filtered.covered:
-            return await self._store.exists_many(graph, pairs)
+            there = await self._store.exists_many(graph, pairs)
+            self._count("store", sum(there), len(there) - sum(there))
+            return there
         found = [False] * len(pairs)
         seen = _seen.get()
         asked: Sequence[int] = range(len(pairs))

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import structlog
 
-from kith.checks.filter import Filter, Hashes, gathered, hashes_of
+from kith.checks.filter import Filter, Hashes, hashes_of
 from kith.core.errors import KithError, StoreMismatch
 from kith.core.events import LogPosition
 from kith.graph.edge import State
@@ -26,8 +26,8 @@ from kith.graph.store import Scans
 
 FALSE_POSITIVES = 0.01
 """Share of absent edges that are asked for in vain: one of a hundred costs less than the memory that spares it."""
-ROOM = 1.25
-"""For how many times the edges of now there is room, until a filter is made anew."""
+ROOM, LEAST_ROOM = 0.25, 100_000
+"""For how many more edges a filter has room: this share of those it is made of, and never fewer than so many."""
 KEPT = 2
 _FOLDER, _LENGTH, _HASH_BYTES = "filter", struct.Struct(">I"), 32
 _log = structlog.get_logger("kith.checks")
@@ -127,6 +127,11 @@ def _made_ms(name: str) -> int:
     return int(made) if made.isdecimal() else 0
 
 
+def room_for(edges: int) -> int:
+    """How many edges may be added to a filter that was made of so many."""
+    return max(int(edges * ROOM), LEAST_ROOM)
+
+
 async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: int, edges_max: int) -> Snapshot | None:
     """A filter of all edges of these graphs that are not removed; `at`: where the log ended before.
 
@@ -139,7 +144,9 @@ async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: 
         if edges > edges_max:
             _log.error("checks have no filter: there are more edges than `checks_edges_max`", more_than=edges_max)
             return None
-    made = gathered(parts, FALSE_POSITIVES, ROOM)
+    made = Filter.sized(edges + room_for(edges), FALSE_POSITIVES)
+    for part in parts:
+        made.add_many(part)
     _log.info(
         "a filter is made",
         edges=edges,

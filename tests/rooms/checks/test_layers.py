@@ -17,7 +17,7 @@ from reference_leases import ReferenceLeases
 from reference_logs import ReferenceLog
 from reference_sets import ReferenceSets
 
-from kith.checks import following, keeper, layers
+from kith.checks import following, keeper, layers, snapshots
 from kith.checks.following import FRESH_S, FollowedFilter
 from kith.checks.keeper import MADE_EVERY_MS, NAME, SetKeeper, SnapshotMaker, lag
 from kith.checks.layers import STALE_S, LayeredEdges, SeenLog, StandingSets
@@ -105,7 +105,7 @@ def test_each_layer_answers_what_the_one_before_it_cannot(run: Run, layered: Lay
         await layered.feed()
         assert await layered.ask(BOB, CAROL) == ([True, False], [("filter", 0, 1), ("cache", 1, 0)])
         assert await layered.ask(CAROL) == ([False], [("filter", 0, 1)])
-        assert await layered.ask(BOB, graph=LIKES) == ([False], []), "a graph that no layer has"
+        assert await layered.ask(BOB, graph=LIKES) == ([False], [("store", 0, 1)]), "a graph that no layer has"
 
     run(scene())
 
@@ -356,6 +356,22 @@ def test_a_newer_snapshot_takes_over_without_a_gap_and_lets_go_of_who_left(run: 
         layered.clock.ms += MADE_EVERY_MS
         assert await layered.maker.make()
         assert len(layered.snapshots.names()) == 2
+
+    run(scene())
+
+
+def test_a_filter_that_became_too_small_is_made_anew(
+    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "LEAST_ROOM", 3)
+
+    async def scene() -> None:
+        assert await layered.maker.make()
+        await layered.follow(BOB, CAROL, DANA)
+        assert not await layered.maker.make()
+        await layered.follow(100)
+        layered.clock.ms += 1
+        assert await layered.maker.make()
 
     run(scene())
 
