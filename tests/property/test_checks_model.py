@@ -65,7 +65,7 @@ class World:
         self.graph = Graph(edges, Graphs(GRAPHS), HybridClock(self.clock))
         self.files, self.sets, self.answered = FolderArchive(folder), ReferenceSets(self.clock), Answered()
         leases = Leases(ReferenceLeases(self.clock))
-        self.keeper = SetKeeper(self.sets, log, leases, CACHED)
+        self.keeper = SetKeeper(self.sets, log, leases, CACHED, self.now_s)
         snapshots = Snapshots(self.files)
         self.maker = SnapshotMaker(snapshots, edges, log, COVERED, edges_max=1_000, now_ms=self.clock)
         self.begin()

@@ -21,6 +21,10 @@ from kith.log.store import LogStore
 
 FRESH_S = 2.0
 """Longest that a filter may be behind the log, and still answer."""
+ASKED_S = 0.5
+"""How often the log is asked where it ends; between, what it tells is read without."""
+GAP_S = 0.01
+"""What comes close together is read together."""
 _LOOKED_S, _REST_S = 30.0, 0.5
 _READ_MAX = 2_000
 _log = structlog.get_logger("kith.checks")
@@ -57,7 +61,8 @@ class FollowedFilter:
         self._snapshots, self._log, self._graphs, self._now_s = snapshots, log, dict(graphs), now_s
         self._serving: _Fed | None = None
         self._shadow: _Fed | None = None
-        self._fresh_until_s, self._look_due_s, self._known_ms = 0.0, 0.0, 0
+        self._fresh_until_s = self._look_due_s = self._end_due_s = 0.0
+        self._known_ms = 0
         self.covered = frozenset(self._graphs.values())
 
     def for_reader(self, seen: LogPosition) -> Filter | None:
@@ -83,7 +88,7 @@ class FollowedFilter:
                     more = False
                 if not more:
                     await bell.rung(_REST_S)
-                    await asyncio.sleep(0.01)  # what comes close together is read together
+                await asyncio.sleep(GAP_S)
 
     async def step(self) -> bool:
         """Look for a newer snapshot where it is time, and read on; whether there is more to read now."""
@@ -94,14 +99,20 @@ class FollowedFilter:
             self._look_due_s = asked_s + _LOOKED_S
         if self._serving is None and self._shadow is None:
             return False
-        end = await self._log.end()
+        end = None
+        if asked_s >= self._end_due_s or self._shadow is not None:
+            end, self._end_due_s = await self._log.end(), asked_s + ASKED_S
+        before = [fed and fed.at for fed in (self._serving, self._shadow)]
         self._serving, self._shadow = [fed and await self._feed(fed) for fed in (self._serving, self._shadow)]
+        moved = before != [fed and fed.at for fed in (self._serving, self._shadow)]
+        if end is None:
+            return moved
         if self._shadow is not None and self._log.covers(self._shadow.at, end):
             self._serving, self._shadow = self._shadow, None
         if self._serving is not None and self._log.covers(self._serving.at, end):
             self._fresh_until_s = asked_s + FRESH_S
             return self._shadow is not None
-        return self._serving is not None or self._shadow is not None
+        return moved or self._shadow is not None
 
     async def _look(self) -> None:
         """Begin with the newest snapshot, if it is one that was not begun with."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
-from kith.checks.following import FRESH_S
+from kith.checks.following import ASKED_S, FRESH_S, GAP_S
 from kith.checks.sets import CachedSets, Standing
 from kith.checks.snapshots import Snapshots, build, room_for
 from kith.core.errors import KithError, Unavailable
-from kith.core.events import BULK_LOADED
+from kith.core.events import BULK_LOADED, NOWHERE
 from kith.graph.edge import State
 from kith.graph.store import EdgeStore
 from kith.leases.holding import Held, Leases
@@ -36,7 +37,17 @@ class SetKeeper:
 
     name = NAME
 
-    def __init__(self, sets: CachedSets, log: LogStore, leases: Leases, graphs: Collection[int]) -> None:
+    def __init__(
+        self,
+        sets: CachedSets,
+        log: LogStore,
+        leases: Leases,
+        graphs: Collection[int],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`now_s`: a clock that never goes back."""
+        self._now_s, self._end_due_s = now_s, 0.0
+        self._end, self._until_ms = NOWHERE, 0  # where the log ended, and until when who is there is up to date
         self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
         self._stopping = asyncio.Event()
         self._standing: Standing | None = None
@@ -64,19 +75,22 @@ class SetKeeper:
             return
 
     async def _keep(self, held: Held) -> None:
-        self._standing = None
+        self._standing, self._end_due_s = None, 0.0
         with self._log.bell() as bell:
             while held.ours and not self._stopping.is_set():
                 if not await self.step():
                     await bell.rung(_REST_S)
+                await asyncio.sleep(GAP_S)
 
     async def step(self) -> bool:
         """Drop what the next events changed, and note that; whether there is more to read now."""
         standing = self._standing or await self._sets.last()
         if standing is None:
             return await self._begin(None)
-        until_ms = await self._sets.now_ms() + _STANDS_MS
-        end = await self._log.end()
+        if self._now_s() >= self._end_due_s:
+            self._end_due_s = self._now_s() + ASKED_S
+            until_ms = await self._sets.now_ms() + _STANDS_MS
+            self._end, self._until_ms = await self._log.end(), until_ms
         batch = await self._log.read(standing.at, _READ_MAX)
         if batch.lost or any(event.state == BULK_LOADED for event in batch.events):
             return await self._begin(standing.generation)
@@ -87,11 +101,11 @@ class SetKeeper:
         )
         if changed:
             await self._sets.drop(standing.generation, list(changed))
-        done = self._log.covers(batch.next, end)
+        done = self._log.covers(batch.next, self._end)
         reached = Standing(standing.generation, batch.next)
-        noted = await self._sets.stand(standing.generation, reached, until_ms if done else 0)
+        noted = await self._sets.stand(standing.generation, reached, self._until_ms if done else 0)
         self._standing = reached if noted else None
-        return not done
+        return not done or bool(batch.events)
 
     async def _begin(self, instead_of: bytes | None) -> bool:
         """Begin a new generation: nobody can say what changed."""

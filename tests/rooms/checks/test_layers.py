@@ -45,7 +45,7 @@ class Layered:
         self.log = ReferenceLog(self.edges, events_max)
         self.graph = Graph(self.edges, Graphs({"follows": FOLLOWS, "blocks": BLOCKS, "likes": LIKES}), HybridClock())
         self.sets, self.leases = ReferenceSets(self.clock), ReferenceLeases(self.clock)
-        self.keeper = SetKeeper(self.sets, self.log, Leases(self.leases, self.now_s), [FOLLOWS])
+        self.keeper = SetKeeper(self.sets, self.log, Leases(self.leases, self.now_s), [FOLLOWS], self.now_s)
         self.snapshots, covered = Snapshots(FolderArchive(folder)), {"follows": FOLLOWS, "blocks": BLOCKS}
         self.maker = SnapshotMaker(
             self.snapshots, self.edges, self.log, covered, edges_max=edges_max, now_ms=self.clock
@@ -166,15 +166,18 @@ def test_nothing_is_answered_before_all_that_the_log_has_is_read(
     async def scene() -> None:
         await layered.follow(BOB)
         await layered.maker.make()
+        await layered.feed()
         await layered.keep()
         await layered.ask(BOB)
-        await layered.follow(100, 101, 102)
+        others = [layered.graph.now(FOLLOWS, CAROL, NodeId(one), State.NORMAL) for one in range(100, 103)]
+        await layered.edges.apply([EdgeWrite(edge) for edge in others])
+        await layered.follow(DANA)
         await layered.unfollow(BOB)
+        layered.clock.ms += int(FRESH_S * 1_000)
         assert await layered.filter.step()
         assert await layered.keeper.step()
-        layered.standing.rest()
         await layered.standing.learn()
-        assert (await layered.ask(BOB, 102)) == ([False, True], [("store", 1, 1)])
+        assert (await layered.ask(BOB, DANA)) == ([False, True], [("store", 1, 1)])
 
     run(scene())
 
@@ -405,7 +408,7 @@ def test_one_process_keeps_sets_and_the_next_goes_on_from_there(run: Run, layere
         behind = await lag(layered.sets, layered.log, layered.clock.ms)
         assert behind is not None
         assert behind.events == 2
-        other = SetKeeper(layered.sets, layered.log, leases, [FOLLOWS])
+        other = SetKeeper(layered.sets, layered.log, leases, [FOLLOWS], layered.now_s)
         while await other.step():
             pass
         last = await layered.sets.last()
