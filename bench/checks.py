@@ -109,6 +109,7 @@ async def _filtered(folder: Path, parts: Opened, graph: int) -> FollowedFilter:
     maker = SnapshotMaker(snapshots, parts.store, parts.log, graphs, edges_max=_EDGES, now_ms=wall_ms)
     await maker.make()
     filtered = FollowedFilter(snapshots, parts.log, graphs)
+    await filtered.look()
     while await filtered.step():
         pass
     return filtered

@@ -123,8 +123,8 @@ class World:
     async def step(self) -> None:
         """Something happens."""
         do = self.chance.choice([
-            self.write, self.write, self.write, self.look, self.keeper.step, self.filter.step, self.standing.learn,
-            self.make, self.bring, self.mishap, self.catch_up, self.look_again,
+            self.write, self.write, self.write, self.look, self.keeper.step, self.filter.step, self.filter.look,
+            self.standing.learn, self.make, self.bring, self.mishap, self.catch_up, self.look_again,
         ])  # fmt: skip
         try:
             await do()
@@ -152,7 +152,8 @@ class World:
 
     async def catch_up(self) -> None:
         """All that is written can be read, and is."""
-        self.clock.ms += 31_000  # so that a newer snapshot is looked for
+        self.clock.ms += 31_000
+        await self.filter.look()
         for _ in range(100):
             if isinstance(self.edges, ScrambledEdges):
                 self.edges.settle()  # also what ended since

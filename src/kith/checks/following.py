@@ -61,7 +61,8 @@ class FollowedFilter:
         self._snapshots, self._log, self._graphs, self._now_s = snapshots, log, dict(graphs), now_s
         self._serving: _Fed | None = None
         self._shadow: _Fed | None = None
-        self._fresh_until_s = self._look_due_s = self._end_due_s = 0.0
+        self._found: _Fed | None = None
+        self._fresh_until_s = self._end_due_s = 0.0
         self._known_ms = 0
         self.covered = frozenset(self._graphs.values())
 
@@ -78,25 +79,35 @@ class FollowedFilter:
         return None if self._serving is None else self._serving.filter
 
     async def run(self) -> None:
-        """Follow the log until cancelled."""
-        with self._log.bell() as bell:
-            while True:
-                try:
-                    more = await self.step()
-                except KithError as error:
-                    _log.warning("the filter of checks waits", error=error.message)
-                    more = False
-                if not more:
-                    await bell.rung(_REST_S)
-                await asyncio.sleep(GAP_S)
+        """Follow the log, and look for newer snapshots beside it, until cancelled."""
+        looking = asyncio.create_task(self._keep_looking())
+        try:
+            with self._log.bell() as bell:
+                while True:
+                    try:
+                        more = await self.step()
+                    except KithError as error:
+                        _log.warning("the filter of checks waits", error=error.message)
+                        more = False
+                    if not more:
+                        await bell.rung(_REST_S)
+                    await asyncio.sleep(GAP_S)
+        finally:
+            looking.cancel()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except KithError as error:
+                _log.warning("no newer filter of checks is looked for", error=error.message)
+            await asyncio.sleep(_LOOKED_S)
 
     async def step(self) -> bool:
-        """Look for a newer snapshot where it is time, and read on; whether there is more to read now."""
+        """Read on; whether there is more to read now."""
         asked_s = self._now_s()
-        if asked_s >= self._look_due_s:
-            await self._look()
-            asked_s = self._now_s()
-            self._look_due_s = asked_s + _LOOKED_S
+        if self._found is not None:
+            self._shadow, self._found = self._found, None
         if self._serving is None and self._shadow is None:
             return False
         end = None
@@ -114,14 +125,14 @@ class FollowedFilter:
             return self._shadow is not None
         return moved or self._shadow is not None
 
-    async def _look(self) -> None:
-        """Begin with the newest snapshot, if it is one that was not begun with."""
+    async def look(self) -> None:
+        """Have the next step begin with the newest snapshot, if it is one that was not begun with."""
         found = await asyncio.to_thread(self._snapshots.newest, self._known_ms)
         if found is None:
             return
         self._known_ms = found.head.made_ms
         if found.head.graphs == self._graphs:
-            self._shadow = _Fed(found)
+            self._found = _Fed(found)
 
     async def _feed(self, fed: _Fed) -> _Fed | None:
         """Read on; None if the filter can no longer be fed."""

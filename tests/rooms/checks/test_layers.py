@@ -23,6 +23,7 @@ from kith.checks.keeper import MADE_EVERY_MS, NAME, SetKeeper, SnapshotMaker, la
 from kith.checks.layers import STALE_S, LayeredEdges, SeenLog, StandingSets
 from kith.checks.snapshots import Snapshots
 from kith.core.clock import HybridClock
+from kith.core.errors import StoreUnavailable
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.engines.blobs.archives import FolderArchive
@@ -78,6 +79,7 @@ class Layered:
         await self.standing.learn()
 
     async def feed(self) -> None:
+        await self.filter.look()
         while await self.filter.step():
             pass
 
@@ -353,6 +355,7 @@ def test_a_newer_snapshot_takes_over_without_a_gap_and_lets_go_of_who_left(run: 
         layered.clock.ms += MADE_EVERY_MS
         assert await layered.maker.make()
         await layered.follow(DANA)
+        await layered.filter.look()
         while await layered.filter.step():
             assert layered.filter.newest is not None
         assert await layered.ask(CAROL, DANA) == ([False, True], [("filter", 0, 1), ("store", 1, 0)])
@@ -375,6 +378,29 @@ def test_a_filter_that_became_too_small_is_made_anew(
         await layered.follow(100)
         layered.clock.ms += 1
         assert await layered.maker.make()
+
+    run(scene())
+
+
+def test_a_filter_goes_on_while_the_place_of_snapshots_is_away(
+    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnavailable("the bucket is away")
+
+    async def scene() -> None:
+        await layered.follow(BOB)
+        await layered.maker.make()
+        await layered.feed()
+        monkeypatch.setattr(layered.snapshots, "newest", away)
+        layered.clock.ms += int(FRESH_S * 1_000)
+        running = asyncio.create_task(layered.filter.run())
+        for _ in range(1_000):
+            if (await layered.ask(CAROL))[1] == [("filter", 0, 1)]:
+                break
+            await asyncio.sleep(0.01)
+        running.cancel()
+        assert (await layered.ask(CAROL))[1] == [("filter", 0, 1)]
 
     run(scene())
 
