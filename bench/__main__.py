@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench import (
     boards,
+    checks,
     cluster,
     commands,
     console,
@@ -101,6 +102,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "boards-check-http": boards.boards_check_http,
     "board-followers": boards.board_followers,
     "inbox": inboxes.inbox,
+    "checks": checks.checks,
     "cluster-inbox": cluster.inbox,
     "cluster-follow": on_cluster.follow,
     "cluster-check": on_cluster.check,

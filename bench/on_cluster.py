@@ -31,7 +31,7 @@ from kith.engines.cassandra.rows import CassandraRows, Change, cell_row, listed
 from kith.engines.redis.connecting import connect as connect_redis
 from kith.engines.redis.timeline_store import RedisTimelines
 from kith.graph.edge import POSITION_MIN, Direction
-from kith.graph.graphs import FOLLOWS
+from kith.graph.graphs import FOLLOWS, MUTES
 from kith.graph.shapes import Listing
 from kith.posts.post import Draft
 from kith.run.config import Settings
@@ -42,12 +42,12 @@ PARTITIONS = 4
 _ENGINES = ("CASSANDRA", "KAFKA", "REDIS")
 _HANDED_DOWN = (
     "engine", "cassandra", "kafka", "redis", "cassandra_keyspace", "cluster_copies", "cluster_partitions",
-    "request_timeout_ms",
+    "request_timeout_ms", "checks_snapshots",
 )  # fmt: skip
 """Settings of the server that are not on its command line."""
 _STARTED_S, _CAUGHT_UP_S = 120.0, 300.0
 _CONNECTIONS, _WRITE_CONNECTIONS = 16, 64
-_ASKED = {"follow": 1_000, "check": 5_000, "home": 150}
+_ASKED = {"follow": 1_000, "filter": 25_000, "cache": 8_000, "store": 5_000, "home": 150}
 _SAYS = f"one node of each engine and {PARTITIONS} partitions on the cores of the client"
 
 
@@ -61,7 +61,7 @@ def cluster(folder: Path, name: str) -> Iterator[Settings | None]:
     settings = Settings(
         data=str(folder / name), port=free_port(), api_keys=(KEY,), workers=1, engine="cluster", cluster_copies=1,
         cassandra=cassandra, kafka=kafka, redis=redis, cassandra_keyspace=f"kith_bench_{secrets.token_hex(6)}",
-        cluster_partitions=PARTITIONS, request_timeout_ms=20_000,
+        cluster_partitions=PARTITIONS, request_timeout_ms=20_000, checks_snapshots=str(folder / f"{name}-snapshots"),
     )  # fmt: skip
     environment = {f"KITH_{setting.upper()}": str(getattr(settings, setting)) for setting in _HANDED_DOWN}
     try:
@@ -128,37 +128,66 @@ def _shown_ms(settings: Settings, number: int) -> float:
 
 # --- checks ----------------------------------------------------------------------------------------------
 
-_EDGES, _CHECKS = 4_000, 20_000
+_EDGES, _SOURCES, _CHECKS = 4_000, 400, 20_000
+_WARM_S = 2.0
 
 
 def check(folder: Path) -> list[Figure]:
-    """Checks that the store answers: as many as can be had, and at half the rate asked. Half of them find an edge."""
+    """Checks that each layer answers: as many as can be had, and the mix 65/25/10 at half the rate of the first."""
     with cluster(folder, "cluster-check") as settings:
         if settings is None:
             return []
         _filled(settings, lambda services: put_edges(services, FOLLOWS, _edges()))
+        _filled(settings, lambda services: put_edges(services, MUTES, _edges()))
         with client(settings) as http:
             for who, whom in _edges()[:_LISTED]:
                 expected(http.get(f"/graph/follows/{who}/{whom}").json(), {"exists": True}, "a check")
-        loaded = functools.partial(run, settings.port, _checks, connections=_CONNECTIONS, seconds=SECONDS)
-        full, half = loaded(), loaded(arrivals=_ASKED["check"] / 2)
-    half_says = f"{_ASKED['check'] // 2:,} arrive a second; {_SAYS}"
-    return [
-        Figure("cluster-check", full.rate, "checks/s", f">= {_ASKED['check']:,}", data=f"16 connections; {_SAYS}"),
-        Figure("cluster-check-p99", half.p99_ms, "ms", "", data=half_says),
-    ]
+        _wait_for(settings, "kith_filter_edges", _EDGES)
+        loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, seconds=SECONDS, warm_s=_WARM_S)
+        figures = []
+        for layer in ("filter", "cache", "store"):
+            before = _answered(settings)
+            full = loaded(functools.partial(_checks, [layer]))
+            after = _answered(settings)
+            share = (after[layer] - before[layer]) / max(1, sum(after.values()) - sum(before.values()))
+            says = f"{share:.1%} answered by it; 16 connections; {_SAYS}"
+            figures.append(Figure(f"cluster-check-{layer}", full.rate, "checks/s", f">= {_ASKED[layer]:,}", data=says))
+        arrivals = figures[0].value / 2
+        mixed = loaded(
+            functools.partial(_checks, [*["filter"] * 13, *["cache"] * 5, *["store"] * 2]), arrivals=arrivals
+        )
+    says = f"65/25/10 by filter, cache and store; {arrivals:,.0f} arrive a second; {_SAYS}"
+    return [*figures, Figure("cluster-check-p99", mixed.p99_ms, "ms", "< 5", data=says)]
 
 
 def _edges() -> list[tuple[int, int]]:
+    """So many of each source."""
     chosen = random.Random(3)
-    return [(chosen.randrange(1, _USERS), chosen.randrange(1, _USERS)) for _ in range(_EDGES)]
+    sources = [chosen.randrange(1, _USERS) for _ in range(_SOURCES)]
+    return [(sources[at % _SOURCES], chosen.randrange(1, _USERS)) for at in range(_EDGES)]
 
 
-def _checks() -> list[bytes]:
+def _checks(layers: Sequence[str]) -> list[bytes]:
+    """Follows that are not there, follows that are, and mutes, which no layer but the store has."""
     chosen, edges = random.Random(4), _edges()
-    pairs = [chosen.choice(edges) for _ in range(_CHECKS)]
-    asked = [(who, whom + number % 2) for number, (who, whom) in enumerate(pairs)]
-    return [request("GET", f"{API}/graph/follows/{who}/{whom}", KEY) for who, whom in asked]
+    asked = []
+    for number in range(_CHECKS):
+        layer, (who, whom) = layers[number % len(layers)], chosen.choice(edges)
+        graph = "mutes" if layer == "store" else "follows"
+        asked.append(request("GET", f"{API}/graph/{graph}/{who}/{whom + (layer == 'filter')}", KEY))
+    return asked
+
+
+def _answered(settings: Settings) -> dict[str, float]:
+    """How many checks each layer has answered."""
+    counted = dict.fromkeys(("filter", "cache", "store"), 0.0)
+    time.sleep(1)  # the counts of a process are half a second old
+    with client(settings) as http:
+        for line in http.get(f"http://127.0.0.1:{settings.port}/metrics").text.splitlines():
+            if line.startswith("kith_checks_total{"):
+                labels, value = line.removeprefix("kith_checks_total").split()
+                counted[labels.partition('layer="')[2].partition('"')[0]] += float(value)
+    return counted
 
 
 # --- pages of a long list --------------------------------------------------------------------------------
@@ -239,7 +268,7 @@ def home(folder: Path) -> list[Figure]:
         _filled(settings, lambda services: _put_readers(services, [*readers, *fresh]))
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, warm_s=0, once=True)
         loaded(functools.partial(_homes, readers, "latest"), seconds=60)  # who came lately has a timeline
-        _wait_for_timelines(settings, len(readers))
+        _wait_for(settings, "kith_timelines", len(readers))
         pages = functools.partial(loaded, least_bytes=_HOME_BYTES_MIN)
         full = pages(functools.partial(_homes, readers[:half], "ranked"), seconds=SECONDS)
         calm_s = min(SECONDS, half / rate)
@@ -266,17 +295,17 @@ def _homes(readers: Sequence[int], kind: str) -> list[bytes]:
     return [request("GET", f"{API}/feed?type={kind}", KEY, user=reader) for reader in readers]
 
 
-def _wait_for_timelines(settings: Settings, count: int) -> None:
-    """Until fan-out has made the readers' timelines."""
+def _wait_for(settings: Settings, gauge: str, least: float) -> None:
+    """Until a gauge of the server is as large."""
     deadline = time.monotonic() + _CAUGHT_UP_S
     with client(settings) as http:
         while time.monotonic() < deadline:
             lines = http.get(f"http://127.0.0.1:{settings.port}/metrics").text.splitlines()
-            gauges = dict(line.split() for line in lines if line.startswith("kith_timelines "))
-            if float(gauges.get("kith_timelines", 0)) >= count:
+            gauges = dict(line.split() for line in lines if line.startswith(f"{gauge} "))
+            if float(gauges.get(gauge, 0)) >= least:
                 return
             time.sleep(0.2)
-    raise RuntimeError("fan-out does not catch up")
+    raise RuntimeError(f"{gauge} does not come to {least}")
 
 
 # --- timelines -------------------------------------------------------------------------------------------

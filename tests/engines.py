@@ -25,10 +25,12 @@ from reference_leases import ReferenceLeases
 from reference_logs import HostileLog, Partitions, ReferenceLog
 from reference_quotas import ReferenceQuotas
 from reference_records import ReferenceRecords, RowRecords
+from reference_sets import ReferenceSets
 from reference_suggestions import ReferenceSuggestions
 
 from kith.access.credentials import CredentialStore
 from kith.access.sliding_window import QuotaStore
+from kith.checks.sets import CachedSets
 from kith.core.clock import wall_ms
 from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
@@ -145,6 +147,7 @@ class Engine:
     blobs: Opens[BlobStore] | None = None
     inboxes: Opens[InboxStore] | None = None
     activity: Opens[Activity] | None = None
+    sets: Opens[CachedSets] | None = None
     keeps: bool = True
 
     def __str__(self) -> str:
@@ -215,6 +218,11 @@ def _reference_inboxes(folder: Path) -> Iterator[InboxStore]:
 @contextmanager
 def _reference_activity(folder: Path) -> Iterator[Activity]:
     yield ReferenceActivity()
+
+
+@contextmanager
+def _reference_sets(folder: Path) -> Iterator[CachedSets]:
+    yield ReferenceSets()
 
 
 @contextmanager
@@ -404,6 +412,7 @@ REFERENCE = Engine(
     credentials=_reference_credentials,
     inboxes=_reference_inboxes,
     activity=_reference_activity,
+    sets=_reference_sets,
     keeps=False,
 )
 EMBEDDED = Engine(
@@ -431,6 +440,7 @@ HOSTILE = Engine(
     leases=_away(_reference_leases),
     inboxes=_distant_inboxes,
     activity=_away(_reference_activity),
+    sets=_away(_reference_sets),
     keeps=False,
 )
 ENGINES = (

@@ -30,10 +30,12 @@ from cassandra_stores import (
 from engines import Clock, Engine, Logged, Whole
 
 from kith.access.sliding_window import QuotaStore
+from kith.checks.sets import CachedSets
 from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.redis.activity_store import RedisActivity
 from kith.engines.redis.connecting import connect
 from kith.engines.redis.quota_store import RedisQuotas
+from kith.engines.redis.set_store import RedisSets
 from kith.engines.redis.timeline_store import RedisTimelines
 from kith.home.timelines import TimelineStore
 from kith.media.blobs import BlobStore
@@ -75,6 +77,11 @@ def _activity(folder: Path) -> Iterator[Activity]:
 
 
 @contextmanager
+def _sets(folder: Path) -> Iterator[CachedSets]:
+    yield RedisSets(connect(NODES), prefix=prefix_of(folder))
+
+
+@contextmanager
 def _blobs(folder: Path) -> Iterator[BlobStore]:
     """A prefix of this folder's own in the bucket `kith`."""
     url = f"s3://kith/{prefix_of(folder)}"
@@ -102,7 +109,7 @@ def _whole(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 0
         yield opened
 
 
-REDIS = Engine("redis", timelines=open_timelines, quotas=_quotas, activity=_activity)
+REDIS = Engine("redis", timelines=open_timelines, quotas=_quotas, activity=_activity, sets=_sets)
 BUCKET = Engine("s3", blobs=_blobs)
 CASSANDRA = Engine(
     "cassandra",

@@ -66,7 +66,7 @@ REFUSED = [
     ("restore damaged --data new --at 2001-01-01", "one moment only"),
     ("restore none --drill", "holds no backup"),
     ("worker backup", "backup_to"),
-    ("worker nobody", "no worker .nobody.; there are apply, fanout, "),
+    ("worker nobody", "no worker .nobody.; there are apply, checks, fanout, "),
     ("rebuild new --from none", "none holds no Kith data"),
     ("rebuild new --from file", "file holds no Kith data"),
     ("rebuild file --from kith-data", "file"),

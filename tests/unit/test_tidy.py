@@ -181,6 +181,7 @@ def test_every_room_stands_in_a_contract() -> None:
 
 
 PORTS = {
+    "kith.checks.sets",
     "kith.access.credentials",
     "kith.access.sliding_window",
     "kith.graph.edge",

@@ -44,7 +44,8 @@ from kith.graph.graphs import (
     VIEWS,
 )
 from kith.graph.questions import Questions
-from kith.graph.shapes import Listing
+from kith.graph.shapes import Listing, Pair
+from kith.graph.store import EdgeStore
 from kith.graph.together import together
 from kith.people.privacy import Privacy
 
@@ -104,8 +105,9 @@ def check_own_read(caller: Caller, user: NodeId) -> None:
 class ReadPolicy:
     """What a caller may read of graphs and of people's lists."""
 
-    def __init__(self, graph: Graph, privacy: Privacy) -> None:
-        self._graphs, self._store, self._privacy = graph.graphs, graph.store, privacy
+    def __init__(self, graph: Graph, privacy: Privacy, checked: EdgeStore | None = None) -> None:
+        """`checked`: what is asked whether an edge is there, if that is not the graph's store."""
+        self._graphs, self._store, self._privacy = graph.graphs, checked or graph.store, privacy
         self._follows = graph.graphs.number(FOLLOWS)
 
     def check_list(self, caller: Caller, listing: Listing) -> None:
@@ -156,6 +158,10 @@ class ReadPolicy:
         questions.nodes([source if source != caller.user else destination])
         answers = await self._store.answer(questions)
         return answers.states[0] == State.NORMAL and not answers.nodes[0].labels & HIDE
+
+    async def exist(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
+        """For each pair: is there an edge?"""
+        return await self._store.exists_many(graph, pairs)
 
     async def without_hidden(self, caller: Caller, listing: Listing, page: Page) -> Page:
         """A page of a list of a graph, less the accounts that the app hides from the caller."""

@@ -100,7 +100,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
     graph, metrics = opened.graph, opened.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
-    access = ReadPolicy(graph, services.privacy)
+    access = ReadPolicy(graph, services.privacy, opened.checked)
     present = Presenter(
         services.profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,

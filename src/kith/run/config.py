@@ -168,6 +168,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _doc("Nodes of a Redis Cluster, HOST:PORT,HOST:PORT: for home timelines; on a cluster also quotas, presence."),
     ] = ""
     redis_password: Annotated[str, _doc("Of that cluster; a secret.")] = ""
+    checks_snapshots: Annotated[
+        str,
+        _doc(
+            "On a cluster: folder of all machines, or s3://bucket/prefix, for snapshots of the filter that answers "
+            "checks first; empty: Cassandra answers all."
+        ),
+    ] = ""
+    checks_edges_max: Annotated[
+        Positive, _doc("Follows and blocks that the filter may hold, 1.7 bytes each a process; beyond: no filter.")
+    ] = 100_000_000
     timelines_max: Annotated[
         Positive, _doc("Users whose home timeline is kept ready; the longest-unread gives way. About 4.4 KB each.")
     ] = 100_000

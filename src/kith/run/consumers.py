@@ -6,7 +6,6 @@ runs it, `kith worker` and `kith dead` know its name, and `/metrics` tells its l
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -20,6 +19,7 @@ import structlog
 from kith.boards import upkeep as boards
 from kith.boards.settling import Settling
 from kith.boards.upkeep import Upkeep
+from kith.checks import keeper as checks
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreMismatch
 from kith.core.ids import NODES_MAX
@@ -46,6 +46,7 @@ from kith.notifications.walks import Ended
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
 from kith.run.config import Settings
+from kith.run.deciding import APPLY, Decider
 from kith.run.measures import measuring
 from kith.run.opening import inboxes, timelines
 from kith.run.opening.folders import media_folder
@@ -57,8 +58,6 @@ from kith.watch.tokens import WatchTokens
 from kith.webhooks import webhooks
 from kith.webhooks.webhook import Secrets
 
-APPLY = "apply"
-"""The worker that decides the writes of distributed engines. It follows the log of commands, not that of events."""
 PUSH_BATCH_MAX = 200
 """Events that the worker `push` handles between two places where it may be stopped; what it sent since is repeated."""
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
@@ -81,6 +80,7 @@ MEASURE_MEDIA = Task("media are measured", every_s=measuring.EVERY_S)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
 END_EDGES = Task("edges that are over end", every_s=1.0)
 DIVIDE_LISTS = Task("long lists are divided", every_s=60.0)
+MAKE_FILTER = Task("the filter of checks is made", every_s=600.0)
 
 
 class Follower(Protocol):
@@ -125,27 +125,6 @@ class Registered(NamedTuple):
     has_place: bool = True
 
 
-class _Decider:
-    """Takes part in deciding writes until it is stopped; a `Follower`."""
-
-    name = APPLY
-
-    def __init__(self, own: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]) -> None:
-        self._own, self._stopping = own, asyncio.Event()
-        self._is_part: Callable[[], bool] = lambda: False
-
-    async def run(self) -> None:
-        async with self._own() as self._is_part:
-            await self._stopping.wait()
-
-    def is_ready(self) -> bool:
-        """Whether all partitions are decided that are this process's own."""
-        return self._is_part()
-
-    def stop(self) -> None:
-        self._stopping.set()
-
-
 @contextlib.asynccontextmanager
 async def _apply(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     """Decides writes, and has edges end and lists divided meanwhile. StoreMismatch over a folder."""
@@ -160,9 +139,23 @@ async def _apply(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         if divided := await deciding.divide_long():
             _log.info("long lists are divided", parts=divided)
 
-    decider = _Decider(deciding.own)
+    decider = Decider(deciding.own)
     tasks = {END_EDGES: end_expired, DIVIDE_LISTS: divide_long}
     yield Worker(decider, tasks, decider.is_ready)
+
+
+@contextlib.asynccontextmanager
+async def _checks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+    """Keeps up to date what answers checks before the store does. StoreMismatch where nothing does."""
+    keeping = parts.keeping
+    if keeping is None:
+        raise StoreMismatch("the worker `checks` is for distributed engines with `checks_snapshots` set")
+
+    async def make_filter() -> None:
+        if await keeping.maker.make():
+            _log.info("a snapshot of the filter is there")
+
+    yield Worker(keeping.keeper, {MAKE_FILTER: make_filter})
 
 
 @contextlib.asynccontextmanager
@@ -369,12 +362,20 @@ CONSUMERS: Mapping[str, Registered] = {
     "mentions-month": _pool("mentions-month", lambda settings: settings.mention_workers_month),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""
-WORKERS: Mapping[str, Registered] = {APPLY: Registered(_apply, alone=lambda _: 1, has_place=False), **CONSUMERS}
-"""All that `kith worker` knows. The first is for distributed engines only, and follows another log."""
+WORKERS: Mapping[str, Registered] = {
+    APPLY: Registered(_apply, alone=lambda _: 1, has_place=False),
+    checks.NAME: Registered(_checks, alone=lambda _: 1, has_place=False),
+    **CONSUMERS,
+}
+"""All that `kith worker` knows. The first two are for distributed engines only: one follows another log, and the other
+notes how far it is beside what it keeps.
+"""
 
 
 def processes_of_workers(settings: Settings) -> list[tuple[str, ...]]:
     """The consumers that each worker process of `kith serve` runs."""
     here = WORKERS if settings.engine == "cluster" else CONSUMERS
+    if not settings.checks_snapshots:
+        here = {name: registered for name, registered in here.items() if name != checks.NAME}
     alone = [(name,) for name, registered in here.items() for _ in range(registered.alone(settings))]
     return [*alone, tuple(name for name, registered in here.items() if not registered.alone(settings))]

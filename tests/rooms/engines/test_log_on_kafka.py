@@ -12,6 +12,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
 from kith.core.events import NOWHERE, TIMELINE_WANTED, Event
 from kith.engines.kafka import book as books
+from kith.engines.kafka import log_store
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Beat, Join
 from kith.engines.kafka.broker import Broker, Record, Topic
@@ -49,6 +50,30 @@ def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) ->
         await again.take(START)
         assert (again.place, again.end.events) == (27, 30)
         await engine.close()
+
+    run(scene())
+
+
+def test_the_end_is_where_kafka_says_it_is_not_where_this_process_got_to(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_store, "ANSWERED_S", 0.01)
+
+    async def scene() -> None:
+        kafka, gate = MemoryKafka(1), Gate()
+        log = engine_over(Gated(kafka, gate)).log
+        before = await log.end()
+        owned = Owned(kafka, 0)
+        await owned.take(START)
+        gate.reached.set()  # this process hears nothing any more
+        await owned.commit(7, [row_of(event_of(1, 1))], {})
+        with pytest.raises(StoreUnavailable):
+            await log.end()
+        gate.open.set()
+        monkeypatch.setattr(log_store, "ANSWERED_S", PATIENCE_S)
+        after = await log.end()
+        assert log.covers(after, before)
+        assert not log.covers(before, after)
 
     run(scene())
 

@@ -52,6 +52,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
             metrics.messages_sent("new_post", 1)
             metrics.stream_ended("gone")
             metrics.walk_ended("online", 1, 1, 1, 1)
+            metrics.checked("store", 1, 1)
+            metrics.filtering(1, 32, 0.01)
             for name in CONSUMERS:
                 await parts.log.save(name, await parts.log.end(), {})
             with patch.object(Environment, "is_closed", lambda _: True):  # as a standby

@@ -156,12 +156,12 @@ class GraphResource:
         number, pairs = self._graph.graphs.number(graph), body.pairs
         check_batch(len(pairs), self._batch_max)
         if call.caller.server:
-            return ExistMany(await self._graph.store.exists_many(number, pairs))
+            return ExistMany(await self._access.exist(number, pairs))
         for source, destination in pairs:
             self._access.check_pair(call.caller, number, source, destination)
         there, hidden = await together(
             self._graph.store.immediate,
-            self._graph.store.exists_many(number, pairs),
+            self._access.exist(number, pairs),
             self._access.hidden_pairs(call.caller, number, pairs),
         )
         return ExistMany([holds and not hide for holds, hide in zip(there, hidden, strict=True)])

@@ -48,7 +48,16 @@ class KafkaLog:
 
     async def end(self) -> LogPosition:
         await self.open()
+        await self._read_to(await self._broker.ends("events"))
         return self._book.positions.packed(dict(enumerate(self._recent.ends)))
+
+    async def _read_to(self, offsets: Sequence[int]) -> None:
+        """Wait until the records before these offsets are read here, of each partition."""
+        until_s = time.monotonic() + ANSWERED_S
+        while any(offset > self._recent.ends[at].offset for at, offset in enumerate(offsets)):
+            if time.monotonic() > until_s:
+                raise StoreUnavailable("the log is not read to its end; try again")
+            await self._recent.grown(ANSWERED_S)
 
     async def read(self, after: LogPosition, limit: int) -> Batch:
         await self.open()

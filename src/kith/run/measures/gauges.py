@@ -14,7 +14,8 @@ from kith.log.runner import lag_of
 from kith.log.store import Behind, LogStore, Progress
 from kith.run.backups.schedule import read_status
 from kith.run.config import Settings
-from kith.run.consumers import APPLY, CONSUMERS
+from kith.run.consumers import CONSUMERS
+from kith.run.deciding import APPLY
 from kith.run.machines.behind import Level
 from kith.run.measures import measuring
 from kith.run.opening import timelines
@@ -28,6 +29,8 @@ async def gauges(settings: Settings, parts: Opened) -> Mapping[str, float]:
         values |= _of_folder(parts.folder)
     if parts.deciding is not None:
         values |= _of_commands(await parts.deciding.waiting())
+    if parts.keeping is not None and (lag := await parts.keeping.lag()) is not None:
+        values |= {"checks_lag_events": lag.events, "checks_lag_oldest_seconds": lag.oldest_s}
     for name, registered in CONSUMERS.items():
         progress = await parts.log.progress(name)
         if progress is not None:

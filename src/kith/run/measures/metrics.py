@@ -56,6 +56,8 @@ class ProcessCounts(msgspec.Struct):
     stream_events: dict[str, int] = {}
     stream_ends: dict[str, int] = {}
     mentions: dict[str, int] = {}  # "tier outcome"
+    checks: dict[str, int] = {}  # "layer answer"
+    filter: tuple[int, int, float] | None = None  # edges, bytes, expected share of false positives
 
 
 class OfProcess(NamedTuple):
@@ -136,6 +138,17 @@ class Metrics:
             key = f"{tier} {outcome}"
             self._counts.mentions[key] = self._counts.mentions.get(key, 0) + number
 
+    def checked(self, layer: str, there: int, absent: int) -> None:
+        """See `checks.layers.CheckObserver`."""
+        counts = self._counts.checks
+        for answer, number in (("there", there), ("absent", absent)):
+            if number:
+                counts[f"{layer} {answer}"] = counts.get(f"{layer} {answer}", 0) + number
+
+    def filtering(self, edges: int, size: int, false_positives: float) -> None:
+        """So large is the filter of this process, in bytes."""
+        self._counts.filter = edges, size, false_positives
+
     def start(self) -> None:
         """Leave the counts every few seconds from now on; what they are asked of is open."""
         self._thread.start()
@@ -190,6 +203,7 @@ class Metrics:
             kind, _, pid = file.stem.rpartition("-")
             if not (running := runs(int(pid))):  # what it counted stays
                 counts.queue_depth, counts.streams, counts.watchers, counts.stream_lag_s = 0, 0, 0, 0.0
+                counts.filter = None
             yield OfProcess(kind, int(pid), running, seen_ms, counts)
 
 
@@ -234,8 +248,23 @@ class _Collected:
             "kith_mentions", "Followers told of a mention, and suppressed; chunks of them left to pull, and dead.",
             ["tier", "outcome"], [counts.mentions for counts in self._counts],
         )  # fmt: skip
+        yield from self._checks()
         for name, value in self._gauges.items():
             yield GaugeMetricFamily(f"kith_{name}", name.replace("_", " ").capitalize() + ".", value=value)
+
+    def _checks(self) -> Iterator[Metric]:
+        yield _counters(
+            "kith_checks", "Edges asked for, by the layer that answered and what it said.", ["layer", "answer"],
+            [counts.checks for counts in self._counts],
+        )  # fmt: skip
+        filters = [counts.filter for counts in self._counts if counts.filter is not None]
+        for name, says, at in (
+            ("edges", "Edges in the largest filter of a process.", 0),
+            ("bytes", "Bytes of the largest filter of a process.", 1),
+            ("false_positives", "Share of absent edges that it lets through, by its size.", 2),
+        ):
+            if filters:
+                yield GaugeMetricFamily(f"kith_filter_{name}", says, value=max(one[at] for one in filters))
 
     def _streams(self) -> Iterator[Metric]:
         streams = GaugeMetricFamily("kith_streams", "Streams that are open.")

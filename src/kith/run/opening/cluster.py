@@ -42,6 +42,7 @@ from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.retention import Keep
 from kith.engines.redis import connecting as redis
 from kith.engines.redis.activity_store import RedisActivity
+from kith.engines.redis.set_store import RedisSets
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.home.fanout import consumer as fanout
@@ -52,6 +53,7 @@ from kith.run.consumers import CONSUMERS
 from kith.run.measures.gauges import gauges
 from kith.run.measures.metrics import Metrics
 from kith.run.measures.observed import observed
+from kith.run.opening.checks import keeping, layered
 from kith.run.opening.folders import metrics_folder
 from kith.run.opening.stores import Deciding, Opened
 from kith.run.serving.processes import end_with
@@ -79,7 +81,13 @@ async def opened(settings: Settings, process: str) -> AsyncIterator[Opened]:
         metrics.start()
         try:
             parts = await _stores(settings, engines, metrics)
-            yield parts
+            sets = RedisSets(engines.redis, prefix=settings.cassandra_keyspace)
+            parts = parts._replace(keeping=keeping(settings, parts, sets))
+            if process == "api":
+                async with layered(settings, parts, sets) as served:
+                    yield served
+            else:
+                yield parts
         finally:
             metrics.close()
 
@@ -160,6 +168,7 @@ async def _stores(settings: Settings, engines: _Engines, metrics: Metrics) -> Op
     graphs = Graphs(await edges.declare([]))
     return Opened(
         store=edges,
+        checked=edges,
         records=observed(records, "records", metrics),
         log=observed(log, "log", metrics),
         graph=Graph(edges, graphs, HybridClock(), walk_max=settings.walk_max),

@@ -88,6 +88,7 @@ def _stores(
     store = observed(edges, "edges", metrics)
     return Opened(
         store=store,
+        checked=store,
         records=observed(EmbeddedRecords(environment, commits), "records", metrics),
         log=observed(folder.log, "log", metrics),
         graph=Graph(store, numbers, clock, walk_max=settings.walk_max),

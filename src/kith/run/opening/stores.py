@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple
 
 from kith.access.credentials import CredentialStore
+from kith.checks.keeper import SetKeeper, SnapshotMaker
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
@@ -19,6 +20,7 @@ from kith.graph.store import EdgeStore
 from kith.home.fanout.state import FanoutState
 from kith.leases.holding import Leases
 from kith.log.commands import Waiting
+from kith.log.runner import Lag
 from kith.log.store import LogStore
 from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
@@ -48,10 +50,23 @@ class Deciding(NamedTuple):
     divide_long: Callable[[], Coroutine[Any, Any, int]]
 
 
+class Keeping(NamedTuple):
+    """What keeps the layers in front of checks up to date, in the worker `checks` (see `kith.checks`).
+
+    `lag`: how far cached sets are behind the log, where that is known.
+    """
+
+    keeper: SetKeeper
+    maker: SnapshotMaker
+    lag: Callable[[], Coroutine[Any, Any, Lag | None]]
+
+
 class Opened(NamedTuple):
     """Open stores and the graph over them, the same in every process."""
 
     store: EdgeStore
+    checked: EdgeStore
+    """What is asked whether an edge is there: `store`, or layers in front of it that may be a moment behind."""
     records: RecordStore
     log: LogStore
     graph: Graph
@@ -66,6 +81,8 @@ class Opened(NamedTuple):
     """None where the stores are those of distributed engines."""
     deciding: Deciding | None = None
     """Of distributed engines; None over a folder, whose writes are decided where they are asked."""
+    keeping: Keeping | None = None
+    """Of distributed engines with layers in front of checks."""
 
     def of_folder(self, what: str) -> Folder:
         """The data folder, for `what` only a folder can do. Errors: StoreMismatch on distributed engines."""

@@ -1,0 +1,144 @@
+"""A process's filter: begun from a snapshot, fed from the log, and replaced by a newer one once that is as far.
+
+It answers only while it is known to be at most FRESH_S behind the log, and nobody who carries a token that is younger
+than its place. Until there is a snapshot, and whenever none can be used, there is no filter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from kith.checks.filter import Filter
+from kith.checks.snapshots import Head, Snapshot, Snapshots
+from kith.core.errors import KithError
+from kith.core.events import BULK_LOADED, NOWHERE, Event, LogPosition
+from kith.graph.edge import State
+from kith.log.store import LogStore
+
+FRESH_S = 2.0
+"""Longest that a filter may be behind the log, and still answer."""
+ASKED_S = 0.5
+"""How often the log is asked where it ends; between, what it tells is read without."""
+GAP_S = 0.01
+"""What comes close together is read together."""
+_LOOKED_S, _REST_S = 30.0, 0.5
+_READ_MAX = 2_000
+_log = structlog.get_logger("kith.checks")
+
+
+class _Fed:
+    """A filter and its place in the log."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.head: Head = snapshot.head
+        self.filter, self.at = snapshot.filter, snapshot.head.at
+        self._graphs = frozenset(snapshot.head.graphs.values())
+
+    def take(self, events: Sequence[Event]) -> bool:
+        """Put the edges of events in. False: they tell of edges that only the store knows."""
+        for event in events:
+            if event.graph in self._graphs and event.state < State.REMOVED:
+                self.filter.add(event.graph, event.source, event.destination)
+            elif event.state == BULK_LOADED:
+                return False
+        return True
+
+
+class FollowedFilter:
+    """The filter of this process. `graphs`: by name, as they are numbered now. `now_s`: never goes back."""
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        log: LogStore,
+        graphs: Mapping[str, int],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._snapshots, self._log, self._graphs, self._now_s = snapshots, log, dict(graphs), now_s
+        self._serving: _Fed | None = None
+        self._shadow: _Fed | None = None
+        self._found: _Fed | None = None
+        self._fresh_until_s = self._end_due_s = 0.0
+        self._known_ms = 0
+        self.covered = frozenset(self._graphs.values())
+
+    def for_reader(self, seen: LogPosition) -> Filter | None:
+        """The filter, if it may answer somebody who must see the log up to there."""
+        serving = self._serving
+        if serving is None or self._now_s() >= self._fresh_until_s:
+            return None
+        return serving.filter if seen == NOWHERE or self._log.covers(serving.at, seen) else None
+
+    @property
+    def newest(self) -> Filter | None:
+        """The filter, whether it may answer or not."""
+        return None if self._serving is None else self._serving.filter
+
+    async def run(self) -> None:
+        """Follow the log, and look for newer snapshots beside it, until cancelled."""
+        looking = asyncio.create_task(self._keep_looking())
+        try:
+            with self._log.bell() as bell:
+                while True:
+                    try:
+                        more = await self.step()
+                    except KithError as error:
+                        _log.warning("the filter of checks waits", error=error.message)
+                        more = False
+                    if not more:
+                        await bell.rung(_REST_S)
+                    await asyncio.sleep(GAP_S)
+        finally:
+            looking.cancel()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except KithError as error:
+                _log.warning("no newer filter of checks is looked for", error=error.message)
+            await asyncio.sleep(_LOOKED_S)
+
+    async def step(self) -> bool:
+        """Read on; whether there is more to read now."""
+        asked_s = self._now_s()
+        if self._found is not None:
+            self._shadow, self._found = self._found, None
+        if self._serving is None and self._shadow is None:
+            return False
+        end = None
+        if asked_s >= self._end_due_s or self._shadow is not None:
+            end, self._end_due_s = await self._log.end(), asked_s + ASKED_S
+        before = [fed and fed.at for fed in (self._serving, self._shadow)]
+        self._serving, self._shadow = [fed and await self._feed(fed) for fed in (self._serving, self._shadow)]
+        moved = before != [fed and fed.at for fed in (self._serving, self._shadow)]
+        if end is None:
+            return moved
+        if self._shadow is not None and self._log.covers(self._shadow.at, end):
+            self._serving, self._shadow = self._shadow, None
+        if self._serving is not None and self._log.covers(self._serving.at, end):
+            self._fresh_until_s = asked_s + FRESH_S
+            return self._shadow is not None
+        return moved or self._shadow is not None
+
+    async def look(self) -> None:
+        """Have the next step begin with the newest snapshot, if it is one that was not begun with."""
+        found = await asyncio.to_thread(self._snapshots.newest, self._known_ms)
+        if found is None:
+            return
+        self._known_ms = found.head.made_ms
+        if found.head.graphs == self._graphs:
+            self._found = _Fed(found)
+
+    async def _feed(self, fed: _Fed) -> _Fed | None:
+        """Read on; None if the filter can no longer be fed."""
+        batch = await self._log.read(fed.at, _READ_MAX)
+        if batch.lost or not fed.take(batch.events):
+            _log.warning("a filter of checks is given up: the log does not tell all that is new", made=fed.head.made_ms)
+            return None
+        fed.at = batch.next
+        return fed

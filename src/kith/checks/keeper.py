@@ -1,0 +1,163 @@
+"""The worker `checks`: drops cached sets of sources that changed, and makes the filter's snapshots.
+
+One process does it at a time. Where it cannot say what changed since the sets were kept up to date last, it begins a
+new generation of them. How far it is stands beside the sets, so nobody uses one that it may not have dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping
+
+import structlog
+
+from kith.checks.following import ASKED_S, FRESH_S, GAP_S
+from kith.checks.sets import CachedSets, Standing
+from kith.checks.snapshots import Snapshots, build, room_for
+from kith.core.errors import KithError, Unavailable
+from kith.core.events import BULK_LOADED, NOWHERE
+from kith.graph.edge import State
+from kith.graph.store import EdgeStore
+from kith.leases.holding import Held, Leases
+from kith.log.runner import Lag, lag_of
+from kith.log.store import LogStore
+
+NAME = "checks"
+MADE_EVERY_MS = 6 * 3_600_000
+"""Age at which a filter is made anew: until then edges that were removed stay in it."""
+_STANDS_MS = int(FRESH_S * 1000)
+_READ_MAX, _REST_S, _TURN_S = 2_000, 0.5, 2.0
+_log = structlog.get_logger("kith.checks")
+
+
+class SetKeeper:
+    """Drops sets that changed, until stopped; a `run.consumers.Follower`."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        sets: CachedSets,
+        log: LogStore,
+        leases: Leases,
+        graphs: Collection[int],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`now_s`: a clock that never goes back."""
+        self._now_s, self._end_due_s = now_s, 0.0
+        self._end, self._until_ms = NOWHERE, 0  # where the log ended, and until when who is there is up to date
+        self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
+        self._stopping = asyncio.Event()
+        self._standing: Standing | None = None
+
+    def stop(self) -> None:
+        """Return from `run`."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Keep sets up to date whenever nobody else does, until stopped."""
+        while not self._stopping.is_set():
+            try:
+                async with self._leases.hold(NAME) as held:
+                    if held is not None:
+                        await self._keep(held)
+            except Unavailable as error:
+                _log.warning("cached sets are not kept up to date", error=error.message)
+            await self._rest(_TURN_S)
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    async def _keep(self, held: Held) -> None:
+        self._standing, self._end_due_s = None, 0.0
+        with self._log.bell() as bell:
+            while held.ours and not self._stopping.is_set():
+                if not await self.step():
+                    await bell.rung(_REST_S)
+                await asyncio.sleep(GAP_S)
+
+    async def step(self) -> bool:
+        """Drop what the next events changed, and note that; whether there is more to read now."""
+        standing = self._standing or await self._sets.last()
+        if standing is None:
+            return await self._begin(None)
+        if self._now_s() >= self._end_due_s:
+            self._end_due_s = self._now_s() + ASKED_S
+            until_ms = await self._sets.now_ms() + _STANDS_MS
+            self._end, self._until_ms = await self._log.end(), until_ms
+        batch = await self._log.read(standing.at, _READ_MAX)
+        if batch.lost or any(event.state == BULK_LOADED for event in batch.events):
+            return await self._begin(standing.generation)
+        changed = dict.fromkeys(
+            (event.graph, event.source)
+            for event in batch.events
+            if event.graph in self._graphs and event.state <= State.REMOVED
+        )
+        if changed:
+            await self._sets.drop(standing.generation, list(changed))
+        done = self._log.covers(batch.next, self._end)
+        reached = Standing(standing.generation, batch.next)
+        noted = await self._sets.stand(standing.generation, reached, self._until_ms if done else 0)
+        self._standing = reached if noted else None
+        return not done or bool(batch.events)
+
+    async def _begin(self, instead_of: bytes | None) -> bool:
+        """Begin a new generation: nobody can say what changed."""
+        until_ms = await self._sets.now_ms() + _STANDS_MS
+        fresh = Standing(secrets.token_bytes(8), await self._log.end())
+        noted = await self._sets.stand(instead_of, fresh, until_ms)
+        self._standing = fresh if noted else None
+        _log.info("cached sets begin anew")
+        return not noted
+
+
+class SnapshotMaker:
+    """Makes the snapshots of the filter. `edges_max`: of more edges none is made."""
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        store: EdgeStore,
+        log: LogStore,
+        graphs: Mapping[str, int],
+        *,
+        edges_max: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._snapshots, self._store, self._log, self._graphs = snapshots, store, log, dict(graphs)
+        self._edges_max, self._now_ms = edges_max, now_ms
+
+    async def make(self) -> bool:
+        """Make one, if the newest is too old or too small, or cannot be used or followed from; whether one was made."""
+        newest = await asyncio.to_thread(self._snapshots.newest)
+        now_ms = self._now_ms()
+        if newest is not None and newest.head.graphs == self._graphs:
+            young = now_ms - newest.head.made_ms < MADE_EVERY_MS
+            added = (await self._log.behind(newest.head.at)).events
+            if young and added <= room_for(newest.head.edges) and await self._log.lease(_LEASE, newest.head.at):
+                return False
+        at = await self._log.end()
+        await self._log.lease(_LEASE, at)
+        made = await build(self._store, self._graphs, at, now_ms, self._edges_max)
+        if made is None:
+            return False
+        await asyncio.to_thread(self._snapshots.save, made)
+        return True
+
+
+_LEASE = "filter of checks"
+
+
+async def lag(sets: CachedSets, log: LogStore, now_ms: int) -> Lag | None:
+    """How far the sets are behind the log; None where nobody kept them yet, or does not answer."""
+    try:
+        standing = await sets.last()
+    except KithError:
+        return None
+    return None if standing is None else lag_of(await log.behind(standing.at), now_ms)

@@ -1,0 +1,232 @@
+"""Checks in three layers: the filter of the process, cached sets, and the store for what neither can say.
+
+A reader without a token may be answered as things were up to STALE_S ago. One who carries a token is answered by layers
+that are as far as the token, or by the store. What the layers do not know they ask; no layer that is away, behind or
+empty makes an answer wrong, only slower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+import structlog
+
+from kith.checks.filter import Filter
+from kith.checks.following import FRESH_S, FollowedFilter
+from kith.checks.sets import CachedSets, Lease, Members, SetKey, Standing, Wait
+from kith.core.errors import KithError
+from kith.core.events import NOWHERE, LogPosition
+from kith.graph.edge import Direction, State
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import Listing, Pair
+from kith.graph.store import EdgeStore
+from kith.log.store import LogStore
+
+SET_IDS_MAX = 1_000
+"""Sources that lead to more are not cached: to bring their sets costs more than the checks of them."""
+KEPT_S = 600.0
+"""How long a set is kept, give or take a fifth: those brought together do not end together."""
+STALE_S = 3.0
+"""Longest that an answer may be behind the store, by any layer."""
+_STANDS_S = STALE_S - FRESH_S
+_PATIENCE_S, _PAUSE_S = 0.1, 1.0
+_BROUGHT_AT_ONCE, _WAITING_MAX = 64, 100_000
+_seen: contextvars.ContextVar[LogPosition] = contextvars.ContextVar("kith_seen", default=NOWHERE)
+_log = structlog.get_logger("kith.checks")
+
+
+class CheckObserver(Protocol):
+    """Is told which layer answered checks."""
+
+    def checked(self, layer: str, there: int, absent: int) -> None:
+        """`filter`, `cache` or `store` said of so many edges that they are there, and that they are not."""
+        ...
+
+
+class SeenLog:
+    """A log; who waits in `reached` must from then on see what that place stands for, in the same task."""
+
+    def __init__(self, log: LogStore) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = getattr(self._log, name)
+        return found
+
+    async def reached(self, mark: LogPosition) -> bool:
+        """See `LogStore.reached`."""
+        found = await self._log.reached(mark)
+        _seen.set(mark)
+        return found
+
+
+class StandingSets:
+    """Cached sets, and whether they are kept up to date, as this process knows."""
+
+    def __init__(self, sets: CachedSets, graphs: Collection[int], now_s: Callable[[], float] = time.monotonic) -> None:
+        self.sets, self.graphs, self.now_s = sets, frozenset(graphs), now_s
+        self._standing: Standing | None = None
+        self._until_s = 0.0
+
+    async def learn(self) -> None:
+        """Ask whether they are kept up to date; good for a moment."""
+        asked_s = self.now_s()
+        self._standing = await self.sets.standing()
+        self._until_s = asked_s + _STANDS_S
+
+    def now(self) -> Standing | None:
+        """Up to where they are, if that is known now."""
+        return self._standing if self.now_s() < self._until_s else None
+
+    def rest(self) -> None:
+        """Nobody asks for a moment."""
+        self._until_s = 0.0
+
+    async def run(self) -> None:
+        """Keep knowing it until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(_PAUSE_S):
+                    await self.learn()
+            except (KithError, TimeoutError) as error:
+                self.rest()
+                _log.warning("checks go without cached sets", error=str(error))
+                await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(_STANDS_S / 2)
+
+
+class LayeredEdges:
+    """See `EdgeStore`; `exists_many` and `answer` ask the layers first. Only for reads that may be STALE_S old."""
+
+    def __init__(
+        self, store: EdgeStore, log: LogStore, filtered: FollowedFilter, sets: StandingSets, observer: CheckObserver
+    ) -> None:
+        self._store, self._log, self._filtered, self._sets, self._observer = store, log, filtered, sets, observer
+        self._waiting: dict[SetKey, float] = {}  # when to ask again, by `now_s`
+        self._bringing: set[asyncio.Task[None]] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = getattr(self._store, name)
+        return found
+
+    async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
+        """See `EdgeStore.exists_many`."""
+        if graph not in self._filtered.covered:
+            there = await self._store.exists_many(graph, pairs)
+            self._count("store", sum(there), len(there) - sum(there))
+            return there
+        found = [False] * len(pairs)
+        seen = _seen.get()
+        asked: Sequence[int] = range(len(pairs))
+        filter_ = self._filtered.for_reader(seen)
+        if filter_ is not None:
+            asked = [at for at in asked if filter_.may_have(graph, *pairs[at])]
+            self._count("filter", 0, len(pairs) - len(asked))
+        if asked and graph in self._sets.graphs:
+            asked = await self._ask_sets(graph, pairs, asked, seen, found)
+        if asked:
+            there = await self._store.exists_many(graph, [pairs[at] for at in asked])
+            for at, holds in zip(asked, there, strict=True):
+                found[at] = holds
+            self._count("store", sum(there), len(there) - sum(there))
+        return found
+
+    async def answer(self, questions: Questions) -> Answers:
+        """See `EdgeStore.answer`. A removed edge may be told as None. Only the filter is asked: the store is anyway."""
+        filter_ = self._filtered.for_reader(_seen.get())
+        if filter_ is None or not questions.asked_states:
+            return await self._store.answer(questions)
+        asked = [at for at, key in enumerate(questions.asked_states) if self._may_be(filter_, key)]
+        every = questions.asked_states
+        self._count("filter", 0, len(every) - len(asked))
+        left = Questions()
+        left.asked_states = [every[at] for at in asked]
+        left.asked_members, left.asked_nodes = questions.asked_members, questions.asked_nodes
+        left.asked_counts, left.asked_pages = questions.asked_counts, questions.asked_pages
+        answers = await self._store.answer(left) if len(left) else Answers([], [], [], [], [])
+        states: list[State | None] = [None] * len(every)
+        for at, state in zip(asked, answers.states, strict=True):
+            states[at] = state
+        return answers._replace(states=states)
+
+    def _may_be(self, filter_: Filter, key: tuple[int, int, int]) -> bool:
+        return key[0] not in self._filtered.covered or filter_.may_have(*key)
+
+    def _count(self, layer: str, there: int, absent: int) -> None:
+        if there or absent:
+            self._observer.checked(layer, there, absent)
+
+    async def _ask_sets(
+        self, graph: int, pairs: Sequence[Pair], asked: Sequence[int], seen: LogPosition, found: list[bool]
+    ) -> list[int]:
+        """Note in `found` what sets say; which of those asked for none does."""
+        standing, now_s = self._sets.now(), self._sets.now_s()
+        if standing is None or not (seen == NOWHERE or self._log.covers(standing.at, seen)):
+            return list(asked)
+        by_source: dict[int, list[int]] = {}
+        left = list[int]()
+        for at in asked:
+            source = pairs[at][0]
+            if self._waiting.get((graph, source), 0.0) > now_s:
+                left.append(at)
+            else:
+                by_source.setdefault(source, []).append(at)
+        if not by_source:
+            return left
+        sets = [((graph, source), [pairs[at][1] for at in some]) for source, some in by_source.items()]
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                looked = await self._sets.sets.look(standing.generation, sets)
+        except (KithError, TimeoutError):
+            self._sets.rest()
+            return list(asked)
+        for (key, _), some, one in zip(sets, by_source.values(), looked, strict=True):
+            if isinstance(one, Members):
+                for at, there in zip(some, one.there, strict=True):
+                    found[at] = there
+                self._count("cache", sum(one.there), len(some) - sum(one.there))
+                continue
+            left += some
+            if isinstance(one, Wait):
+                self._wait(key, now_s + one.ms / 1000)
+            else:
+                self._begin_bringing(standing.generation, key, one)
+        return sorted(left)
+
+    def _wait(self, key: SetKey, until_s: float) -> None:
+        """Do not look for a set until then."""
+        if len(self._waiting) >= _WAITING_MAX:
+            self._waiting.clear()
+        self._waiting[key] = until_s
+
+    def _begin_bringing(self, generation: bytes, key: SetKey, lease: Lease) -> None:
+        """Bring a set beside answering; where too many are under way, the lease ends by itself."""
+        if len(self._bringing) < _BROUGHT_AT_ONCE:
+            task = asyncio.create_task(self._bring(generation, key, lease))
+            self._bringing.add(task)
+            task.add_done_callback(self._bringing.discard)
+
+    async def _bring(self, generation: bytes, key: SetKey, lease: Lease) -> None:
+        graph, source = key
+        ttl_ms = int(KEPT_S * random.uniform(800, 1_200))
+        try:
+            ids = (await self._store.ids(Listing(graph, source, Direction.OUT), SET_IDS_MAX + 1)).tolist()
+            members: list[int] | None = None
+            if len(ids) <= SET_IDS_MAX:
+                edges = await self._store.get_many(graph, [(source, id_) for id_ in ids])
+                here = [edge for edge in edges if edge is not None and edge.state is State.NORMAL]
+                if not any(edge.expires_ms for edge in here):  # a set does not know when they end
+                    members = [edge.destination for edge in here]
+            await self._sets.sets.bring(generation, key, lease.name, members, ttl_ms)
+        except KithError as error:
+            _log.debug("a set is not brought", error=error.message)
+
+    async def settled(self) -> None:
+        """Wait until all sets that are under way are brought, or given up."""
+        while self._bringing:
+            await asyncio.wait(self._bringing)

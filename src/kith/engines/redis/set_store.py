@@ -1,0 +1,86 @@
+"""Cached sets in Redis Cluster: whom a source leads to, complete or not there (`checks.sets`).
+
+kith:{checks}:last             generation (8 bytes), then the place in the log up to which sets were kept up to date
+kith:{checks}:standing         "1", while somebody keeps them up to date; ends by itself
+kith:set:GENERATION:GRAPH:SOURCE
+                               "L", then the name of a lease: whoever has it may bring the set; ends after `LEASE_MS`
+                               "S", then the members, 8 bytes each, big-endian, ascending; ends when its time is over
+                               "N": the set is none to be kept; ends likewise
+
+GENERATION is in hex, GRAPH and SOURCE are decimal. All of an older generation ends by itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+from redis.asyncio.cluster import RedisCluster
+
+from kith.checks.sets import LEASE_MS, Lease, Looked, Members, SetKey, Standing, Wait
+from kith.core.events import LogPosition
+from kith.engines.redis.script import Script, ask, ask_all
+
+_GENERATION_BYTES = 8
+
+
+class RedisSets:
+    """See `checks.sets.CachedSets`."""
+
+    def __init__(self, cluster: RedisCluster, *, prefix: str = "kith") -> None:
+        self._cluster, self._prefix, self._script = cluster, prefix, Script(cluster, "sets.lua")
+        self._last, self._now = f"{prefix}:{{checks}}:last", f"{prefix}:{{checks}}:standing"
+
+    def _key(self, generation: bytes, key: SetKey) -> str:
+        graph, source = key
+        return f"{self._prefix}:set:{generation.hex()}:{graph}:{source}"
+
+    async def look(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[Looked]:
+        leases = [secrets.token_bytes(8) for _ in asked]
+        calls = [
+            (self._key(generation, key), ("look", lease, LEASE_MS, _packed(ids)))
+            for (key, ids), lease in zip(asked, leases, strict=True)
+        ]
+        answers = await self._script.run_all(calls)
+        return [_looked(answer, lease) for answer, lease in zip(answers, leases, strict=True)]
+
+    async def bring(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
+        value = b"N" if ids is None else b"S" + _packed(sorted(ids))
+        return bool(await self._script.run(self._key(generation, key), "bring", lease, value, ttl_ms))
+
+    async def drop(self, generation: bytes, keys: Sequence[SetKey]) -> None:
+        await ask_all(self._cluster, [("UNLINK", self._key(generation, key)) for key in keys])
+
+    async def last(self) -> Standing | None:
+        return _standing(await ask(self._cluster, "GET", self._last))
+
+    async def standing(self) -> Standing | None:
+        last, now = await ask(self._cluster, "MGET", self._last, self._now)
+        return None if now is None else _standing(last)
+
+    async def now_ms(self) -> int:
+        seconds, micros = await self._script.run(self._last, "time")
+        return int(seconds) * 1_000 + int(micros) // 1_000
+
+    async def stand(self, instead_of: bytes | None, standing: Standing, until_ms: int) -> bool:
+        value = standing.generation + standing.at
+        return bool(await self._script.run(self._last, "stand", instead_of or b"", value, until_ms, self._now))
+
+
+def _standing(value: bytes | None) -> Standing | None:
+    if value is None:
+        return None
+    return Standing(value[:_GENERATION_BYTES], LogPosition(value[_GENERATION_BYTES:]))
+
+
+def _looked(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
+    kind, said = answer
+    if kind == b"S":
+        assert isinstance(said, bytes)  # noqa: S101 - what the script answers
+        return Members([there == ord("1") for there in said])
+    return Lease(lease) if kind == b"L" else Wait(int(said))
+
+
+def _packed(ids: Sequence[int]) -> bytes:
+    return np.array(ids, ">i8").tobytes()

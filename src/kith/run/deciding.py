@@ -1,0 +1,31 @@
+"""What the worker `apply` runs: its process takes part in deciding the writes of distributed engines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+APPLY = "apply"
+"""The worker that decides the writes of distributed engines. It follows the log of commands, not that of events."""
+
+
+class Decider:
+    """Takes part in deciding writes until it is stopped; a `consumers.Follower`."""
+
+    name = APPLY
+
+    def __init__(self, own: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]) -> None:
+        self._own, self._stopping = own, asyncio.Event()
+        self._is_part: Callable[[], bool] = lambda: False
+
+    async def run(self) -> None:
+        async with self._own() as self._is_part:
+            await self._stopping.wait()
+
+    def is_ready(self) -> bool:
+        """Whether all partitions are decided that are this process's own."""
+        return self._is_part()
+
+    def stop(self) -> None:
+        self._stopping.set()

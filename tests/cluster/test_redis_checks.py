@@ -1,0 +1,94 @@
+"""Cached sets of a real Redis Cluster in front of checks: emptied, away, and back."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from cast import ALICE, BOB, CAROL
+from cluster_engines import NODES, prefix_of
+from coroutines import Run
+from reference_edges import ReferenceEdges
+from reference_leases import ReferenceLeases
+from reference_logs import ReferenceLog
+
+from kith.checks.following import FollowedFilter
+from kith.checks.keeper import SetKeeper
+from kith.checks.layers import LayeredEdges, StandingSets
+from kith.checks.snapshots import Snapshots
+from kith.core.clock import HybridClock, wall_ms
+from kith.core.ids import NodeId
+from kith.engines.blobs.archives import FolderArchive
+from kith.engines.redis.connecting import connect
+from kith.engines.redis.set_store import RedisSets
+from kith.graph.edge import EdgeWrite, State
+from kith.graph.graph import Graph
+from kith.graph.graphs import Graphs
+from kith.leases.holding import Leases
+
+FOLLOWS = 1
+
+
+class Counted:
+    """Which layers answered."""
+
+    def __init__(self) -> None:
+        self.by: list[str] = []
+
+    def checked(self, layer: str, there: int, absent: int) -> None:
+        self.by.append(layer)
+
+
+def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        cluster, away = connect(NODES), connect("127.0.0.1:1")
+        prefix, edges, counted = prefix_of(tmp_path), ReferenceEdges(), Counted()
+        log, graph = ReferenceLog(edges), Graph(edges, Graphs({"follows": FOLLOWS}), HybridClock())
+        sets = RedisSets(cluster, prefix=prefix)
+        # the time of a machine that is busy does not matter here
+        keeper = SetKeeper(sets, log, Leases(ReferenceLeases(wall_ms)), [FOLLOWS], lambda: 0.0)
+        standing = StandingSets(sets, [FOLLOWS], lambda: 0.0)
+        filtered = FollowedFilter(Snapshots(FolderArchive(tmp_path)), log, {"follows": FOLLOWS})
+        layers = LayeredEdges(edges, log, filtered, standing, counted)
+
+        async def ask() -> tuple[list[bool], list[str]]:
+            counted.by = []
+            found = await layers.exists_many(FOLLOWS, [(ALICE, BOB), (ALICE, CAROL)])
+            await layers.settled()
+            return found, counted.by
+
+        async def keep() -> None:
+            while await keeper.step():
+                pass
+            last = await sets.last()
+            assert last is not None
+            assert await sets.stand(last.generation, last, wall_ms() + 3_600_000)
+            await standing.learn()
+
+        async def answered_by(layer: str, found: list[bool]) -> None:
+            """After some tries, if the machine is so busy that Redis is given up for a moment."""
+            until_s = time.monotonic() + 60
+            while time.monotonic() < until_s and await ask() != (found, [layer]):
+                layers._waiting.clear()
+                await standing.learn()
+            assert await ask() == (found, [layer])
+
+        await edges.apply([EdgeWrite(graph.now(FOLLOWS, ALICE, BOB, State.NORMAL))])
+        await keep()
+        await answered_by("cache", [True, False])
+        await edges.apply([graph.dropping(FOLLOWS, NodeId(ALICE), NodeId(BOB))])
+        async for key in cluster.scan_iter(match=f"{prefix}:*"):
+            await cluster.delete(key)
+        assert (await ask())[0] == [False, False]
+        await keep()
+        await answered_by("cache", [False, False])
+        standing.sets = RedisSets(away, prefix=prefix)
+        assert await ask() == ([False, False], ["store"])
+        standing.sets = sets
+        await edges.apply([EdgeWrite(graph.now(FOLLOWS, ALICE, CAROL, State.NORMAL))])
+        await keep()
+        await answered_by("cache", [False, True])
+        await cluster.aclose()
+        await away.aclose()
+
+    run(scene())

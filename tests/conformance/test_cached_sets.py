@@ -1,0 +1,124 @@
+"""What every CachedSets must do, in the words of `checks.sets.CachedSets`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coroutines import Run
+from engines import Engine
+
+from kith.checks.sets import CachedSets, Lease, Members, Standing, Wait
+from kith.core.events import LogPosition
+from kith.core.ids import ID_MAX
+
+PORT = "sets"
+OLD, NEW = b"old-sets", b"new-sets"
+ALICE, BOB = (3, 7), (3, ID_MAX)
+IDS = [1, 2**32, 2**32 + 1, 2**53 + 1, ID_MAX]
+
+
+@pytest.fixture
+def sets(engine: Engine, tmp_path: Path) -> Iterator[CachedSets]:
+    assert engine.sets
+    with engine.sets(tmp_path / "data") as opened:
+        yield opened
+
+
+async def lease_of(sets: CachedSets, key: tuple[int, int] = ALICE) -> bytes:
+    (found,) = await sets.look(OLD, [(key, [1])])
+    assert isinstance(found, Lease)
+    return found.name
+
+
+async def there(sets: CachedSets, *ids: int, key: tuple[int, int] = ALICE) -> list[bool]:
+    (found,) = await sets.look(OLD, [(key, ids)])
+    assert isinstance(found, Members)
+    return found.there
+
+
+def test_one_of_those_who_look_for_a_set_that_is_not_there_may_bring_it(run: Run, sets: CachedSets) -> None:
+    async def scene() -> None:
+        lease = await lease_of(sets)
+        (other,) = await sets.look(OLD, [(ALICE, [1])])
+        assert isinstance(other, Wait)
+        assert 0 < other.ms <= 2_000
+        assert not await sets.bring(OLD, ALICE, b"no-lease", [1], 60_000)
+        assert await sets.bring(OLD, ALICE, lease, [*reversed(IDS)], 60_000)
+        assert await there(sets, 0, *IDS, 3, 2**53, 2**32 + 2) == [False, *[True] * len(IDS), False, False, False]
+        assert not await sets.bring(OLD, ALICE, lease, [], 60_000), "a lease is good for once"
+
+    run(scene())
+
+
+def test_sets_are_apart_and_looked_at_together(run: Run, sets: CachedSets) -> None:
+    async def scene() -> None:
+        for key, ids in ((ALICE, [1, 2]), (BOB, list[int]())):
+            assert await sets.bring(OLD, key, await lease_of(sets, key), ids, 60_000)
+        found = await sets.look(OLD, [(BOB, [1, 2]), (ALICE, [2, 3]), ((4, 7), [1])])
+        assert found[:2] == [Members([False, False]), Members([True, False])]
+        assert isinstance(found[2], Lease)
+
+    run(scene())
+
+
+def test_what_was_read_before_a_drop_is_not_brought_after_it(run: Run, sets: CachedSets) -> None:
+    async def scene() -> None:
+        before = await lease_of(sets)
+        await sets.drop(OLD, [ALICE, BOB])
+        after = await lease_of(sets)
+        assert not await sets.bring(OLD, ALICE, before, [1], 60_000)
+        assert await sets.bring(OLD, ALICE, after, [2], 60_000)
+        assert await there(sets, 1, 2) == [False, True]
+        await sets.drop(OLD, [ALICE])
+        await lease_of(sets)
+
+    run(scene())
+
+
+def test_a_set_that_is_none_to_be_kept_is_not_asked_for_again_and_again(run: Run, sets: CachedSets) -> None:
+    async def scene() -> None:
+        assert await sets.bring(OLD, ALICE, await lease_of(sets), None, 60_000)
+        (found,) = await sets.look(OLD, [(ALICE, [1])])
+        assert isinstance(found, Wait)
+        assert 2_000 < found.ms <= 60_000
+
+    run(scene())
+
+
+def test_those_of_another_generation_are_as_if_not_there(run: Run, sets: CachedSets) -> None:
+    async def scene() -> None:
+        assert await sets.bring(OLD, ALICE, await lease_of(sets), [1], 60_000)
+        (found,) = await sets.look(NEW, [(ALICE, [1])])
+        assert isinstance(found, Lease)
+
+    run(scene())
+
+
+def test_how_far_they_are_is_noted_by_one_who_knows_the_generation(run: Run, sets: CachedSets) -> None:
+    async def scene() -> None:
+        assert await sets.last() is None
+        first, later = (Standing(OLD, LogPosition(at)) for at in (b"\x00\xff1", b"2"))
+        until_ms = await sets.now_ms() + 60_000
+        assert await sets.stand(None, first, until_ms)
+        assert not await sets.stand(None, later, until_ms)
+        assert not await sets.stand(NEW, later, until_ms)
+        assert await sets.last() == await sets.standing() == first
+        assert await sets.stand(OLD, later, 0)
+        assert await sets.standing() is None
+        assert await sets.last() == later
+        assert await sets.stand(OLD, Standing(NEW, first.at), until_ms)
+        assert not await sets.stand(OLD, later, until_ms)
+        assert await sets.standing() == Standing(NEW, first.at)
+
+    run(scene())
+
+
+def test_nobody_keeps_them_up_to_date_any_more_once_that_moment_is_over(run: Run, sets: CachedSets) -> None:
+    async def scene() -> None:
+        assert await sets.stand(None, Standing(OLD, LogPosition(b"1")), await sets.now_ms() - 1)
+        assert await sets.standing() is None
+        assert await sets.last() is not None
+
+    run(scene())

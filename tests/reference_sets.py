@@ -1,0 +1,79 @@
+"""CachedSets in a dict, for one process: what engines are compared with. It can lose all, some, or be away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kith.checks.sets import LEASE_MS, Lease, Looked, Members, SetKey, Standing, Wait
+from kith.core.clock import wall_ms
+from kith.core.errors import StoreUnavailable
+
+Ids = frozenset[int] | None
+
+
+class ReferenceSets:
+    """See `checks.sets.CachedSets`."""
+
+    def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
+        self._now_ms, self._leases = now_ms, 0
+        self.sets: dict[tuple[bytes, SetKey], tuple[bytes | Ids, int]] = {}  # a lease or members, and when it ends
+        self._last: Standing | None = None
+        self._stands_until_ms = 0
+        self.away = False
+
+    def empty(self) -> None:
+        """All is lost."""
+        self.sets.clear()
+        self._last, self._stands_until_ms = None, 0
+
+    def _asked(self) -> None:
+        if self.away:
+            raise StoreUnavailable("away")
+        self.sets = {key: kept for key, kept in self.sets.items() if kept[1] > self._now_ms()}
+
+    async def look(self, generation: bytes, asked: Sequence[tuple[SetKey, Sequence[int]]]) -> list[Looked]:
+        self._asked()
+        return [self._looked(generation, key, ids) for key, ids in asked]
+
+    def _looked(self, generation: bytes, key: SetKey, ids: Sequence[int]) -> Looked:
+        kept = self.sets.get((generation, key))
+        if kept is None:
+            self._leases += 1
+            lease = self._leases.to_bytes(8, "big")
+            self.sets[generation, key] = lease, self._now_ms() + LEASE_MS
+            return Lease(lease)
+        members, ends_ms = kept
+        if members is None or isinstance(members, bytes):
+            return Wait(ends_ms - self._now_ms())
+        return Members([id_ in members for id_ in ids])
+
+    async def bring(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
+        self._asked()
+        if self.sets.get((generation, key), (None, 0))[0] != lease:
+            return False
+        self.sets[generation, key] = None if ids is None else frozenset(ids), self._now_ms() + ttl_ms
+        return True
+
+    async def drop(self, generation: bytes, keys: Sequence[SetKey]) -> None:
+        self._asked()
+        for key in keys:
+            self.sets.pop((generation, key), None)
+
+    async def last(self) -> Standing | None:
+        self._asked()
+        return self._last
+
+    async def standing(self) -> Standing | None:
+        self._asked()
+        return self._last if self._now_ms() < self._stands_until_ms else None
+
+    async def now_ms(self) -> int:
+        self._asked()
+        return self._now_ms()
+
+    async def stand(self, instead_of: bytes | None, standing: Standing, until_ms: int) -> bool:
+        self._asked()
+        if (None if self._last is None else self._last.generation) != instead_of:
+            return False
+        self._last, self._stands_until_ms = standing, until_ms
+        return True
