@@ -137,17 +137,20 @@ class Upkeep:
         return await self._empty(board, listing, marks) if board.deleted else NO_MARK
 
     async def _empty(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
-        """Drop pins and members of a deleted board; pins of one that was merged come to the other."""
+        """Drop pins and members of a deleted board; pins of one that was merged come to the other first: writes of one
+        call may be made in any order, and some of them alone.
+        """
         out = listing.direction is Direction.OUT
         ends = [(board.id, one.id) if out else (one.id, board.id) for one in marks]
-        writes = []
-        for edge in await self._store.get_many(listing.graph, ends):
-            if edge is None or edge.state != State.NORMAL:
-                continue
-            if board.merged_into and out:
-                writes.append(EdgeWrite(msgspec.structs.replace(edge, source=NodeId(board.merged_into))))
-            writes.append(EdgeWrite(msgspec.structs.replace(edge, state=State.REMOVED)))
-        return mark_of(await self._store.apply(writes)) if writes else NO_MARK
+        there = [
+            edge
+            for edge in await self._store.get_many(listing.graph, ends)
+            if edge is not None and edge.state == State.NORMAL
+        ]
+        if board.merged_into and out and there:
+            source = NodeId(board.merged_into)
+            await self._store.apply([EdgeWrite(msgspec.structs.replace(edge, source=source)) for edge in there])
+        return mark_of(await self._store.apply([EdgeWrite(_ended(edge)) for edge in there])) if there else NO_MARK
 
     # --- changes in the log ----------------------------------------------------------------------------
 
