@@ -155,6 +155,30 @@ def test_a_process_that_stops_while_boards_are_merged_loses_no_pin(
     assert run(kith.pins.counts([soups, stews])) == [0, 2]
 
 
+def test_who_merges_boards_sees_it_done_though_others_begin_it_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    kith: Services = run(Services.in_memory(transactional=False, clock=FakeClock()))
+    edges = kith.edges
+    assert isinstance(edges, ScrambledEdges)
+    soups, stews = (run(kith.boards.create(ALICE, name)).board.id for name in ("Soups", "Stews"))
+    run(kith.pins.add(ALICE, soups, run(kith.posts.create(ALICE, Draft(text="a pot"))).post.id))
+    edges.settle()
+    noted = edges.put_note
+
+    async def handled_meanwhile(key: str, value: bytes | None, **named: bytes) -> bool:
+        written = await noted(key, value, **named)
+        if named:  # a step of settling
+            edges.settle()
+            with monkeypatch.context() as handling:
+                handling.setattr(edges, "put_note", noted)
+                await kith.upkeep.handle(edges.log)
+        return written
+
+    monkeypatch.setattr(edges, "put_note", handled_meanwhile)
+    run(kith.boards.merge(ALICE, soups, stews))
+    edges.settle()
+    assert run(kith.pins.counts([soups, stews])) == [0, 1]
+
+
 def test_a_noted_change_that_was_never_written_is_forgotten(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes")).board
     run(kith.board_following.follow(CROWD[0], board.id))
