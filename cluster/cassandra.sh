@@ -82,6 +82,7 @@ internode_compression: none
 read_request_timeout: 5s
 write_request_timeout: 5s
 cas_contention_timeout: 5s
+paxos_variant: v2
 authenticator: AllowAllAuthenticator
 authorizer: AllowAllAuthorizer
 Y

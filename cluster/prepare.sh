@@ -15,10 +15,8 @@ lacks openjdk-17-jre-headless java
 lacks redis-server redis-server valkey-server
 if [ ${#missing[@]} != 0 ]; then
   [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null || fail "The engines cannot run here: install ${missing[*]}, then run this again."
-  apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=30 -o DPkg::Lock::Timeout=120)
-  "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}" > /dev/null ||
-    fail "The engines cannot run here: apt-get could not install ${missing[*]}."
+  apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::http::Timeout=30 -o DPkg::Lock::Timeout=120)
+  installed() { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}" > /dev/null; }
+  tried "Installing ${missing[*]} by apt-get" installed
 fi
-for engine in cassandra kafka s3; do
-  ./$engine.sh fetch || ./$engine.sh fetch || fail "The engines cannot run here: see what is said above."  # a network may fail once
-done
+for engine in cassandra kafka s3; do ./$engine.sh fetch || fail "The engines cannot run here: see what is said above."; done

@@ -14,8 +14,8 @@ fetch() {
   [ -x "$server" ] && return
   PATH=$PATH:/usr/local/go/bin
   needs go "Go 1.25 or newer (https://go.dev/dl; Debian's is older), which builds the S3 server"
-  GOBIN=$PWD/$(dirname "$server") go install -ldflags '-s -w' "github.com/versity/versitygw/cmd/versitygw@$version" ||
-    fail "Go could not build the S3 server."
+  GOBIN=$PWD/$(dirname "$server") tried "Building the S3 server by Go" \
+    go install -ldflags '-s -w' "github.com/versity/versitygw/cmd/versitygw@$version"
 }
 
 up() {

@@ -10,12 +10,22 @@ needs() {  # PROGRAM HOW-TO-GET-IT
   command -v "$1" > /dev/null || fail "no $1: install $2"
 }
 
+tried() {  # WHAT COMMAND...: up to three times, as a network may fail
+  local pause
+  for pause in 10 30; do
+    "${@:2}" && return
+    echo "$1 failed; tried again in $pause s." >&2
+    sleep "$pause"
+  done
+  "${@:2}" || fail "$1 failed three times; its errors are above."
+}
+
 fetched() {  # ENGINE: the published artifacts of ENGINE.pom.xml, in lib/ENGINE
   [ -d "lib/$1" ] && return
   needs mvn "Maven (Debian's maven), which fetches $1"
   rm -rf "lib/$1.part"
-  mvn --quiet --batch-mode --file "$1.pom.xml" dependency:copy-dependencies -DoutputDirectory="$PWD/lib/$1.part" ||
-    fail "Maven could not fetch $1."
+  tried "Fetching $1 by Maven" \
+    mvn --quiet --batch-mode --file "$1.pom.xml" dependency:copy-dependencies -DoutputDirectory="$PWD/lib/$1.part"
   mv "lib/$1.part" "lib/$1"
 }
 

@@ -33,8 +33,9 @@ def waits_for(http: httpx.Client, number: int, **params: Any) -> list[dict[str, 
 def test_likes_are_one_entry_with_exact_numbers(acting: Acting, people: People) -> None:
     alice, crowd = acting(people.alice), people.crowd(5)
     post = make(alice, "the news of today")
-    for user in crowd:
+    for told_before, user in enumerate(crowd):
         ok(acting(user).post(f"{API}/posts/{post}/like"))
+        waits_for(alice, told_before + 1)  # the order in which they are told
     ok(acting(people.bob).post(f"{API}/users/{people.alice}/follow"))
     both = waits_for(alice, 6)
     assert {one["type"] for one in both} == {"like", "follow"}

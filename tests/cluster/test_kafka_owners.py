@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from confluent_kafka import Message, Producer
 from coroutines import Run
 from owners import Scene
 
-from kith.core.errors import StoreMismatch
+from kith.core.errors import StoreMismatch, StoreUnavailable
+from kith.engines.kafka import connecting
 from kith.engines.kafka.connecting import Kafka
 
 SERVERS = os.environ["KITH_TEST_KAFKA"]
@@ -73,5 +77,27 @@ def test_the_number_of_partitions_is_for_good(prefix: str, run: Run) -> None:
         with pytest.raises(StoreMismatch):
             await other.ends("writes")
         await asyncio.gather(kafka.close(), other.close())
+
+    run(scene())
+
+
+def test_where_an_append_lies_that_was_sent_twice_is_not_guessed(
+    prefix: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka acknowledges what it has already without its offset."""
+
+    class Repeating(Producer):  # type: ignore[misc]  # of C
+        def produce(self, *arguments: Any, on_delivery: Callable[[Any, Any], None], **named: Any) -> None:
+            super().produce(*arguments, on_delivery=lambda error, _: on_delivery(error, Message(offset=-1001)), **named)
+
+    async def scene() -> None:
+        kafka = kafka_of(prefix)
+        await kafka.append("events", 0, b"first")
+        await kafka.close()
+        monkeypatch.setattr(connecting, "Producer", Repeating)
+        with pytest.raises(StoreUnavailable, match="does not say where"):
+            await kafka.append("events", 0, b"second")
+        assert await kafka.ends("events") == [2, 0]
+        await kafka.close()
 
     run(scene())

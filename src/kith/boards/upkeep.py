@@ -67,17 +67,21 @@ class Upkeep:
         await self._store.put_note(_key(change), _encode(change))
 
     async def finish(self, board: int, slices: int = SLICES_AT_ONCE) -> Finished:
-        """Settle the first pages of what was changed of a board, so that who changed it sees it done."""
-        mark = NO_MARK
-        for _ in range(slices):
-            noted = await self._store.notes(f"{_NOTE}{board}-")
-            if not noted:
-                return Finished(mark, True)
-            mark = later(mark, await self._work(*next(iter(noted.items()))))
+        """Settle the first pages of what was changed of a board, so that who changed it sees it done, even where others
+        begin it again meanwhile. The last change goes first.
+        """
+        mark, noted = NO_MARK, await self._store.notes(f"{_NOTE}{board}-")
+        if not noted:
+            return Finished(mark, True)
+        for key, raw in sorted(noted.items(), key=lambda item: _decode(item[1]).version, reverse=True):
+            left: bytes | None = raw
+            while left is not None and slices:
+                written, left = await self._work(key, left)
+                mark, slices = later(mark, written), slices - 1
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [board])
-        written = 0 if record is None else record.updated_at
-        left = (await self._store.notes(f"{_NOTE}{board}-")).values()
-        return Finished(mark, all(_decode(raw).version > written for raw in left))
+        changed = 0 if record is None else record.updated_at
+        still = (await self._store.notes(f"{_NOTE}{board}-")).values()
+        return Finished(mark, all(_decode(raw).version > changed for raw in still))
 
     async def work_backlog(self) -> bool:
         """Settle a page of each noted change; true if more remains, other than what waits for its change."""
@@ -86,26 +90,29 @@ class Upkeep:
             await self._work(*item)
         return bool(noted) and await self._store.notes(_NOTE) not in ({}, noted)
 
-    async def _work(self, key: str, raw: bytes) -> WriteMark:
-        """Settle a page of a change, and note how far that is; nothing while the change itself is not written."""
+    async def _work(self, key: str, raw: bytes) -> tuple[WriteMark, bytes | None]:
+        """Settle a page of a change, and note how far that is; what is left of it, if anything.
+
+        Nothing while the change itself is not written.
+        """
         change = _decode(raw)
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [change.board])
         if record is None or record.updated_at < change.version:
             if ms_of(self._graph.clock.next()) >= ms_of(change.version) + _PREPARED_MS:
                 await self._store.put_note(key, None, only_if=raw)
-            return NO_MARK
+            return NO_MARK, None
         board, lists = read_board(record), self._lists(change)
         if change.step == len(lists):
             await self._store.put_note(key, None, only_if=raw)
-            return NO_MARK
+            return NO_MARK, None
         mark = NO_MARK if change.step or change.after else await self._list(board, change)
         listing = lists[change.step]
         page = await self._store.page(listing, Window(_PAGE, after=change.after))
         mark = later(mark, await self._settle(board, listing, page.items))
         step, after = (change.step, page.oldest) if page.more_after else (change.step + 1, None)
-        done = msgspec.structs.replace(change, step=step, after=after)
-        await self._store.put_note(key, None if step == len(lists) else _encode(done), only_if=raw)
-        return mark
+        left = None if step == len(lists) else _encode(msgspec.structs.replace(change, step=step, after=after))
+        await self._store.put_note(key, left, only_if=raw)
+        return mark, left
 
     def _lists(self, change: Change) -> list[Listing]:
         """The lists of a board that a change of it may concern."""
@@ -137,17 +144,20 @@ class Upkeep:
         return await self._empty(board, listing, marks) if board.deleted else NO_MARK
 
     async def _empty(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
-        """Drop pins and members of a deleted board; pins of one that was merged come to the other."""
+        """Drop pins and members of a deleted board; pins of one that was merged come to the other first: writes of one
+        call may be made in any order, and some of them alone.
+        """
         out = listing.direction is Direction.OUT
         ends = [(board.id, one.id) if out else (one.id, board.id) for one in marks]
-        writes = []
-        for edge in await self._store.get_many(listing.graph, ends):
-            if edge is None or edge.state != State.NORMAL:
-                continue
-            if board.merged_into and out:
-                writes.append(EdgeWrite(msgspec.structs.replace(edge, source=NodeId(board.merged_into))))
-            writes.append(EdgeWrite(msgspec.structs.replace(edge, state=State.REMOVED)))
-        return mark_of(await self._store.apply(writes)) if writes else NO_MARK
+        there = [
+            edge
+            for edge in await self._store.get_many(listing.graph, ends)
+            if edge is not None and edge.state == State.NORMAL
+        ]
+        if board.merged_into and out and there:
+            source = NodeId(board.merged_into)
+            await self._store.apply([EdgeWrite(msgspec.structs.replace(edge, source=source)) for edge in there])
+        return mark_of(await self._store.apply([EdgeWrite(_ended(edge)) for edge in there])) if there else NO_MARK
 
     # --- changes in the log ----------------------------------------------------------------------------
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
+from distant import Stopped
 from reference_edges import ScrambledEdges
 from reference_leases import own_leases
 from reference_records import RowRecords
@@ -19,7 +22,7 @@ from kith.core.errors import Conflict
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph import nodes
-from kith.graph.edge import Direction, Edge, State
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import PINS
 from kith.graph.nodes import NodeOperation
 from kith.graph.shapes import Listing
@@ -124,6 +127,56 @@ def test_boards_of_who_is_away_are_not_counted_until_they_are_back(
     assert settled() == holds
     marks = run(kith.edges.page(Listing(kith.settling.own, BOB, Direction.OUT), Window(5))).items
     assert [(mark.id, mark.position) for mark in marks] == [(board.id, followed_ms)], "at its old place"
+
+
+def test_a_process_that_stops_while_boards_are_merged_loses_no_pin(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the owners of rows whom it asks in one call, it reaches the last one alone."""
+    soups, stews = (run(kith.boards.create(ALICE, name)).board.id for name in ("Soups", "Stews"))
+    posts = [run(kith.posts.create(ALICE, Draft(text=text))).post.id for text in ("of both", "of one")]
+    for board, pinned in ((soups, posts), (stews, posts[:1])):
+        for post in pinned:
+            run(kith.pins.add(ALICE, board, post))
+
+    async def reaches_one(writes: list[EdgeWrite]) -> list[EdgeChange]:
+        reached = [write for write in writes if write.edge.source == writes[-1].edge.source]
+        changes = await applied(reached)
+        if len(reached) < len(writes):
+            raise Stopped
+        return changes
+
+    applied = kith.edges.apply
+    with monkeypatch.context() as stopping, suppress(Stopped):
+        stopping.setattr(kith.edges, "apply", reaches_one)
+        run(kith.boards.merge(ALICE, soups, stews))
+    while run(kith.upkeep.work_backlog()):
+        pass
+    assert run(kith.pins.counts([soups, stews])) == [0, 2]
+
+
+def test_who_merges_boards_sees_it_done_though_others_begin_it_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    kith: Services = run(Services.in_memory(transactional=False, clock=FakeClock()))
+    edges = kith.edges
+    assert isinstance(edges, ScrambledEdges)
+    soups, stews = (run(kith.boards.create(ALICE, name)).board.id for name in ("Soups", "Stews"))
+    run(kith.pins.add(ALICE, soups, run(kith.posts.create(ALICE, Draft(text="a pot"))).post.id))
+    edges.settle()
+    noted = edges.put_note
+
+    async def handled_meanwhile(key: str, value: bytes | None, **named: bytes) -> bool:
+        written = await noted(key, value, **named)
+        if named:  # a step of settling
+            edges.settle()
+            with monkeypatch.context() as handling:
+                handling.setattr(edges, "put_note", noted)
+                await kith.upkeep.handle(edges.log)
+        return written
+
+    monkeypatch.setattr(edges, "put_note", handled_meanwhile)
+    run(kith.boards.merge(ALICE, soups, stews))
+    edges.settle()
+    assert run(kith.pins.counts([soups, stews])) == [0, 1]
 
 
 def test_a_noted_change_that_was_never_written_is_forgotten(run: Run, kith: Services) -> None:

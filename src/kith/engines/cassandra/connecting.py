@@ -2,7 +2,7 @@
 
 A statement is its CQL text, with a `?` for each value. Its consistency is LOCAL_QUORUM; conditions are decided by a
 quorum of all datacentres (SERIAL). Statements without conditions are idempotent, so the driver may repeat them:
-writes say their timestamp, or it does not matter.
+writes say their timestamp, or it does not matter. They go to another node, too, if one is slow to answer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ PORT = 9042
 ANSWERED_S = 5.0
 """How long Cassandra may take to answer a statement."""
 _CONNECTED_S = 3 * ANSWERED_S
+_ASKED_ANOTHER_MS, _OTHERS_MAX = 1_000, 2
+"""When another node is asked for what may be repeated, as one that stands still answers nothing; how many at most."""
+_BEAT_S, _SILENT_S = 1, 5
+"""How often a node is asked whether it lives; one that says nothing for so long is left until it answers again."""
+_AGAIN_MS, _AGAIN_MS_MAX = 500, 5_000
+"""How soon a node that is away is tried again, and how long it is left alone at most."""
 IN_FLIGHT_MAX = 256
 """Statements of a process that are under way at once; others wait."""
 TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
@@ -157,6 +163,11 @@ async def connect(nodes: str, keyspace: str, *, replicas: int, username: str = "
             request_timeout=ANSWERED_S,
             consistency=_QUORUM,
             serial_consistency=_SERIAL,
+            speculative_execution_policy=acsylla.SpeculativeExecutionPolicy(_ASKED_ANOTHER_MS, _OTHERS_MAX),
+            heartbeat_interval_sec=_BEAT_S,
+            idle_timeout_sec=_SILENT_S,
+            exponential_reconnect_base_delay_ms=_AGAIN_MS,
+            exponential_reconnect_max_delay_ms=_AGAIN_MS_MAX,
             log_level="critical",
         )
         session = Session(await cluster.create_session())

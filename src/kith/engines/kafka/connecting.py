@@ -245,7 +245,7 @@ class _Producer:
                 "retry.backoff.ms": 20,
             }
         )
-        self._done: deque[tuple[asyncio.Future[int], Any, int]] = deque()
+        self._done: deque[tuple[asyncio.Future[int], Any, int | None]] = deque()
         self._closing = False
         self._thread = threading.Thread(target=self._poll, name="kafka-acknowledged", daemon=True)
         self._thread.start()
@@ -276,6 +276,9 @@ class _Producer:
             if error:
                 appended.set_exception(KafkaException(error))
                 appended.exception()  # nobody may wait any more
+            elif offset is None:  # it was sent twice, as the answer to the first was lost
+                appended.set_exception(StoreUnavailable("Kafka has it, and does not say where; try again"))
+                appended.exception()
             else:
                 appended.set_result(offset)
 
