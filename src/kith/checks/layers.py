@@ -146,9 +146,10 @@ class LayeredEdges:
         self._count("filter", 0, len(every) - len(asked))
         left = Questions()
         left.asked_states = [every[at] for at in asked]
+        left.asked_towards = questions.asked_towards
         left.asked_members, left.asked_nodes = questions.asked_members, questions.asked_nodes
         left.asked_counts, left.asked_pages = questions.asked_counts, questions.asked_pages
-        answers = await self._store.answer(left) if len(left) else Answers([], [], [], [], [])
+        answers = await self._store.answer(left) if len(left) else Answers([], [], [], [], [], [])
         states: list[State | None] = [None] * len(every)
         for at, state in zip(asked, answers.states, strict=True):
             states[at] = state

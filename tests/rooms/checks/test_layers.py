@@ -132,11 +132,12 @@ def test_questions_ask_the_store_only_what_the_filter_does_not_know(run: Run, la
         await layered.feed()
         questions = Questions()
         first = questions.states([(FOLLOWS, ALICE, CAROL), (FOLLOWS, ALICE, BOB), (LIKES, ALICE, BOB)])
-        nodes = questions.nodes([ALICE])
+        towards, nodes = questions.towards(FOLLOWS, ALICE, [BOB, CAROL]), questions.nodes([ALICE])
         answers = await layered.layers.answer(questions)
         assert answers.states[first] == [None, State.NORMAL, None]
+        assert answers.towards[towards] == [State.NORMAL, None]
         assert len(answers.nodes[nodes]) == 1
-        assert len(questions) == 4, "what was asked is as it was"
+        assert len(questions) == 6, "what was asked is as it was"
 
     run(scene())
 
