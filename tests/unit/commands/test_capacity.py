@@ -92,7 +92,7 @@ def test_a_cluster_is_sized_by_the_scarcest_need_of_each_role() -> None:
     assert cluster.memory.filter_bytes == pytest.approx(2 * 359.4e9, rel=1e-3)
     assert cluster.storage.largest_list_partitions == 160
     checks, writes = 1_157_407.4, 115_740.74
-    api = (checks * 0.6 / 30_000 + checks * 0.4 / 12_000 + writes / 2_500) / 0.7
+    api = (checks * 0.6 / 30_000 + checks * 0.4 / 12_000 + writes / 80) / 0.7
     store = (checks * 0.4 * 0.3 + writes * 6) / 3_000 / 0.7
     roles = {role.name: role for role in cluster.roles}
     assert roles["api"].cores == pytest.approx(api)

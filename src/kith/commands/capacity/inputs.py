@@ -25,9 +25,10 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Rates of one core: checks 30,000 over HTTP and 400,000 in batches, pages 2,000 (budgets `check-http`,
     `check-batch`, `home`); writes 5,000, half of budget `follow-http` on two cores; a check that asks a cache
-    12,000 (measured, asyncio Redis client; a pair of a batch counts as one); a cluster write 2,500 (log, then
-    store: taken as half); Redis 60,000 (measured, redis-benchmark); Cassandra 3,000 operations of one replica
-    (a common rule of sizing).
+    12,000 (measured, asyncio Redis client; a pair of a batch counts as one); a cluster write 80 (measured,
+    docs/cluster.md: a follow takes 13 ms of all processes, Cassandra's and Kafka's included; all of it is
+    counted with the instances); Redis 60,000 (measured, redis-benchmark); Cassandra 3,000 operations of one
+    replica (a common rule of sizing).
 
     Shares: hot_share of the edges gets most reads (article 000); filter_no_share of checks ends at the filter
     (article 000: 60 to 70%) and cache_hit_share of the others in the cache (article 000). Use at most
@@ -60,7 +61,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     core_batched_checks_per_s: float = 400_000
     core_cached_checks_per_s: float = 12_000
     core_writes_per_s: float = 5_000
-    core_cluster_writes_per_s: float = 2_500
+    core_cluster_writes_per_s: float = 80
     core_pages_per_s: float = 2_000
     core_cache_ops_per_s: float = 60_000
     core_store_ops_per_s: float = 3_000
