@@ -333,6 +333,21 @@ def test_of_two_who_build_the_same_timeline_the_later_puts_it(timelines: Blockin
     assert not timelines.end(ALICE, ids(9), later), "it was put already"
 
 
+def test_a_build_goes_on_though_the_timeline_before_it_made_room(
+    timelines: BlockingTimelines, clock: FakeClock
+) -> None:
+    timelines.put(ALICE, ids(1))
+    epoch = timelines.begin(ALICE)
+    for user in (BOB, CAROL, DANA):
+        clock.ms += 1
+        timelines.put(user, ids())
+    assert shown(timelines, ALICE) is None
+    push_all(timelines, (5,), ALICE)
+    clock.ms += 1
+    assert timelines.end(ALICE, ids(1), epoch)
+    assert shown(timelines, ALICE) == [5, 1]
+
+
 def test_a_build_with_too_many_pushes_is_given_up_and_nothing_is_lost(timelines: BlockingTimelines) -> None:
     epoch = timelines.begin(ALICE)
     push_all(timelines, range(BUILD_PUSHES), ALICE)

@@ -46,10 +46,14 @@ local function trim(key) -- what goes raises the floor
   redis.call('SET', key, header .. string.sub(value, -8 * CAP))
 end
 
-local function drop(user)
-  redis.call('HDEL', builds, user)
+local function evict(user) -- a build of theirs goes on
   redis.call('ZREM', reads, user)
   return redis.call('DEL', timeline .. user)
+end
+
+local function drop(user)
+  redis.call('HDEL', builds, user)
+  return evict(user)
 end
 
 local operations = {}
@@ -110,7 +114,7 @@ function operations.put(user, epoch, ids, now, places)
   if header ~= '' then
     lately = faded(header, tonumber(now))
   elseif redis.call('ZCARD', reads) >= tonumber(places) then
-    drop(redis.call('ZRANGE', reads, 0, 0)[1])
+    evict(redis.call('ZRANGE', reads, 0, 0)[1])
   end
   local pushed = string.sub(build, 25)
   local kept = string.sub(ids, -(8 * CAP - #pushed))
@@ -148,10 +152,7 @@ end
 
 function operations.evict(before_ms) -- a page of those last read before
   local users = redis.call('ZRANGEBYSCORE', reads, '-inf', '(' .. before_ms, 'LIMIT', 0, PAGE)
-  for _, user in ipairs(users) do
-    redis.call('DEL', timeline .. user)
-    redis.call('ZREM', reads, user)
-  end
+  for _, user in ipairs(users) do evict(user) end
   return #users
 end
 
