@@ -138,25 +138,26 @@ class Settling:
 
     async def depend(self, user: NodeId, owner: NodeId) -> bool:
         """Whether a user said anything of boards, and an owner has some; true where lists may lag."""
-        return bool(await self.depending([(user, owner)]))
+        return not self.store.transactional or bool(await self.depending([(user, owner)]))
 
     async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
         """Those of the users and owners where the user said anything of boards, and the owner has some.
 
-        Most users said nothing: one call for all tells these. All pairs, where lists may lag.
+        Most users said nothing: one call for all tells these. Where lists may lag, only the owners are asked about.
         """
-        if not self.store.transactional:
-            return pairs
-        out, own, against = Direction.OUT, self.own, self.against
-        said = await self.store.count_many([Listing(graph, user, out) for user, _ in pairs for graph in (own, against)])
-        if not any(said):
+        if not pairs:
             return []
-        pairs = [pair for pair, *counts in zip(pairs, said[::2], said[1::2], strict=True) if any(counts)]
-        states = (State.NORMAL, State.ARCHIVED)
-        boards = await self.store.count_many(
-            [Listing(self.boards, owner, out, state) for _, owner in pairs for state in states]
-        )
+        if self.store.transactional:
+            graphs, out = (self.own, self.against), Direction.OUT
+            said = await self.store.count_many([Listing(graph, user, out) for user, _ in pairs for graph in graphs])
+            pairs = [pair for pair, *counts in zip(pairs, said[::2], said[1::2], strict=True) if any(counts)]
+            if not pairs:
+                return []
+        boards = await self.store.count_many([listing for _, owner in pairs for listing in self._boards_of(owner)])
         return [pair for pair, *counts in zip(pairs, boards[::2], boards[1::2], strict=True) if any(counts)]
+
+    def _boards_of(self, owner: int) -> list[Listing]:
+        return [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
 
     async def changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
         """Settle what a user said of an owner's boards, after a follow, unfollow or block of the two.
@@ -177,7 +178,7 @@ class Settling:
         Where lists may lag, the owner's are read, not the user's, which are the ones that change.
         """
         theirs = [Listing(graph, user, Direction.OUT) for graph in (self.own, self.against)]
-        boards = [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
+        boards = self._boards_of(owner)
         if self.store.transactional:
             counts = await self.store.count_many([*theirs, *boards])
             if not (counts[0] or counts[1]) or not (counts[2] or counts[3]):
@@ -186,6 +187,8 @@ class Settling:
                 ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
+        elif not any(await self.store.count_many(boards)):
+            return []
         at_once = self.store.immediate
         ids = np.concatenate(await together(at_once, *(whole_list(self.store, listing) for listing in boards)))
         if not len(ids):

@@ -35,15 +35,19 @@ class Reader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked: dict[Key, asyncio.Future[Values | None]] = {}
+        self._asked: dict[Key, asyncio.Future[list[Values]]] = {}
         self._reading: set[asyncio.Task[None]] = set()
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
         """See `rows.Rows`."""
+        return [rows[0] if rows else None for rows in await self.all(keys)]
+
+    async def all(self, keys: Sequence[Key]) -> list[list[Values]]:
+        """All rows of each key; several where its table is a view of another by the beginning of the key."""
         asked = [self._ask(key) for key in keys]
         return [one.result() if one.done() else await asyncio.shield(one) for one in asked]
 
-    def _ask(self, key: Key) -> asyncio.Future[Values | None]:
+    def _ask(self, key: Key) -> asyncio.Future[list[Values]]:
         found = self._asked.get(key)
         if found is None:
             loop = asyncio.get_running_loop()
@@ -60,8 +64,7 @@ class Reader:
             self._reading.add(reading)
             reading.add_done_callback(self._reading.discard)
 
-    async def _read(self, wanted: _Wanted, asked: dict[Key, asyncio.Future[Values | None]]) -> None:
-        table, place, *_ = wanted
+    async def _read(self, wanted: _Wanted, asked: dict[Key, asyncio.Future[list[Values]]]) -> None:
         try:
             rows = await self._session.rows(*wanted.statement())
         except Exception as error:
@@ -69,14 +72,13 @@ class Reader:
                 asked[key].set_exception(error)
                 asked[key].exception()  # who asked may have gone
             return
-        width = 1 + len(table.order)
+        width = 1 + len(wanted.table.order)
+        found: dict[Values, list[Values]] = defaultdict(list)
         for row in rows:
-            found = asked.get(Key(table.name, place + row[:width]))
-            if found is not None and not found.done():
-                found.set_result(row[width:])
+            found[wanted.place + row[:width]].append(row[width:])
         for key in wanted.keys:
             if not asked[key].done():
-                asked[key].set_result(None)
+                asked[key].set_result(found.get(key.key, []))
 
 
 class _Wanted(NamedTuple):
