@@ -18,7 +18,7 @@ from kith.engines.cassandra.schema import TABLES_BY_NAME, Table
 
 Values = tuple[Any, ...]
 PLACES_MAX, _ORDERS_MAX = 16, 64
-_LOOKED_FOR_MAX = 16
+_LOOKED_FOR_MAX = 64
 """Rows that a statement looks for, if others are wanted of each partition."""
 T = TypeVar("T")
 
