@@ -34,7 +34,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
 from kith.leases.holding import Leases
 
-FOLLOWS = 1
+FOLLOWS, PRIMARIES = 1, 3
 
 
 class Counted:
@@ -102,7 +102,7 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
     run(scene())
 
 
-def test_what_is_asked_at_once_is_one_request_and_each_hears_their_own(
+def test_what_is_asked_of_a_node_at_once_is_one_request_and_each_hears_their_own(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
@@ -126,7 +126,8 @@ def test_what_is_asked_at_once_is_one_request_and_each_hears_their_own(
         *found, failed = await asyncio.gather(*asks, return_exceptions=True)
         assert found == [[Members([source == 0, True])] for source in range(20)]
         assert isinstance(failed, StoreUnavailable)
-        assert sent == [21]
+        assert sum(sent) == 21
+        assert len(sent) <= PRIMARIES
         await cluster.aclose()
 
     run(scene())

@@ -26,8 +26,8 @@ _AWAY = (RedisError, RedisClusterException, OSError)
 class Script:
     """The script in a `file` beside this one. A node that does not know it yet is told it.
 
-    What is asked in one turn of the event loop, by whomever, is sent together: most of what a call costs is the way of
-    one request through the client. One event loop uses it.
+    Single calls to a node that are asked in one turn of the event loop, by whomever, are sent together: most of what
+    a call costs is the way of one request through the client. One event loop uses it.
     """
 
     def __init__(self, cluster: RedisCluster, file: str) -> None:
@@ -52,11 +52,20 @@ class Script:
         return await asked.answers
 
     def _begin(self) -> None:
-        """Send what was asked."""
+        """Send what was asked. Who asks of several nodes waits for these alone."""
         asked, self._asked = self._asked, []
-        answering = asyncio.get_running_loop().create_task(self._answer(asked))
-        self._answering.add(answering)
-        answering.add_done_callback(self._answering.discard)
+        together: dict[str | int, list[_Asked]] = {}
+        for at, one in enumerate(asked):
+            together.setdefault(self._node(one.calls[0][0]) if len(one.calls) == 1 else at, []).append(one)
+        for some in together.values():
+            answering = asyncio.get_running_loop().create_task(self._answer(some))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answering.discard)
+
+    def _node(self, key: Key) -> str:
+        """The name of the node that has a key; "" where that is not known yet."""
+        nodes = self._cluster.nodes_manager.slots_cache.get(self._cluster.keyslot(key))
+        return str(nodes[0].name) if nodes else ""
 
     async def _answer(self, asked: Sequence[_Asked]) -> None:
         try:
