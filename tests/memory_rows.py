@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
 from kith.engines.cassandra.reading import Key, Values
-from kith.engines.cassandra.rows import Change, Journal, Part, listed, of_node
+from kith.engines.cassandra.rows import Journal, ListPart, RowChange, listed, of_node
 from kith.graph.shapes import Listing
 
 
@@ -58,7 +58,7 @@ class MemoryRows:
             for listing in listings
         ]
 
-    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
         await _Step()
         entries = self.table("list_entries")
         return [
@@ -66,7 +66,7 @@ class MemoryRows:
             for listing, part in parts
         ]
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RowChange]) -> None:
         for table, key, values, timestamp, _ in changes:
             await _Step()
             before = self._rows.get(Key(table, key), (-1, None))

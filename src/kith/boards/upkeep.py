@@ -33,7 +33,7 @@ _PREPARED_MS = 60_000
 """Longer than a request takes from the note of a change to the change."""
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True):
+class NotedChange(msgspec.Struct, frozen=True, array_like=True):
     """A noted change of a board: the version that it makes, who owned the board before, and how far it is settled.
 
     `away`: its owner went away or came back, and the board is as it was.
@@ -63,7 +63,7 @@ class Upkeep:
         """Note that a board is about to be changed, if that means something for others."""
         if (before.owner, before.is_open, before.deleted) == (after.owner, after.is_open, after.deleted):
             return
-        change = Change(before.id, version, before.owner)
+        change = NotedChange(before.id, version, before.owner)
         await self._store.put_note(_key(change), _encode(change))
 
     async def finish(self, board: int, slices: int = SLICES_AT_ONCE) -> Finished:
@@ -114,7 +114,7 @@ class Upkeep:
         await self._store.put_note(key, left, only_if=raw)
         return mark, left
 
-    def _lists(self, change: Change) -> list[Listing]:
+    def _lists(self, change: NotedChange) -> list[Listing]:
         """The lists of a board that a change of it may concern."""
         board, said = change.board, (self._settling.own, self._settling.against)
         followers = [Listing(graph, board, Direction.IN) for graph in said]
@@ -122,7 +122,7 @@ class Upkeep:
             return followers + [Listing(graph, board, Direction.IN, State.ARCHIVED) for graph in said]
         return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, Direction.IN)]
 
-    async def _list(self, board: Board, change: Change) -> WriteMark:
+    async def _list(self, board: Board, change: NotedChange) -> WriteMark:
         """Make the list of each owner's boards show the board as its record says."""
         boards = self._settling.boards
         owners = dict.fromkeys((board.owner, change.owner))
@@ -211,7 +211,7 @@ class Upkeep:
         """
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [id_])
         if record is not None:
-            change = Change(id_, record.updated_at, read_board(record).owner, away=away)
+            change = NotedChange(id_, record.updated_at, read_board(record).owner, away=away)
             await self._store.put_note(_key(change), _encode(change))
 
     async def _unpin(self, post: int) -> None:
@@ -232,9 +232,9 @@ def _ended(edge: Edge) -> Edge:
     return msgspec.structs.replace(edge, state=State.REMOVED)
 
 
-def _key(change: Change) -> str:
+def _key(change: NotedChange) -> str:
     return f"{_NOTE}{change.board}-{change.version:x}" + ("-away" if change.away else "")
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Change).decode
+_decode = msgspec.msgpack.Decoder(NotedChange).decode

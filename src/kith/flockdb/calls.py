@@ -13,7 +13,15 @@ from kith.core.clock import ms_of
 from kith.core.errors import BadRequest, KithError, NotFound
 from kith.core.ids import NodeId
 from kith.flockdb.executes import Executes, Task, check_edges, check_position, version_at
-from kith.flockdb.interface import Change, Operation, Priority, read_call, shapes, write_refusal, write_result
+from kith.flockdb.interface import (
+    ExecuteOperation,
+    Priority,
+    SelectOperation,
+    read_call,
+    shapes,
+    write_refusal,
+    write_result,
+)
 from kith.flockdb.jobs import Jobs
 from kith.flockdb.selects import (
     WIRE_STATES,
@@ -131,7 +139,7 @@ class Calls:
     async def _count(self, operations: Sequence[Any]) -> int:
         return await self._selects.count(self._compiled(operations))
 
-    def _compiled(self, operations: Sequence[Any] | None) -> list[Term | Operation]:
+    def _compiled(self, operations: Sequence[Any] | None) -> list[Term | SelectOperation]:
         return compiled(operations or (), self._terms)
 
     async def _select_edges(self, queries: Sequence[Any]) -> list[Any]:
@@ -178,10 +186,12 @@ class Calls:
         await self._executes.edges(at_once)
 
     def _task(self, raw: Any, at_s: int | None, number: int) -> Task:
-        if raw.operation_type not in list(Change):
+        if raw.operation_type not in list(ExecuteOperation):
             raise BadRequest(f"there is no operation {raw.operation_type}")
         version = None if at_s is None else version_at(at_s, number)
-        return Task(Change(raw.operation_type), self._terms.read(raw.term), check_position(raw.position), version)
+        return Task(
+            ExecuteOperation(raw.operation_type), self._terms.read(raw.term), check_position(raw.position), version
+        )
 
     def _dated(self, task: Task) -> Task:
         """With the version of now, where it has none: what comes until it is done is newer."""

@@ -20,7 +20,7 @@ import msgspec
 from kith.core.clock import Hlc, hlc_of, ms_of
 from kith.core.errors import BadRequest, BatchTooLarge
 from kith.core.ids import NodeId
-from kith.flockdb.interface import Change
+from kith.flockdb.interface import ExecuteOperation
 from kith.flockdb.selects import Term
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
@@ -31,23 +31,23 @@ EDGES_MAX = 100_000
 """Edges that one `execute` may name."""
 WRITES_A_COMMIT = 1_000
 _STATES = {
-    Change.ADD: State.NORMAL,
-    Change.REMOVE: State.REMOVED,
-    Change.ARCHIVE: State.ARCHIVED,
-    Change.NEGATE: State.NEGATIVE,
+    ExecuteOperation.ADD: State.NORMAL,
+    ExecuteOperation.REMOVE: State.REMOVED,
+    ExecuteOperation.ARCHIVE: State.ARCHIVED,
+    ExecuteOperation.NEGATE: State.NEGATIVE,
 }
 _FROM = {
-    Change.ADD: (State.ARCHIVED,),
-    Change.REMOVE: (State.NORMAL, State.NEGATIVE, State.ARCHIVED),
-    Change.ARCHIVE: (State.NORMAL,),
-    Change.NEGATE: (State.NORMAL,),
+    ExecuteOperation.ADD: (State.ARCHIVED,),
+    ExecuteOperation.REMOVE: (State.NORMAL, State.NEGATIVE, State.ARCHIVED),
+    ExecuteOperation.ARCHIVE: (State.NORMAL,),
+    ExecuteOperation.NEGATE: (State.NORMAL,),
 }
 
 
 class Task(NamedTuple):
     """One operation. `position`: of the edges; None: the time. `version`: None: newer than what is there."""
 
-    change: Change
+    change: ExecuteOperation
     term: Term
     position: int | None
     version: Hlc | None
@@ -96,7 +96,7 @@ class Executes:
 
     async def mark(self, task: Task) -> None:
         """Before all edges of a node are gone through: whether that side of it is away from now on."""
-        if task.change in (Change.ADD, Change.ARCHIVE):
+        if task.change in (ExecuteOperation.ADD, ExecuteOperation.ARCHIVE):
             to = _side(task.term.graph, task.term.direction)
             now = self._graph.now(self._away, NodeId(task.term.node), NodeId(to), _marked(task.change))
             await self._store.apply([EdgeWrite(now, supersede=True, only_from=_not(_marked(task.change)))])
@@ -116,7 +116,7 @@ class Executes:
                     EdgeWrite(
                         after,
                         only_from=frozenset({listing.state}),
-                        unless=unless if task.change is Change.ADD else (),
+                        unless=unless if task.change is ExecuteOperation.ADD else (),
                     )
                 )
         await self._store.apply(writes)  # one that is refused stays archived: its other side is away
@@ -131,7 +131,7 @@ class Executes:
         stored = await self._store.get_many(graph, pairs)
         writes = []
         for pair, edge in zip(pairs, stored, strict=True):
-            keeps = edge is not None and (edge.state == _STATES[task.change] or task.change is not Change.ADD)
+            keeps = edge is not None and (edge.state == _STATES[task.change] or task.change is not ExecuteOperation.ADD)
             position = edge.position if edge is not None and keeps and task.version else task.position
             version = task.version or self._graph.clock.next()
             at = ms_of(version) if position is None else position
@@ -140,7 +140,7 @@ class Executes:
                     Edge(graph, NodeId(pair[0]), NodeId(pair[1]), _STATES[task.change], at, version),
                     supersede=task.version is None,
                     keep_place=keeps,
-                    unless=self._away_keys(graph, *pair) if task.change is Change.ADD else (),
+                    unless=self._away_keys(graph, *pair) if task.change is ExecuteOperation.ADD else (),
                 )
             )
         return writes
@@ -188,8 +188,8 @@ def _side(graph: int, direction: Direction) -> int:
     return graph * 2 + direction
 
 
-def _marked(change: Change) -> State:
-    return State.NORMAL if change is Change.ARCHIVE else State.REMOVED
+def _marked(change: ExecuteOperation) -> State:
+    return State.NORMAL if change is ExecuteOperation.ARCHIVE else State.REMOVED
 
 
 def _not(state: State) -> frozenset[State]:

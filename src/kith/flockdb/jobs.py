@@ -22,7 +22,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import KithError, Overloaded, Unavailable
 from kith.core.paging import Mark, Window
 from kith.flockdb.executes import WRITES_A_COMMIT, Executes, Task
-from kith.flockdb.interface import Change, Priority
+from kith.flockdb.interface import ExecuteOperation, Priority
 from kith.flockdb.selects import Term
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
@@ -42,7 +42,7 @@ class Job(msgspec.Struct, frozen=True):
     """One operation, and how far it is. `step`: lists that are done; `after`: the last entry done of the next one."""
 
     priority: Priority
-    change: Change
+    change: ExecuteOperation
     graph: int
     node: int
     direction: Direction

@@ -29,7 +29,7 @@ ADDED_MAX = 10_000
 """A window is given up once so many edges have come to its list."""
 
 
-class Part(NamedTuple):
+class OrderedIds(NamedTuple):
     """All members beyond a place, in order, as far as the id `reached`; None: to the end."""
 
     ids: Ids
@@ -58,7 +58,7 @@ class OrderedLists:
         self._kept: dict[tuple[Listing, bool], _Kept] = {}
         self._reading = asyncio.Lock()
 
-    async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> Part:
+    async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> OrderedIds:
         """About `limit` ids less than `beyond` (None: of all), greatest first; not `down`: greater, least first."""
         kept = await self._window(listing, beyond, down)
         ids = after(kept.ids, beyond, down)
@@ -67,7 +67,7 @@ class OrderedLists:
             ids, reached = ids[:limit], int(ids[limit - 1])
         came = after(ordered(await self._came(listing, kept, down), down), beyond, down)
         ids = ordered(np.concatenate([ids, as_far_as(came, reached, down)]), down)
-        return Part(ids[await self._store.contains(listing, ids)], reached)
+        return OrderedIds(ids[await self._store.contains(listing, ids)], reached)
 
     async def _window(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
         """A window that begins at `beyond` or before it, and has ids beyond it if the list has."""

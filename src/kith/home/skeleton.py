@@ -60,7 +60,7 @@ class Skeleton(NamedTuple):
         return mark_of(post) if post not in self.dates else Mark(self.dates[post], post)
 
 
-class Found(NamedTuple):
+class ReaderTimeline(NamedTuple):
     """What was read for a reader in one call: what fan-out noted, and at the same time or later the rest."""
 
     timeline: Timeline | None
@@ -149,7 +149,7 @@ class Skeletons:
 
     async def _find(
         self, reader: NodeId, after: Mark | None, degraded: Degraded, fanout: FanoutSnapshot
-    ) -> Found | None:
+    ) -> ReaderTimeline | None:
         """The reader's timeline and what it may lack; None where no timeline of theirs can be relied on.
 
         That is: fan-out has not come to a change of the reader's follows or a bulk load, or failed on an event of the
@@ -170,7 +170,7 @@ class Skeletons:
         lacked = np.append(fanout.undelivered(), unhandled.authors)
         if timeline is not None:
             lacked = np.append(lacked, fanout.withheld.at_least(timeline.lacks_from))
-        return Found(timeline, np.unique(lacked) if len(lacked) else lacked, own)
+        return ReaderTimeline(timeline, np.unique(lacked) if len(lacked) else lacked, own)
 
     async def _beyond(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
         """What the log holds by now that fan-out had not come to."""
@@ -208,7 +208,7 @@ class Skeletons:
                 await self._look()
 
     async def _merged(
-        self, found: Found, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
+        self, found: ReaderTimeline, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
     ) -> Skeleton:
         """What the timeline holds beyond `after`, with what it may lack; where it is at its end, `want` of outboxes."""
         if found.timeline is None:
@@ -237,7 +237,7 @@ class Skeletons:
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
     async def _lacked(
-        self, found: Found, reader: NodeId, ids: Ids, after: Mark | None, want: int
+        self, found: ReaderTimeline, reader: NodeId, ids: Ids, after: Mark | None, want: int
     ) -> tuple[Ids, Mark | None]:
         """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of the authors.
 

@@ -58,7 +58,7 @@ class Shard(msgspec.Struct, frozen=True, array_like=True):
         return Shard({account: kept[account] for _, account in newest[-ACCOUNTS_MAX:]}, max(left_out))
 
 
-class Found(NamedTuple):
+class RecentOfFollowed(NamedTuple):
     """Mentions of whom a reader follows. `partial`: there were more than are kept."""
 
     notices: list[int]
@@ -102,22 +102,22 @@ class RecentMentions:
         for shard in {account % SHARDS for account, _ in kept}:
             await self._add(shard, [one for one in kept if one[0] % SHARDS == shard])
 
-    async def followed(self, user: NodeId, wanted: Preferences) -> Found:
+    async def followed(self, user: NodeId, wanted: Preferences) -> RecentOfFollowed:
         """Recent mentions of others that the user wants to be told of: one question, however many accounts."""
         if wanted.mentions not in ("followed", "these"):
-            return Found([], partial=False)
+            return RecentOfFollowed([], partial=False)
         known = await self._list()
         accounts = known.accounts
         if wanted.mentions == "these":
             accounts = accounts[np.isin(accounts, np.array(wanted.accounts, np.int64))]
         if not len(accounts):
-            return Found([], partial=False)
+            return RecentOfFollowed([], partial=False)
         questions = Questions()
         asked = questions.members(Listing(self._follows, user, Direction.OUT), accounts)
         followed = accounts[(await self._graph.store.answer(questions)).members[asked]]
         since = ms_of(self._graph.clock.next()) - RECENT_MS - EPOCH_MS + 1 << TIME_SHIFT  # notices from this one on
         found = [id_ for account in followed.tolist() for id_ in known.mentions[account] if id_ >= since]
-        return Found(found, known.left_out >= max(0, since))
+        return RecentOfFollowed(found, known.left_out >= max(0, since))
 
     async def _followers_of(self, accounts: set[int]) -> dict[int, int]:
         """How many followers each account has, or had some minutes ago."""

@@ -21,7 +21,7 @@ _NAMELESS = "\U0010ffff"
 """Sorts behind every name."""
 
 
-class Place(NamedTuple):
+class NamePosition(NamedTuple):
     """Where a person stands in a list by name, who may have left it since."""
 
     name: str
@@ -35,7 +35,7 @@ class Named(NamedTuple):
     """
 
     page: Page
-    end: Place | None
+    end: NamePosition | None
     partial: bool
 
 
@@ -45,13 +45,13 @@ class ByName:
     def __init__(self, profiles: Profiles) -> None:
         self._profiles = profiles
 
-    async def page(self, people: Page, prefix: str, after: Place | None, limit: int) -> Named:
+    async def page(self, people: Page, prefix: str, after: NamePosition | None, limit: int) -> Named:
         """The people of a list by name, from `after` on. `prefix`: only those who match it (`matches`); "" for all.
 
         `people`: the newest LISTED_MAX of the list. Sorted by display name, or username where there is none, in the
         order of Unicode code points once folded; people without any name come last.
         """
-        placed: list[tuple[Place, Mark]] = []
+        placed: list[tuple[NamePosition, Mark]] = []
         for at in range(0, len(people.items), _READ_AT_ONCE):
             marks = people.items[at : at + _READ_AT_ONCE]
             profiles = await self._profiles.get_many([mark.id for mark in marks])
@@ -81,5 +81,5 @@ def check_prefix(typed: str) -> str:
     return prefix
 
 
-def _place(user: int, profile: Profile) -> Place:
-    return Place(fold_name(profile.display_name) or fold_name(profile.username) or _NAMELESS, user)
+def _place(user: int, profile: Profile) -> NamePosition:
+    return NamePosition(fold_name(profile.display_name) or fold_name(profile.username) or _NAMELESS, user)

@@ -19,15 +19,15 @@ import msgspec
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
 from kith.streams.missed import ResumingReader
-from kith.streams.places import Place, Step
+from kith.streams.places import Step, StreamPosition
 from kith.streams.telling import Telling
 
 
 class FeedChange(msgspec.Struct, frozen=True, gc=False):
     """One change, and where it is in the log.
 
-    `with_numbers`: it is told with the next round of numbers. A resume then asks `Place.counts` whether the reader was
-    told of it, otherwise `Place.posts`.
+    `with_numbers`: it is told with the next round of numbers. A resume then compares it with `StreamPosition.counts`,
+    otherwise with `StreamPosition.posts`.
     """
 
     step: Step
@@ -311,7 +311,10 @@ class GraphLoaded(FeedChange, frozen=True, gc=False):
 
 
 def missed_since(
-    place: Place, changes: Iterable[FeedChange], user: NodeId, covers: Callable[[LogPosition, LogPosition], bool]
+    place: StreamPosition,
+    changes: Iterable[FeedChange],
+    user: NodeId,
+    covers: Callable[[LogPosition, LogPosition], bool],
 ) -> ResumingReader:
     """What a reader must be told who was told up to `place`. `changes`: all beyond `place.counts`; `covers`: that of
     the log.

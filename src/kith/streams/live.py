@@ -25,7 +25,7 @@ from kith.streams.interpreter import Interpreter
 from kith.streams.messages import Notification, PostRemoved, Reset, ResetFor, Unread
 from kith.streams.missed import MissedMessages
 from kith.streams.open_streams import Observer, OpenStreams
-from kith.streams.places import Place, Progress, read_place
+from kith.streams.places import Progress, StreamPosition, read_place
 from kith.streams.readers import Readers
 from kith.streams.rounds import ROUND_EVERY_S, ROUNDS_SHARE, Rounds
 from kith.streams.stream import Stream
@@ -116,7 +116,7 @@ class Live:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _first_place(self, stream: Stream, last_id: str | None) -> Place | None:
+    async def _first_place(self, stream: Stream, last_id: str | None) -> StreamPosition | None:
         """Where a stream begins: where it left off, or now. None if what it missed is lost: then it is over."""
         if last_id is None:
             return self._end_of_log()
@@ -136,7 +136,7 @@ class Live:
             return place
         return None
 
-    async def _catch_up(self, stream: Stream, place: Place, shown: Sequence[int]) -> Place | None:
+    async def _catch_up(self, stream: Stream, place: StreamPosition, shown: Sequence[int]) -> StreamPosition | None:
         """Tell a stream what it missed since `place`, until it knows as much as was read.
 
         Answers how far it was told; None if that cannot be told, and the stream is over.
@@ -158,10 +158,10 @@ class Live:
                 if not isinstance(message, Notification | Unread):
                     absent.discard(int(message.post_id))
                 # numbers are sent last and may be of earlier changes; the place never goes back
-                place = Place(log.joined(place.posts, step.at), place.counts)
+                place = StreamPosition(log.joined(place.posts, step.at), place.counts)
                 await stream.room()  # what was missed may be more than a reader may be behind
                 self._streams.send_at(stream, place, message)
-            place = Place(log.joined(place.posts, read_to), log.joined(place.counts, read_to))
+            place = StreamPosition(log.joined(place.posts, read_to), log.joined(place.counts, read_to))
         for post in absent:
             self._streams.send_at(stream, place, PostRemoved(str(post), "unavailable"))
         return place
@@ -176,9 +176,9 @@ class Live:
             self._reset(stream, why)
             self.leave(stream)
 
-    def _end_of_log(self) -> Place:
+    def _end_of_log(self) -> StreamPosition:
         """The place of a stream that is told of everything that was read."""
-        return Place(self._tail.read_to, self._tail.read_to)
+        return StreamPosition(self._tail.read_to, self._tail.read_to)
 
     # --- following the log -----------------------------------------------------------------------------
 

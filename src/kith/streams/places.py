@@ -19,8 +19,8 @@ _PLACE = re.compile(r"([\w-]{0,4096})\.([\w-]{0,4096})", re.ASCII)
 Lost = Literal["expired", "too_far", "unknown"]
 
 
-class Place(NamedTuple):
-    """Two positions of the log: told are posts and removals up to `posts`, numbers of posts up to `counts`.
+class StreamPosition(NamedTuple):
+    """How far a stream has been told: of posts and removals up to `posts`, of posts' numbers up to `counts`.
 
     `counts` lags, because numbers are collected for a second before they are sent.
     """
@@ -46,27 +46,29 @@ class Step(NamedTuple):
 
 
 class Progress:
-    """How far the open streams of one process have been told: posts and removals, numbers of posts. See `Place`."""
+    """How far the open streams of one process have been told. See `StreamPosition`."""
 
     def __init__(self, log: LogStore) -> None:
         self.covers, self._joined = log.covers, log.joined
         self.posts = self.counts = NOWHERE
 
-    def place_of(self, told_to: LogPosition) -> Place:
+    def place_of(self, told_to: LogPosition) -> StreamPosition:
         """The place of a stream that was told what all were told, and up to `told_to`."""
-        return Place(self._joined(self.posts, told_to), self.counts)
+        return StreamPosition(self._joined(self.posts, told_to), self.counts)
 
     def with_step(self, told_to: LogPosition, step: Step) -> LogPosition:
         """Up to where a stream was told, with this change."""
         return self._joined(told_to, step.at)
 
 
-def read_place(text: str) -> Place | None:
+def read_place(text: str) -> StreamPosition | None:
     """The place that a client sent back; None if the text was never one."""
     found = _PLACE.fullmatch(text)
     if found is None:
         return None
     try:
-        return Place(*(LogPosition(base64.b64decode(part + "=" * (-len(part) % 4), b"-_")) for part in found.groups()))
+        return StreamPosition(
+            *(LogPosition(base64.b64decode(part + "=" * (-len(part) % 4), b"-_")) for part in found.groups())
+        )
     except binascii.Error:
         return None

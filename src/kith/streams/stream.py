@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
-from kith.streams.places import Place
+from kith.streams.places import StreamPosition
 
 WATCHED_MAX = 100
 """Posts of one stream whose numbers and removal are told; the longest watched gives way to a new one."""
@@ -49,7 +49,7 @@ class Stream:
     def __init__(
         self,
         user: NodeId,
-        send: Callable[[Place, str, bytes], None],
+        send: Callable[[StreamPosition, str, bytes], None],
         end: Callable[[str], None],
         room: Callable[[], Awaitable[None]],
     ) -> None:

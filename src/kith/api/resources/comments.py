@@ -14,7 +14,7 @@ from kith.api.presenter import CommentAnswer, CommentsAnswer, Presenter
 from kith.api.resources.engagement import Liked, counted
 from kith.core.ids import parse_id
 from kith.graph.together import together
-from kith.posts.comment_reader import NO_COUNTS, Found
+from kith.posts.comment_reader import NO_COUNTS, StoredComments
 from kith.posts.comments import Comments
 from kith.posts.threads import Order
 
@@ -86,6 +86,6 @@ class CommentsResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))
 
-    async def _page(self, call: Call, query: str, found: Found) -> CommentsAnswer:
+    async def _page(self, call: Call, query: str, found: StoredComments) -> CommentsAnswer:
         shown, page = await self._present.comments(call.viewer, found)
         return CommentsAnswer(shown, call.pagination(query, page.page), page.total, page.partial)

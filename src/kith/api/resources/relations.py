@@ -16,7 +16,7 @@ from kith.api.parameters import Cursor, Id, Limit, NamePrefix, ObjectLimit, Sort
 from kith.api.presenter import Presenter, UsersAnswer
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import LIMIT_DEFAULT, Page, Window, check_limit
-from kith.people.by_name import LISTED_MAX, ByName, Place, check_prefix
+from kith.people.by_name import LISTED_MAX, ByName, NamePosition, check_prefix
 from kith.people.relations import Relations, RelationWritten
 from kith.people.search import PeopleSearch
 
@@ -84,7 +84,7 @@ class FewerAnswer(msgspec.Struct, frozen=True):
 
 _UNTIL_UNDONE = FollowRequest()
 _encode_place = msgspec.msgpack.Encoder().encode
-_decode_place = msgspec.msgpack.Decoder(Place).decode
+_decode_place = msgspec.msgpack.Decoder(NamePosition).decode
 
 
 class RelationsResource:

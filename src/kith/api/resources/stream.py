@@ -29,7 +29,7 @@ from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
 from kith.home.home import Home
 from kith.streams.live import Live
-from kith.streams.places import Place
+from kith.streams.places import StreamPosition
 from kith.streams.stream import WATCHED_MAX, Stream
 
 Shown = Annotated[
@@ -69,7 +69,7 @@ def shown_posts(posts: str) -> list[int]:
     return list(dict.fromkeys(ids))
 
 
-def frame(place: Place, name: str, data: bytes) -> bytes:
+def frame(place: StreamPosition, name: str, data: bytes) -> bytes:
     """One event as it goes over the wire. A heartbeat is a comment, and moves the client's last event id."""
     id_ = str(place).encode()
     if not name:
@@ -141,7 +141,7 @@ class StreamResource:
             sink = Sink(transport, call.scope.client, self._sockets, self._limits.buffer_bytes)
             del transport  # the sink's alone, so that it ends with the sink
 
-            def send(place: Place, name: str, data: bytes) -> None:
+            def send(place: StreamPosition, name: str, data: bytes) -> None:
                 sink.write(frame(place, name, data))
 
             stream = Stream(user, send, sink.end, sink.room)

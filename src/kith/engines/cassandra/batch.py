@@ -13,9 +13,9 @@ from kith.core.clock import Hlc
 from kith.core.events import Event
 from kith.core.ids import NodeId
 from kith.engines.cassandra.partitions import Partitions
-from kith.engines.cassandra.parts import Parts, parts_row, parts_values, read_parts
+from kith.engines.cassandra.parts import ListParts, parts_row, parts_values, read_parts
 from kith.engines.cassandra.reading import Key, Values
-from kith.engines.cassandra.rows import Change, cell_row, listed
+from kith.engines.cassandra.rows import RowChange, cell_row, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.shapes import EdgeKey, Listing, Node
 
@@ -76,7 +76,7 @@ class Batch:
     ) -> None:
         self.partition, self.partitions = partition, partitions
         self._read, self._lengths, self._entries = read, lengths, entries
-        self._changes: dict[Key, Change] = {}
+        self._changes: dict[Key, RowChange] = {}
         self._timestamp = 0
         self._born_over: list[EdgeKey] = []
         self._noted_every = max(1, PART_MAX // 2 // partitions.count)
@@ -84,7 +84,7 @@ class Batch:
         self.events: list[Event] = []
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RowChange]:
         """The rows as they will be."""
         return list(self._changes.values())
 
@@ -100,11 +100,11 @@ class Batch:
 
     def put(self, key: Key, values: Values, kept_s: int = 0) -> None:
         """Write a row."""
-        self._changes[key] = Change(*key, values, self._timestamp, kept_s)
+        self._changes[key] = RowChange(*key, values, self._timestamp, kept_s)
 
     def delete(self, key: Key) -> None:
         """Delete a row."""
-        self._changes[key] = Change(*key, None, self._timestamp)
+        self._changes[key] = RowChange(*key, None, self._timestamp)
 
     def node(self, node: int) -> Node:
         """What is stored about a node itself."""
@@ -177,11 +177,11 @@ class Batch:
         if stored.expires_ms:
             self.delete(self._expiry(stored))
 
-    def parts(self, listing: Listing) -> Parts:
+    def parts(self, listing: Listing) -> ListParts:
         """How a list is divided."""
         return read_parts(self.get(parts_row(listing)))
 
-    def divide(self, listing: Listing, parts: Parts) -> None:
+    def divide(self, listing: Listing, parts: ListParts) -> None:
         """Divide a list in another way."""
         self.put(parts_row(listing), parts_values(parts))
 

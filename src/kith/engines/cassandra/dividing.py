@@ -14,7 +14,7 @@ from kith.engines.cassandra.batch import PART_MAX
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.connecting import ANSWERED_S
 from kith.engines.cassandra.edge_commands import DivideList, Entry, ForgetLong, ListEdges, UnlistStrays
-from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, State
 from kith.graph.shapes import EdgeKey, Listing
@@ -59,14 +59,14 @@ class Divider:
         if begin is None:
             return False
         owner = self._asker.partitions.of_node(listing.node)
-        parts, _ = await self._asker.one(owner, DivideList(listing, begin), Parts)
+        parts, _ = await self._asker.one(owner, DivideList(listing, begin), ListParts)
         if parts.moving is None:
             return True
         begin = parts.moving  # another process may be at it, elsewhere
         await self._pass_batches()
         await self._settle()
         await self._move(listing, begin, parts.before(begin))
-        await self._asker.one(owner, DivideList(listing, begin, moved=True), Parts)
+        await self._asker.one(owner, DivideList(listing, begin, moved=True), ListParts)
         return True
 
     async def _middle(self, listing: Listing, part: int) -> int | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kith.engines.cassandra.asked import Asked
 from kith.engines.cassandra.batch import Batch, cell_rows, edge_row, entry_row
-from kith.engines.cassandra.parts import Parts, parts_row
+from kith.engines.cassandra.owner_command import OwnerCommand
+from kith.engines.cassandra.parts import ListParts, parts_row
 from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.rows import cell_row, listed
 from kith.graph.edge import (
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
         return (graph, node, self.other) if direction == Direction.OUT else (graph, self.other, node)
 
 
-class WriteEdges(Asked, frozen=True, tag="write"):
+class WriteEdges(OwnerCommand, frozen=True, tag="write"):
     """Merge writes in order; answers a change each, None for one that was left out with the one that it is chained to.
 
     `first_decides`: if the first is REFUSED, it is the last.
@@ -79,7 +79,7 @@ class WriteEdges(Asked, frozen=True, tag="write"):
         return changes
 
 
-class ForgetEdges(Asked, frozen=True, tag="forget"):
+class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
     """Delete edges as if they had never been."""
 
     graph: int
@@ -96,7 +96,7 @@ class ForgetEdges(Asked, frozen=True, tag="forget"):
                 batch.forget_edge(stored)
 
 
-class EndEdges(Asked, frozen=True, tag="end"):
+class EndEdges(OwnerCommand, frozen=True, tag="end"):
     """Remove what is over of some edges; answers how many were."""
 
     edges: list[EdgeKey]
@@ -112,7 +112,7 @@ class EndEdges(Asked, frozen=True, tag="end"):
         return len(batch.events) - before
 
 
-class ListEdges(Asked, frozen=True, tag="list"):
+class ListEdges(OwnerCommand, frozen=True, tag="list"):
     """Show stored edges in both lists, as their rows say."""
 
     edges: list[EdgeKey]
@@ -128,7 +128,7 @@ class ListEdges(Asked, frozen=True, tag="list"):
                 batch.list_edge(stored)
 
 
-class UnlistStrays(Asked, frozen=True, tag="unlist"):
+class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
     """Delete those of some entries that show no edge as it is; answers how many were deleted.
 
     `moved`: and those that stand in another part of their list by now.
@@ -154,7 +154,7 @@ class UnlistStrays(Asked, frozen=True, tag="unlist"):
         return deleted
 
 
-class CountEntries(Asked, frozen=True, tag="count"):
+class CountEntries(OwnerCommand, frozen=True, tag="count"):
     """Count this partition's entries of lists anew."""
 
     listings: list[Listing]
@@ -172,7 +172,7 @@ class CountEntries(Asked, frozen=True, tag="count"):
             batch.recount(listing)
 
 
-class DivideList(Asked, frozen=True, tag="divide"):
+class DivideList(OwnerCommand, frozen=True, tag="divide"):
     """Note that entries of a list move to a part that begins at a position, or that all have (`moved`).
 
     Answers how it is divided. The partition is that of the list's node.
@@ -185,18 +185,18 @@ class DivideList(Asked, frozen=True, tag="divide"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [parts_row(self.listing)]
 
-    def run(self, batch: Batch) -> Parts:
+    def run(self, batch: Batch) -> ListParts:
         parts = before = batch.parts(self.listing)
         if self.moved and parts.moving == self.begin:
             parts = parts._replace(moving=None)
         elif not self.moved and parts.moving is None and self.begin not in parts.begins:
-            parts = Parts(tuple(sorted((*parts.begins, self.begin))), self.begin)
+            parts = ListParts(tuple(sorted((*parts.begins, self.begin))), self.begin)
         if parts != before:
             batch.divide(self.listing, parts)
         return parts
 
 
-class ForgetLong(Asked, frozen=True, tag="forget_long"):
+class ForgetLong(OwnerCommand, frozen=True, tag="forget_long"):
     """Delete the note that a list may be long."""
 
     listing: Listing
@@ -208,7 +208,7 @@ class ForgetLong(Asked, frozen=True, tag="forget_long"):
         batch.delete(Key("long_lists", (batch.partition, *listed(self.listing))))
 
 
-def shows(entry: Entry, edge: Edge | None, parts: Parts) -> bool:
+def shows(entry: Entry, edge: Edge | None, parts: ListParts) -> bool:
     """Whether an entry shows its edge as the row says, where it may stand."""
     if edge is None or entry.part not in parts.places(entry.position):
         return False

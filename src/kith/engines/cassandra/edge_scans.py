@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.edge_commands import CountEntries, Entry, ListEdges, UnlistStrays, shows
-from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.shapes import Degrees, DegreesPart, EdgeKey, Ends, Listing, Pair
@@ -62,7 +62,7 @@ class EdgeScans:
         found = [not there.isdisjoint(some) for some in places]
         return [Ends(edge, *found[2 * at : 2 * at + 2]) for at, edge in enumerate(edges)]
 
-    async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, Parts]:
+    async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, ListParts]:
         """How lists are divided."""
         wanted = list(dict.fromkeys(listings))
         rows = await self._rows.get([parts_row(listing) for listing in wanted])

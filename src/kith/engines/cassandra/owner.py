@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from kith.core.errors import StoreUnavailable
-from kith.engines.cassandra.asked import Asked
 from kith.engines.cassandra.batch import Batch, cell_rows, edge_row
 from kith.engines.cassandra.commands import read_command
+from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import parts_row, read_parts
 from kith.engines.cassandra.reading import Key, Values
-from kith.engines.cassandra.rows import Change, Rows, cell_row
+from kith.engines.cassandra.rows import RowChange, Rows, cell_row
 from kith.graph.edge import Direction
 from kith.graph.shapes import EdgeKey, Listing
 from kith.log.commands import Command, Decided
@@ -36,7 +36,7 @@ class _Written(msgspec.Struct, frozen=True, array_like=True):
     """A batch as it is written down."""
 
     decided: list[Decided]
-    changes: list[Change]
+    changes: list[RowChange]
 
 
 class CassandraOwner:
@@ -94,7 +94,9 @@ class CassandraOwner:
         if not await self._rows.write_down(partition, epoch, msgspec.msgpack.encode(written)):
             raise Fenced
 
-    async def _read(self, partition: int, asked: Sequence[Asked], now_ms: int) -> tuple[Batch, Sequence[EdgeKey]]:
+    async def _read(
+        self, partition: int, asked: Sequence[OwnerCommand], now_ms: int
+    ) -> tuple[Batch, Sequence[EdgeKey]]:
         """A batch with all that the commands look at, and our edges that are over and have to be removed first."""
         lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
         counted = list(dict.fromkeys(listing for one in asked for listing in one.recounted()))
@@ -157,7 +159,7 @@ class CassandraOwner:
             return bool(key.key[-1] == partition)
         return key.table in ("edges", "nodes") and self._partitions.of_node(key.key[0]) == partition
 
-    def _hold(self, partition: int, changes: Sequence[Change]) -> None:
+    def _hold(self, partition: int, changes: Sequence[RowChange]) -> None:
         held = self._held[partition]
         for change in changes:
             if change.table in ("edges", "counts", "nodes"):
@@ -171,7 +173,7 @@ class CassandraOwner:
 
 
 def _decide(
-    batch: Batch, commands: Sequence[Command], asked: Sequence[Asked | None], ended: Sequence[EdgeKey]
+    batch: Batch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], ended: Sequence[EdgeKey]
 ) -> list[Decided]:
     """Decide commands in order; what is over is removed with the first."""
     batch.begin(commands[0].offset, commands[-1].at_ms)

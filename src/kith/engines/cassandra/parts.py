@@ -30,7 +30,7 @@ class Span(NamedTuple):
     top: Mark
 
 
-class Parts(NamedTuple):
+class ListParts(NamedTuple):
     """Where parts begin, ascending; the one whose entries may still be in the part before."""
 
     begins: tuple[int, ...] = (POSITION_MIN,)
@@ -63,7 +63,7 @@ class Parts(NamedTuple):
         return found
 
 
-WHOLE = Parts()
+WHOLE = ListParts()
 
 
 def parts_row(listing: Listing) -> Key:
@@ -71,11 +71,11 @@ def parts_row(listing: Listing) -> Key:
     return Key("divisions", of_node(listing))
 
 
-def read_parts(values: Values | None) -> Parts:
+def read_parts(values: Values | None) -> ListParts:
     """How a list is divided."""
-    return WHOLE if values is None else msgspec.msgpack.decode(values[0], type=Parts)
+    return WHOLE if values is None else msgspec.msgpack.decode(values[0], type=ListParts)
 
 
-def parts_values(parts: Parts) -> Values:
+def parts_values(parts: ListParts) -> Values:
     """The row's values."""
     return (msgspec.msgpack.encode(parts),)

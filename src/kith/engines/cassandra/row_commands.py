@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from kith.core.clock import Hlc
 from kith.core.events import NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event
-from kith.engines.cassandra.asked import Asked
 from kith.engines.cassandra.batch import Batch
+from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import State
@@ -28,7 +28,7 @@ class Conditional(NamedTuple):
     version: int | None
 
 
-class ChangeNode(Asked, frozen=True, tag="node"):
+class ChangeNode(OwnerCommand, frozen=True, tag="node"):
     """See `graph.store.Nodes.change_node`; answers the node."""
 
     node: int
@@ -59,7 +59,7 @@ class ChangeNode(Asked, frozen=True, tag="node"):
         return after
 
 
-class PutNote(Asked, frozen=True, tag="note"):
+class PutNote(OwnerCommand, frozen=True, tag="note"):
     """See `graph.store.Notes.put_note`; answers whether it was written. `only_if` counts if `conditional`."""
 
     name: str
@@ -82,7 +82,7 @@ class PutNote(Asked, frozen=True, tag="note"):
         return True
 
 
-class WriteRecords(Asked, frozen=True, tag="records"):
+class WriteRecords(OwnerCommand, frozen=True, tag="records"):
     """Write records in order, up to the first whose condition does not hold; answers how many were."""
 
     records: list[Conditional]
@@ -104,7 +104,7 @@ class WriteRecords(Asked, frozen=True, tag="records"):
         return len(self.records)
 
 
-class ForgetRecords(Asked, frozen=True, tag="forget_records"):
+class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
     """Delete records for good. `below`: they were all those with lesser ids, so they are told in one event."""
 
     kind: RecordKind
@@ -127,7 +127,7 @@ class ForgetRecords(Asked, frozen=True, tag="forget_records"):
             batch.events.append(Event(0, None, RECORDS_FORGOTTEN, self.kind, self.below, 0, Hlc(0)))
 
 
-class TakeClaim(Asked, frozen=True, tag="claim"):
+class TakeClaim(OwnerCommand, frozen=True, tag="claim"):
     """Insert a claim, if there is none of its key that has not expired; else answers the value of that one."""
 
     claim: Claim
@@ -143,7 +143,7 @@ class TakeClaim(Asked, frozen=True, tag="claim"):
         return held
 
 
-class ReleaseClaim(Asked, frozen=True, tag="release"):
+class ReleaseClaim(OwnerCommand, frozen=True, tag="release"):
     """Delete a claim, if it is still this one."""
 
     claim: Claim

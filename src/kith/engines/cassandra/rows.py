@@ -17,14 +17,14 @@ from kith.engines.cassandra.reading import Key, Reader, Values
 from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
 from kith.graph.shapes import Listing
 
-Part = tuple[Listing, int]
+ListPart = tuple[Listing, int]
 """A part of a list, by where it begins; see `parts`."""
 JOURNAL_PART_BYTES = 1 << 20
 """Of a batch, in one row of the journal: Cassandra takes rows of some MB."""
 _NAME_BYTES, _COUNT = 8, struct.Struct(">H")
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """A row as it will be; None: it is deleted. `kept_s`: Cassandra forgets it after so long; 0: never."""
 
     table: str
@@ -73,11 +73,11 @@ class Rows(Protocol):
         """The other ends of the entries of each list that are over by now, and still there."""
         ...
 
-    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
         """Each part of a list whole, as (other end, expires_ms)."""
         ...
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RowChange]) -> None:
         """Write rows, in any order. Doing it again changes nothing, nor does doing it late."""
         ...
 
@@ -111,11 +111,11 @@ class CassandraRows:
         found = await asyncio.gather(*(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
         return [[other for (other,) in rows] for rows in found]
 
-    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
         found = await asyncio.gather(*(self.session.rows(_ENTRIES, *listed(listing), part) for listing, part in parts))
         return [[(other, expires_ms) for other, expires_ms in rows] for rows in found]
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RowChange]) -> None:
         await self.session.together([_written(change) for change in changes])
 
     async def journal(self, partition: int) -> Journal | None:
@@ -179,7 +179,7 @@ def _delete(name: str) -> str:
     return f"DELETE FROM {name} USING TIMESTAMP ? WHERE {' AND '.join(f'{column} = ?' for column in key)}"
 
 
-def _written(change: Change) -> tuple[str, Values]:
+def _written(change: RowChange) -> tuple[str, Values]:
     """The statement of a change, and its values."""
     if change.values is None:
         return _delete(change.table), (change.timestamp, *change.key)

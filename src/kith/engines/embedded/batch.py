@@ -24,7 +24,7 @@ class Batch:
         self.environment, self.txn = environment, txn
         self.log = LogWriter(txn, environment.log, now_ms)
         self.now_ms = now_ms
-        self._changes: list[redo.Change] | None = []
+        self._changes: list[redo.RedoEntry] | None = []
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
         self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
         """Whether any node has a row of its own (see `keys`), changes of this batch included."""
@@ -96,7 +96,7 @@ class Batch:
             return None if self._changes is None else b""
         return redo.encode(self.now_ms, self._changes)
 
-    def _describe(self, change: redo.Change) -> None:
+    def _describe(self, change: redo.RedoEntry) -> None:
         if self._changes is not None:
             self._changes.append(change)
 

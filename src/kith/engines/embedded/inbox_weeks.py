@@ -22,7 +22,7 @@ from pathlib import Path
 import lmdb
 
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.inbox_rows import Place
+from kith.engines.embedded.inbox_rows import InboxKey
 from kith.engines.embedded.store_file import check_length, sync_folder
 from kith.engines.embedded.turns import Turns
 
@@ -47,7 +47,7 @@ class Week:
             self.near, self.far = _databases(self.lmdb, txn)
         self.lmdb.reader_check()
 
-    def db(self, place: Place) -> lmdb._Database:
+    def db(self, place: InboxKey) -> lmdb._Database:
         """The database of a place."""
         return self.far if place.far else self.near
 

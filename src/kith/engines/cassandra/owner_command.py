@@ -12,7 +12,7 @@ from kith.engines.cassandra.reading import Key
 from kith.graph.shapes import Listing
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command, as it stands in its partition; see `commands`."""
 
     def reads(self, partition: int) -> Iterable[Key]:
