@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.figures import Data, Figure, imported
-from kith.commands.transfer.formats import Writer
+from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.clock import ms_of, wall_ms
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
@@ -72,7 +72,7 @@ def _a_long_list(folder: Path) -> Data:
     file = folder / "long-list.tsv"
     if not file.exists():
         ids = np.arange(_LIST, dtype=np.int64)
-        with Writer(file) as writer:
+        with EdgeFileWriter(file) as writer:
             writer.write(np.column_stack([ids + 10, np.ones(_LIST, np.int64), _FIRST_MS + ids * _STEP_MS]))
     return Data(file, f"a list of {_LIST:,}")
 

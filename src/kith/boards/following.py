@@ -14,7 +14,7 @@ import msgspec
 
 from kith.boards.board import Board, missing
 from kith.boards.boards import Boards, may_see
-from kith.boards.settling import Rows, later, void
+from kith.boards.settling import DecidingEdges, later, void
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
@@ -121,7 +121,7 @@ class BoardFollowing:
         mark = later(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def _observe(self, actor: NodeId, board: Board) -> Rows:
+    async def _observe(self, actor: NodeId, board: Board) -> DecidingEdges:
         """The rows of a user and a board. What is written from now on is newer than all that could make it void."""
         (rows,) = await self._settling.rows([(actor, board)])
         for edge in (rows.follow, *rows.blocks):
@@ -130,7 +130,7 @@ class BoardFollowing:
         self._graph.clock.observe(max(board.since, board.owned_since))
         return rows
 
-    async def _add(self, graph: int, actor: NodeId, board: Board, rows: Rows) -> list[EdgeChange]:
+    async def _add(self, graph: int, actor: NodeId, board: Board, rows: DecidingEdges) -> list[EdgeChange]:
         """Write what a user says of a board, on the conditions of a follow. One that is there and void is said anew."""
         write = msgspec.structs.replace(
             self._graph.adding(graph, actor, NodeId(board.id)),

@@ -43,7 +43,7 @@ class Finished(NamedTuple):
     done: bool
 
 
-class Rows(NamedTuple):
+class DecidingEdges(NamedTuple):
     """The stored edges that decide about a user and a board. `blocks`: of the user and the owner, either way.
 
     `user_away`, `owner_away`: their account is deactivated. `owner_private`: it is for its followers.
@@ -72,7 +72,7 @@ class Settling:
         """The board of each id as it is stored, whoever may see it; None where there never was one."""
         return await read_boards(self.records, ids)
 
-    async def rows(self, pairs: Sequence[Pair]) -> list[Rows]:
+    async def rows(self, pairs: Sequence[Pair]) -> list[DecidingEdges]:
         """The rows of each user and board."""
         ties = [(user, board.owner) for user, board in pairs]
         said = [(user, board.id) for user, board in pairs]
@@ -92,7 +92,7 @@ class Settling:
         away = [node.state is State.ARCHIVED for node in nodes]
         private = [node.private for node in nodes[1::2]]
         each = zip(follows, own, against, zip(out, into, strict=True), away[::2], away[1::2], private, strict=True)
-        return [Rows(*row) for row in each]
+        return [DecidingEdges(*row) for row in each]
 
     async def settle(self, pairs: Sequence[Pair]) -> WriteMark:
         """Drop what is void of what these users said of these boards, and agree the implicit follows with it.
@@ -240,7 +240,7 @@ def later(mark: WriteMark, after: WriteMark) -> WriteMark:
     return mark if after is NO_MARK else after
 
 
-def void(user: int, board: Board, rows: Rows) -> list[Edge]:
+def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
     """Those of what a user said of a board, and holds as stored, that no longer counts. Pure.
 
     Of the follow of the owner and what was said of the board, the later statement counts; a follow that was dropped
@@ -261,7 +261,7 @@ def void(user: int, board: Board, rows: Rows) -> list[Edge]:
     ]
 
 
-def returned(user: int, board: Board, rows: Rows) -> list[tuple[Edge, State]]:
+def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, State]]:
     """Edges that go with the owner of a board, or come back with them, and the states that they get. Pure.
 
     What was ended meanwhile does not come back. Boards that are not there any more are left to `void`.
@@ -289,7 +289,7 @@ def _is_unfounded(against: Edge, follow: Edge | None, board: Board) -> bool:
     return follow.state == State.NORMAL and max(said_at(against), board.owned_since) < said_at(follow)
 
 
-def _dropped_at(rows: Rows, board: Board) -> int:
+def _dropped_at(rows: DecidingEdges, board: Board) -> int:
     """When the user last unfollowed the owner, or a block between them ended, since the board is the owner's; 0: never.
 
     Where one blocks the other now: at the end of time.
@@ -312,7 +312,7 @@ def _dropped(edge: Edge) -> Edge:
     return msgspec.structs.replace(edge, state=State.REMOVED)
 
 
-def _is_carried(user: int, board: Board, rows: Rows) -> bool:
+def _is_carried(user: int, board: Board, rows: DecidingEdges) -> bool:
     """Whether a user followed, by itself, a board that was merged into another. Pure."""
     if not board.merged_into or rows.own is None or rows.own.state != State.NORMAL:
         return False

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 import structlog
 
 from kith.checks.following import ASKED_S, FRESH_S, GAP_S
-from kith.checks.sets import CachedSets, Standing
+from kith.checks.sets import CachedSets, SetsStanding
 from kith.checks.snapshots import Snapshots, build, room_for
 from kith.core.errors import KithError, Unavailable
 from kith.core.events import BULK_LOADED, NOWHERE
@@ -50,7 +50,7 @@ class SetKeeper:
         self._end, self._until_ms = NOWHERE, 0  # where the log ended, and until when who is there is up to date
         self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
         self._stopping = asyncio.Event()
-        self._standing: Standing | None = None
+        self._standing: SetsStanding | None = None
 
     def stop(self) -> None:
         """Return from `run`."""
@@ -102,7 +102,7 @@ class SetKeeper:
         if changed:
             await self._sets.drop(standing.generation, list(changed))
         done = self._log.covers(batch.next, self._end)
-        reached = Standing(standing.generation, batch.next)
+        reached = SetsStanding(standing.generation, batch.next)
         noted = await self._sets.stand(standing.generation, reached, self._until_ms if done else 0)
         self._standing = reached if noted else None
         return not done or bool(batch.events)
@@ -110,7 +110,7 @@ class SetKeeper:
     async def _begin(self, instead_of: bytes | None) -> bool:
         """Begin a new generation: nobody can say what changed."""
         until_ms = await self._sets.now_ms() + _STANDS_MS
-        fresh = Standing(secrets.token_bytes(8), await self._log.end())
+        fresh = SetsStanding(secrets.token_bytes(8), await self._log.end())
         noted = await self._sets.stand(instead_of, fresh, until_ms)
         self._standing = fresh if noted else None
         _log.info("cached sets begin anew")

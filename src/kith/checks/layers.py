@@ -18,7 +18,7 @@ import structlog
 
 from kith.checks.filter import Filter
 from kith.checks.following import FRESH_S, FollowedFilter
-from kith.checks.sets import CachedSets, Lease, Members, SetKey, Standing, Wait
+from kith.checks.sets import CachedSets, FillLease, Members, SetKey, SetsStanding, Wait
 from kith.core.errors import KithError
 from kith.core.events import NOWHERE, LogPosition
 from kith.graph.edge import Direction, State
@@ -70,7 +70,7 @@ class StandingSets:
 
     def __init__(self, sets: CachedSets, graphs: Collection[int], now_s: Callable[[], float] = time.monotonic) -> None:
         self.sets, self.graphs, self.now_s = sets, frozenset(graphs), now_s
-        self._standing: Standing | None = None
+        self._standing: SetsStanding | None = None
         self._until_s = 0.0
 
     async def learn(self) -> None:
@@ -79,7 +79,7 @@ class StandingSets:
         self._standing = await self.sets.standing()
         self._until_s = asked_s + _STANDS_S
 
-    def now(self) -> Standing | None:
+    def now(self) -> SetsStanding | None:
         """Up to where they are, if that is known now."""
         return self._standing if self.now_s() < self._until_s else None
 
@@ -205,14 +205,14 @@ class LayeredEdges:
             self._waiting.clear()
         self._waiting[key] = until_s
 
-    def _begin_bringing(self, generation: bytes, key: SetKey, lease: Lease) -> None:
+    def _begin_bringing(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
         """Bring a set beside answering; where too many are under way, the lease ends by itself."""
         if len(self._bringing) < _BROUGHT_AT_ONCE:
             task = asyncio.create_task(self._bring(generation, key, lease))
             self._bringing.add(task)
             task.add_done_callback(self._bringing.discard)
 
-    async def _bring(self, generation: bytes, key: SetKey, lease: Lease) -> None:
+    async def _bring(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
         graph, source = key
         ttl_ms = int(KEPT_S * random.uniform(800, 1_200))
         try:

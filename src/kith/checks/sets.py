@@ -19,7 +19,7 @@ LEASE_MS = 2_000
 """How long one who has a lease may take to bring a set; then another gets one."""
 
 
-class Standing(NamedTuple):
+class SetsStanding(NamedTuple):
     """Up to which place in the log the sets of a generation are kept up to date."""
 
     generation: bytes
@@ -32,7 +32,7 @@ class Members(NamedTuple):
     there: list[bool]
 
 
-class Lease(NamedTuple):
+class FillLease(NamedTuple):
     """The set is not there, and whoever asked may bring it."""
 
     name: bytes
@@ -44,7 +44,7 @@ class Wait(NamedTuple):
     ms: int
 
 
-Looked: TypeAlias = Members | Lease | Wait
+Looked: TypeAlias = Members | FillLease | Wait
 
 
 class CachedSets(Protocol):
@@ -62,11 +62,11 @@ class CachedSets(Protocol):
         """Forget these sets, and leases of them; nothing where there is none."""
         ...
 
-    async def last(self) -> Standing | None:
+    async def last(self) -> SetsStanding | None:
         """Up to where sets were kept up to date last; None if nobody did, or that was lost."""
         ...
 
-    async def standing(self) -> Standing | None:
+    async def standing(self) -> SetsStanding | None:
         """The same, if somebody keeps them up to date now."""
         ...
 
@@ -74,7 +74,7 @@ class CachedSets(Protocol):
         """The clock by which `stand` ends."""
         ...
 
-    async def stand(self, instead_of: bytes | None, standing: Standing, until_ms: int) -> bool:
+    async def stand(self, instead_of: bytes | None, standing: SetsStanding, until_ms: int) -> bool:
         """Note how far sets are kept up to date, and that somebody does until `until_ms`, by `now_ms`; 0: nobody does.
 
         False, and nothing is noted, unless the generation of `last` is `instead_of`.

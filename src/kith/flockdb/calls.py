@@ -12,7 +12,7 @@ from thriftpy2.thrift import TApplicationException
 from kith.core.clock import ms_of
 from kith.core.errors import BadRequest, KithError, NotFound
 from kith.core.ids import NodeId
-from kith.flockdb.executes import Executes, Task, check_edges, check_position, version_at
+from kith.flockdb.executes import Executes, ExecuteTask, check_edges, check_position, version_at
 from kith.flockdb.interface import (
     ExecuteOperation,
     Priority,
@@ -26,10 +26,10 @@ from kith.flockdb.jobs import Jobs
 from kith.flockdb.selects import (
     WIRE_STATES,
     PageAsked,
-    Rows,
+    SelectPage,
     Selects,
     Term,
-    Terms,
+    TermReader,
     checked_id,
     compiled,
     unpacked_ids,
@@ -54,7 +54,7 @@ class Calls:
         now_s: Callable[[], int],
     ) -> None:  # fmt: skip
         self._graph, self._store, self._jobs, self._executes, self._now_s = graph, graph.store, jobs, executes, now_s
-        self._terms, self._selects = Terms(graphs), Selects(graph.store, ids_max)
+        self._terms, self._selects = TermReader(graphs), Selects(graph.store, ids_max)
         self._methods: Mapping[str, Callable[..., Awaitable[Any]]] = {
             "contains": self._contains,
             "get": self._get,
@@ -175,7 +175,7 @@ class Calls:
         priority = _priority(operations.priority)
         tasks = [self._task(raw, at, number) for number, raw in enumerate(operations.operations)]
         check_edges(tasks)
-        at_once: list[Task] = []
+        at_once: list[ExecuteTask] = []
         for task in tasks:
             if task.term.others is not None and (at is None or at <= now_s) and priority is not Priority.LOW:
                 at_once.append(task)
@@ -185,15 +185,15 @@ class Calls:
                 await self._jobs.add(self._dated(task), priority, 1000 * (now_s if at is None else at))
         await self._executes.edges(at_once)
 
-    def _task(self, raw: Any, at_s: int | None, number: int) -> Task:
+    def _task(self, raw: Any, at_s: int | None, number: int) -> ExecuteTask:
         if raw.operation_type not in list(ExecuteOperation):
             raise BadRequest(f"there is no operation {raw.operation_type}")
         version = None if at_s is None else version_at(at_s, number)
-        return Task(
+        return ExecuteTask(
             ExecuteOperation(raw.operation_type), self._terms.read(raw.term), check_position(raw.position), version
         )
 
-    def _dated(self, task: Task) -> Task:
+    def _dated(self, task: ExecuteTask) -> ExecuteTask:
         """With the version of now, where it has none: what comes until it is done is newer."""
         return task if task.version is not None else task._replace(version=self._graph.clock.next())
 
@@ -215,7 +215,7 @@ def _check_queries(queries: Sequence[Any] | None) -> None:
         raise BadRequest(f"a call has {QUERIES_MAX} queries at most")
 
 
-def _results(rows: Rows) -> Any:
+def _results(rows: SelectPage) -> Any:
     return shapes.Results(ids=rows.ids.astype("<i8").tobytes(), next_cursor=rows.next, prev_cursor=rows.previous)
 
 

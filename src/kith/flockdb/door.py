@@ -22,7 +22,7 @@ _FRAME = struct.Struct(">i")
 _log = structlog.get_logger("kith.flockdb")
 
 
-class Door:
+class ThriftDoor:
     """Listens, and answers by `calls`."""
 
     def __init__(self, calls: Calls, *, idle_s: float = IDLE_S, connections_max: int = CONNECTIONS_MAX) -> None:

@@ -44,7 +44,7 @@ _FROM = {
 }
 
 
-class Task(NamedTuple):
+class ExecuteTask(NamedTuple):
     """One operation. `position`: of the edges; None: the time. `version`: None: newer than what is there."""
 
     change: ExecuteOperation
@@ -60,7 +60,7 @@ def check_position(position: int | None) -> int | None:
     return position
 
 
-def check_edges(tasks: Sequence[Task]) -> None:
+def check_edges(tasks: Sequence[ExecuteTask]) -> None:
     """BatchTooLarge, if these name too many edges."""
     named = sum(len(task.term.others) for task in tasks if task.term.others is not None)
     if named > EDGES_MAX:
@@ -79,7 +79,7 @@ class Executes:
         self._graph, self._store = graph, graph.store
         self._away = graph.graphs.number(FLOCK_AWAY)
 
-    async def edges(self, tasks: Iterable[Task]) -> None:
+    async def edges(self, tasks: Iterable[ExecuteTask]) -> None:
         """Do operations that name their edges, in order: of two that name the same edge the second finds the first."""
         writes, named = list[EdgeWrite](), set[EdgeKey]()
         for task in tasks:
@@ -94,14 +94,14 @@ class Executes:
                 named.update(edges)
         await self._apply(writes)
 
-    async def mark(self, task: Task) -> None:
+    async def mark(self, task: ExecuteTask) -> None:
         """Before all edges of a node are gone through: whether that side of it is away from now on."""
         if task.change in (ExecuteOperation.ADD, ExecuteOperation.ARCHIVE):
             to = _side(task.term.graph, task.term.direction)
             now = self._graph.now(self._away, NodeId(task.term.node), NodeId(to), _marked(task.change))
             await self._store.apply([EdgeWrite(now, supersede=True, only_from=_not(_marked(task.change)))])
 
-    async def of_list(self, task: Task, listing: Listing, others: Sequence[int]) -> None:
+    async def of_list(self, task: ExecuteTask, listing: Listing, others: Sequence[int]) -> None:
         """Do an operation with some entries of a list of its node."""
         out = listing.direction is Direction.OUT
         pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
@@ -121,12 +121,12 @@ class Executes:
                 )
         await self._store.apply(writes)  # one that is refused stays archived: its other side is away
 
-    def listings(self, task: Task) -> list[Listing]:
+    def listings(self, task: ExecuteTask) -> list[Listing]:
         """The lists that an operation on all edges of a node goes through."""
         term = task.term
         return [Listing(term.graph, term.node, term.direction, state) for state in _FROM[task.change]]
 
-    async def _writes(self, task: Task, graph: int, pairs: Sequence[Pair]) -> list[EdgeWrite]:
+    async def _writes(self, task: ExecuteTask, graph: int, pairs: Sequence[Pair]) -> list[EdgeWrite]:
         """What is in that state already keeps its place, and has the new version: an older change must not undo it."""
         stored = await self._store.get_many(graph, pairs)
         writes = []

@@ -66,7 +66,7 @@ class PageAsked(NamedTuple):
     cursor: int
 
 
-class Rows(NamedTuple):
+class SelectPage(NamedTuple):
     """A page of other ends, and the cursors to both sides."""
 
     ids: Ids
@@ -74,7 +74,7 @@ class Rows(NamedTuple):
     previous: int
 
 
-class Terms:
+class TermReader:
     """Reads terms. `graphs`: the number of each graph, by the id that clients call it."""
 
     def __init__(self, graphs: Mapping[int, int]) -> None:
@@ -123,7 +123,7 @@ def unpacked_ids(raw: bytes | str) -> Ids:
     return ids
 
 
-def compiled(operations: Sequence[Any], terms: Terms) -> list[Term | SelectOperation]:
+def compiled(operations: Sequence[Any], terms: TermReader) -> list[Term | SelectOperation]:
     """A program in postfix, whose terms are read. BadRequest unless it leaves exactly one result."""
     program: list[Term | SelectOperation] = []
     left = parts = 0
@@ -152,13 +152,13 @@ class Selects:
         self._store, self._ids_max = store, ids_max
         self._lists = OrderedLists(store)
 
-    async def page(self, program: Sequence[Term | SelectOperation], asked: PageAsked) -> Rows:
+    async def page(self, program: Sequence[Term | SelectOperation], asked: PageAsked) -> SelectPage:
         """A page of what a program selects."""
         _check(asked)
         (first, *rest) = program
         if not rest and isinstance(first, Term) and first.others is None:
             marks, following, previous = await self.listed(first, asked)
-            return Rows(np.array([mark.id for mark in marks], np.int64), following, previous)
+            return SelectPage(np.array([mark.id for mark in marks], np.int64), following, previous)
         tree = await self._tree(program)
         evaluator = Evaluator(self._store, self._lists, self._ids_max)
         if asked.cursor < START:
@@ -168,18 +168,18 @@ class Selects:
         rows = ids[: asked.rows]
         following = int(rows[-1]) if len(ids) > asked.rows else looked_to or END
         came_down = below is not None and len(rows) > 0
-        return Rows(rows, following, -int(rows[0]) if came_down else END)
+        return SelectPage(rows, following, -int(rows[0]) if came_down else END)
 
-    async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageAsked) -> Rows:
+    async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageAsked) -> SelectPage:
         """The page before a cursor."""
         above = -asked.cursor
         ids, looked_to = await evaluator.page(tree, above, asked.rows + 1, down=False)
         rows = ids[: asked.rows][::-1]
         previous = -int(rows[0]) if len(ids) > asked.rows else -looked_to if looked_to else END
         if not len(rows):
-            return Rows(rows, END, previous)
+            return SelectPage(rows, END, previous)
         below = await evaluator.page(tree, None if above == ID_MAX else above + 1, 1)
-        return Rows(rows, int(rows[-1]) if len(below.ids) or below.looked_to else END, previous)
+        return SelectPage(rows, int(rows[-1]) if len(below.ids) or below.looked_to else END, previous)
 
     async def count(self, program: Sequence[Term | SelectOperation]) -> int:
         """How many ids a program selects, exactly."""

@@ -20,7 +20,7 @@ import structlog
 
 from kith.core.errors import Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
-from kith.log.store import Batch, Behind, Bell, Failure, Fenced, LogStore, Subscription
+from kith.log.store import Backlog, Batch, Bell, Failure, Fenced, LogStore, Subscription
 
 _log = structlog.get_logger("kith.log")
 
@@ -262,7 +262,7 @@ async def rung_or(stopping: asyncio.Event, bell: Bell, within_s: float) -> None:
         await asyncio.gather(rung, stopped, return_exceptions=True)
 
 
-def lag_of(behind: Behind, now_ms: int) -> Lag:
+def lag_of(behind: Backlog, now_ms: int) -> Lag:
     """How old that is which is not handled yet."""
     if not behind.events:
         return Lag(0, 0.0)

@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     lost: bool = False
 
 
-class Behind(NamedTuple):
+class Backlog(NamedTuple):
     """What follows some position. `end`: of the log now. `events`: how many there are to read up to it, about.
 
     `oldest_ms`: when the first of them was logged; None where there is none, or where it was forgotten (`lost`).
@@ -66,7 +66,7 @@ class Progress(NamedTuple):
     """The checkpoint of a group, up to which all events are done but for its failures; and what follows it."""
 
     at: LogPosition
-    behind: Behind
+    behind: Backlog
 
 
 class LogLease(NamedTuple):
@@ -148,7 +148,7 @@ class LogStore(Protocol):
         """Up to `limit` events that `after` does not cover. If they are fewer, `next` covers all that can be read."""
         ...
 
-    async def behind(self, after: LogPosition) -> Behind:
+    async def behind(self, after: LogPosition) -> Backlog:
         """What follows a position, without reading it."""
         ...
 

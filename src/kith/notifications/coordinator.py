@@ -49,7 +49,7 @@ OnEnd = Callable[[Ended], Awaitable[None]]
 """Told how a walk ended, before it is forgotten; so again after a crash."""
 
 
-class Ring(Protocol):
+class RingUsers(Protocol):
     """See `rings.Rings.ring`."""
 
     async def __call__(self, notice: int, users: Users, *, devices: bool) -> None:
@@ -75,7 +75,7 @@ class Coordinator:
         leases: Leases,
         now_ms: Callable[[], int],
         on_end: OnEnd,
-        ring: Ring,
+        ring: RingUsers,
         *,
         tiers: Sequence[Tier] = tuple(Tier),
         chunk_ids: int = CHUNK_IDS,

@@ -29,7 +29,7 @@ from kith.graph.graphs import (
 )
 from kith.graph.together import together
 from kith.log.store import LogStore
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.notices import Notices
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
@@ -79,13 +79,13 @@ class Intake:
             drafts = [draft for _, draft in await self.drafts(telling[at : at + PART])]
             await self.tell(await self._recipients.allowed(drafts))
 
-    async def tell(self, allowed: Sequence[Draft]) -> int:
+    async def tell(self, allowed: Sequence[NoticeDraft]) -> int:
         """Tell what may be told, each once however often it comes; how many that are."""
         told = await self._notices.tell(allowed)
         await self._recent.note(list(zip(allowed, told, strict=True)))
         return len(told)
 
-    async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, Draft]]:
+    async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
         """What up to PART events tell by what is stored now, whoever may hear of it."""
         telling = [event for event in events if self._meaning.tells(event)]
         if not telling:
@@ -161,11 +161,11 @@ class Meaning:
                 follows.append((event.source, event.destination))
         return list(posts), list(comments), list(boards), follows
 
-    def drafts_of(self, event: Event, seen: Seen) -> list[Draft]:
+    def drafts_of(self, event: Event, seen: Seen) -> list[NoticeDraft]:
         """What an event tells, and to whom; nothing to whoever did it."""
         source, at_ms = event.source, ms_of(event.updated_at)
         if event.graph == self.requests:
-            drafts = [Draft("follow_request", source, event.destination, at_ms)]
+            drafts = [NoticeDraft("follow_request", source, event.destination, at_ms)]
         elif event.graph == self._follows:
             drafts = self._followed(event, seen, at_ms)
         elif event.graph in self._to_posts:
@@ -179,7 +179,7 @@ class Meaning:
             drafts = [] if comment is None else self._of_comment(event, comment, seen, at_ms)
         return [draft for draft in drafts if draft.actor != draft.recipient]
 
-    def _followed(self, event: Event, seen: Seen, at_ms: int) -> list[Draft]:
+    def _followed(self, event: Event, seen: Seen, at_ms: int) -> list[NoticeDraft]:
         """A follow that answers a request tells who asked, if somebody accepted it; others tell who is followed.
 
         The request is taken back right after the follow was written, so it is there still, or changed later.
@@ -187,35 +187,37 @@ class Meaning:
         follower, followed = event.source, event.destination
         request = seen.requests.get((follower, followed))
         if request is None or (request.state is not State.NORMAL and request.updated_at < event.updated_at):
-            return [Draft("follow", follower, followed, at_ms)]
-        return [Draft("follow_accepted", followed, follower, at_ms)] if followed in seen.private else []
+            return [NoticeDraft("follow", follower, followed, at_ms)]
+        return [NoticeDraft("follow_accepted", followed, follower, at_ms)] if followed in seen.private else []
 
-    def _of_post(self, event: Event, post: Post, at_ms: int) -> Draft:
+    def _of_post(self, event: Event, post: Post, at_ms: int) -> NoticeDraft:
         if event.graph == self._mentioned:
-            return Draft("mention", post.author, event.source, at_ms, post.id)
-        return Draft("like" if event.graph == self._likes else "share", event.source, post.author, at_ms, post.id)
+            return NoticeDraft("mention", post.author, event.source, at_ms, post.id)
+        return NoticeDraft("like" if event.graph == self._likes else "share", event.source, post.author, at_ms, post.id)
 
-    def _of_board(self, event: Event, board: Board, at_ms: int) -> list[Draft]:
+    def _of_board(self, event: Event, board: Board, at_ms: int) -> list[NoticeDraft]:
         """Who invites is the owner. A follow that a merged board brought has its old place, and is no news."""
         if event.graph == self._board_members:
-            return [Draft("board_invite", board.owner, event.source, at_ms, board=board.id)]
+            return [NoticeDraft("board_invite", board.owner, event.source, at_ms, board=board.id)]
         if event.position < at_ms:
             return []
-        return [Draft("board_follow", event.source, board.owner, at_ms, board=board.id)]
+        return [NoticeDraft("board_follow", event.source, board.owner, at_ms, board=board.id)]
 
-    def _of_comment(self, event: Event, comment: Comment, seen: Seen, at_ms: int) -> list[Draft]:
+    def _of_comment(self, event: Event, comment: Comment, seen: Seen, at_ms: int) -> list[NoticeDraft]:
         """Each is told once of a comment, whatever it is to them: that they are mentioned comes before all."""
         if event.graph == self._comment_likes:
-            return [Draft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
-        told: dict[int, Draft] = {}
+            return [NoticeDraft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
+        told: dict[int, NoticeDraft] = {}
         post = seen.posts.get(comment.post)
         answered = None if comment.reply_to is None else seen.comments.get(comment.reply_to)
         if post is not None:
-            told[post.author] = Draft("comment", comment.author, post.author, at_ms, post.id, comment.id)
+            told[post.author] = NoticeDraft("comment", comment.author, post.author, at_ms, post.id, comment.id)
         if answered is not None:
-            told[answered.author] = Draft("reply", comment.author, answered.author, at_ms, comment.post, comment.id)
+            told[answered.author] = NoticeDraft(
+                "reply", comment.author, answered.author, at_ms, comment.post, comment.id
+            )
         for user in comment.named:
-            told[user] = Draft("mention", comment.author, user, at_ms, comment.post, comment.id)
+            told[user] = NoticeDraft("mention", comment.author, user, at_ms, comment.post, comment.id)
         return list(told.values())
 
 

@@ -13,7 +13,7 @@ from kith.core.clock import Hlc
 from kith.core.ids import NodeId, Snowflakes
 from kith.graph.graph import Graph
 from kith.notifications.inbox import PERIOD_MS, InboxRow, InboxStore, base_of
-from kith.notifications.notice import Draft, Notice, claim_of, notice_from, notice_record, read_notice
+from kith.notifications.notice import Notice, NoticeDraft, claim_of, notice_from, notice_record, read_notice
 from kith.records.claims import first_of
 from kith.records.store import Claim, RecordKind, RecordStore, Write
 
@@ -35,11 +35,11 @@ class Notices:
         """The id and version of a new notice."""
         return self._snowflakes.next(), self._clock.next()
 
-    async def claimed(self, drafts: Sequence[Draft]) -> list[bytes | None]:
+    async def claimed(self, drafts: Sequence[NoticeDraft]) -> list[bytes | None]:
         """For each draft, the claim under which it was told; None if it was not."""
         return await self.records.claimed([claim_of(draft, *self.next()) for draft in drafts])
 
-    async def tell(self, drafts: Sequence[Draft]) -> list[NodeId]:
+    async def tell(self, drafts: Sequence[NoticeDraft]) -> list[NodeId]:
         """Tell each of these once, however often it is repeated; the ids of their notices."""
         told: list[NodeId] = []
         for at in range(0, len(drafts), AT_ONCE_MAX):
@@ -47,7 +47,7 @@ class Notices:
             told += await self.tell_under([(one, claim_of(one, *self.next())) for one in part])
         return told
 
-    async def tell_under(self, drafts: Sequence[tuple[Draft, Claim]]) -> list[NodeId]:
+    async def tell_under(self, drafts: Sequence[tuple[NoticeDraft, Claim]]) -> list[NodeId]:
         """Tell each draft under its claim, unless another of the same key was first; the ids of what was told.
 
         Where a claim, or the first of its key, is for NOBODY, it is taken and nobody is told.
@@ -71,7 +71,7 @@ class Notices:
             await self._finish([(*one, value) for one, value in zip(drafts, first, strict=True)])
         return [first_of(value, claim)[0] for (_, claim), value in zip(drafts, first, strict=True)]
 
-    async def _finish(self, told: Sequence[tuple[Draft, Claim, bytes]]) -> None:
+    async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, bytes]]) -> None:
         """Store the notices of claims that a process left without one."""
         ids = [first_of(value, claim)[0] for _, claim, value in told]
         there = await self.records.get_many(RecordKind.NOTICE, ids)
@@ -103,7 +103,7 @@ class Notices:
         return [None if record is None else read_notice(record.data) for record in records]
 
 
-def _write(draft: Draft, claim: Claim, value: bytes) -> Write:
+def _write(draft: NoticeDraft, claim: Claim, value: bytes) -> Write:
     """The claim, and the notice that it stands for by this value of it; none for NOBODY."""
     id_, version = first_of(value, claim)
     return Write([] if id_ == NOBODY else [notice_record(notice_from(id_, draft), version)], claim)

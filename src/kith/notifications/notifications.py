@@ -40,14 +40,14 @@ READ_MAX = 1_000
 """Notices that one request marks as read."""
 
 
-class Unread(NamedTuple):
+class UnreadCount(NamedTuple):
     """How many notices that the user may see are not read. `partial`: of the newest UNREAD_MAX rows; there are more."""
 
     number: int
     partial: bool = False
 
 
-class Entry(NamedTuple):
+class NoticeGroup(NamedTuple):
     """A group of notices, the newest first, as its reader has it. `partial`: older ones may follow on a later page."""
 
     notices: list[Notice]
@@ -62,12 +62,12 @@ class NotificationPage(NamedTuple):
     `partial`: more accounts that the reader may follow were mentioned lately than are kept (`recent`).
     """
 
-    entries: list[Entry]
+    entries: list[NoticeGroup]
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
     boards: Mapping[int, Board]
     page: Page
-    unread: Unread
+    unread: UnreadCount
     partial: bool
 
 
@@ -88,7 +88,7 @@ class Notifications:
         self._marks = MarksKept(notices.records, graph.clock)
         self._found: dict[int, list[int]] = {}
         self.immediate = graph.store.immediate and notices.inbox.immediate
-        self._numbers = KeptAnswers[Unread](immediate=self.immediate)
+        self._numbers = KeptAnswers[UnreadCount](immediate=self.immediate)
 
     async def page(
         self, user: NodeId, window: Window, *, grouped: bool = True, reads: Reads | None = None
@@ -125,11 +125,11 @@ class Notifications:
         unread = _count(unread_rows, marks, looking)
         return NotificationPage(entries, looking.posts, looking.comments, looking.boards, page, unread, missing)
 
-    async def unread(self, user: NodeId) -> Unread:
+    async def unread(self, user: NodeId) -> UnreadCount:
         """How many notices the user has not read."""
         return await self._numbers.get(user, partial(self._unread, user))
 
-    async def _unread(self, user: NodeId, reads: Reads) -> Unread:
+    async def _unread(self, user: NodeId, reads: Reads) -> UnreadCount:
         marks, preferences = await together(
             self.immediate, reads.of(self._marks.of, user), reads.of(self.preferences.of, user)
         )
@@ -268,14 +268,14 @@ class _Looking:
         return self._preferences.allow(one.type, one.actor, one.recipient, self._user)
 
 
-def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> Unread:
+def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> UnreadCount:
     shown = looking.shown(rows[:UNREAD_MAX])
-    return Unread(sum(not marks.is_read(one.id) for one in shown), len(rows) > UNREAD_MAX)
+    return UnreadCount(sum(not marks.is_read(one.id) for one in shown), len(rows) > UNREAD_MAX)
 
 
-def _entry(notices: list[Notice], marks: Marks, *, partial: bool) -> Entry:
+def _entry(notices: list[Notice], marks: Marks, *, partial: bool) -> NoticeGroup:
     unread = [one.id for one in notices if not marks.is_read(one.id)]
-    return Entry(notices, not unread, not unread or all(map(marks.is_seen, unread)), partial)
+    return NoticeGroup(notices, not unread, not unread or all(map(marks.is_seen, unread)), partial)
 
 
 def _is_first(window: Window) -> bool:

@@ -21,7 +21,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import Preferences
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
@@ -94,7 +94,7 @@ class RecentMentions:
         self._known = _NOTHING
         self._followers: dict[int, tuple[float, int]] = {}
 
-    async def note(self, told: Sequence[tuple[Draft, int]]) -> None:
+    async def note(self, told: Sequence[tuple[NoticeDraft, int]]) -> None:
         """Keep those of these notices that are mentions of accounts with many followers. May be repeated."""
         mentions = [(draft.recipient, notice) for draft, notice in told if draft.type == "mention" and notice]
         counts = await self._followers_of({account for account, _ in mentions})

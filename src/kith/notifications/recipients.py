@@ -9,7 +9,7 @@ from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
 from kith.graph.together import together
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import PreferencesKept
 from kith.notifications.rules import NoticeRules
 
@@ -20,7 +20,7 @@ class Recipients:
     def __init__(self, graph: Graph, rules: NoticeRules, preferences: PreferencesKept) -> None:
         self._store, self._rules, self._preferences = graph.store, rules, preferences
 
-    async def allowed(self, drafts: Sequence[Draft]) -> list[Draft]:
+    async def allowed(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
         """Those of the drafts that their recipients may see and want to be told of; nothing of what they did."""
         drafts = [draft for draft in dict.fromkeys(drafts) if draft.actor != draft.recipient]
         if not drafts:

@@ -33,7 +33,7 @@ from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import EdgeKey, Listing
 from kith.graph.together import together
 from kith.notifications.kept import Reads
-from kith.notifications.notice import Draft, Notice
+from kith.notifications.notice import Notice, NoticeDraft
 from kith.people.privacy import Privacy, Standing
 from kith.posts.comment import Comment, read_comment
 from kith.posts.comment_reader import comments_seen
@@ -41,7 +41,7 @@ from kith.posts.post import Post, read_post
 from kith.posts.posts import seen_of
 from kith.records.store import RecordKind, RecordStore
 
-Told = Notice | Draft
+Told = Notice | NoticeDraft
 """A notice, stored or about to be."""
 
 

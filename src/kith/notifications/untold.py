@@ -23,7 +23,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, HIDES, MUTES
 from kith.log.store import LogStore
 from kith.notifications.intake import NAME, PART, Intake
-from kith.notifications.notice import KEPT_MS, Draft
+from kith.notifications.notice import KEPT_MS, NoticeDraft
 from kith.notifications.notices import Notices
 from kith.notifications.preferences import CACHED_MS
 from kith.notifications.recipients import Recipients
@@ -105,7 +105,7 @@ class EventAuditor:
         if repair and missing:
             found.repaired += await self._intake.tell(missing)
 
-    async def _changed(self, pairs: Sequence[tuple[Event, Draft]]) -> list[bool]:
+    async def _changed(self, pairs: Sequence[tuple[Event, NoticeDraft]]) -> list[bool]:
         """For each: was anything that the rules and preferences ask changed after the event?"""
         changed = [False] * len(pairs)
         asked = [(at, graph, ends) for at, (_, draft) in enumerate(pairs) for graph, ends in self._edges(draft)]
@@ -126,7 +126,7 @@ class EventAuditor:
             for was, (event, _), wish, *content in zip(changed, pairs, wishes, posts, comments, strict=True)
         ]
 
-    def _edges(self, one: Draft) -> list[tuple[int, tuple[NodeId, NodeId]]]:
+    def _edges(self, one: NoticeDraft) -> list[tuple[int, tuple[NodeId, NodeId]]]:
         """The edges that decide whether the recipient hears of it, as (graph, ends)."""
         actor, recipient = NodeId(one.actor), NodeId(one.recipient)
         there, back = (actor, recipient), (recipient, actor)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 
 OPEN_AFTER = 5
 """Failures in a row after which a host rests."""
@@ -44,7 +44,9 @@ class Circuits:
         if circuit is not None and circuit.failures >= OPEN_AFTER:
             rest_s = _TRIED_S if circuit.trying else circuit.until_s - self._now_s()
             if rest_s > 0:
-                raise SendFailed(Why.RESTING, f"{host} failed {circuit.failures} times in a row, and rests", rest_s)
+                raise SendFailed(
+                    SendFault.RESTING, f"{host} failed {circuit.failures} times in a row, and rests", rest_s
+                )
             circuit.trying = True
         passed = Pass()
         try:

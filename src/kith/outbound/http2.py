@@ -22,7 +22,7 @@ import h2.settings
 import httpcore
 from hpack import NeverIndexedHeaderTuple
 
-from kith.outbound.stream import Stream
+from kith.outbound.stream import ConnectionStream
 from kith.outbound.urls import Target
 
 KEPT_S = 30.0
@@ -79,7 +79,7 @@ class _Exchange:
 class Connection:
     """One connection. `bytes_max`: of a body that are read."""
 
-    def __init__(self, stream: Stream, bytes_max: int) -> None:
+    def __init__(self, stream: ConnectionStream, bytes_max: int) -> None:
         self._stream, self._bytes_max = stream, bytes_max
         self._h2 = h2.connection.H2Connection(_CONFIG)
         self._exchanges: dict[int, _Exchange] = {}
@@ -306,7 +306,7 @@ class Connections:
         if stream.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
             await stream.aclose()
             return None
-        assert isinstance(stream, Stream)  # noqa: S101 - what `pinned` opens
+        assert isinstance(stream, ConnectionStream)  # noqa: S101 - what `pinned` opens
         return Connection(stream, self._bytes_max)
 
 

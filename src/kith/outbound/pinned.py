@@ -16,7 +16,7 @@ from typing import Any
 import httpcore
 
 from kith.outbound.addresses import Network, may_call
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.stream import connected
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -73,11 +73,11 @@ class Pinned(httpcore.AsyncNetworkBackend):
         except (OSError, UnicodeError):
             addresses = ()
         if not addresses:
-            raise SendFailed(Why.UNRESOLVED, f"the name {host} has no address")
+            raise SendFailed(SendFault.UNRESOLVED, f"the name {host} has no address")
         for address in addresses:
             if not may_call(address, self._allowed):
                 raise SendFailed(
-                    Why.REFUSED,
+                    SendFault.REFUSED,
                     f"{host} is at {address}, which is no public address; allow its network in `outbound_networks`",
                 )
         return addresses

@@ -28,7 +28,7 @@ class NamePosition(NamedTuple):
     id: int
 
 
-class Named(NamedTuple):
+class NamedPage(NamedTuple):
     """A page of a list by name. `end`: where the next begins; None where the list ends.
 
     `partial`: the list has more than LISTED_MAX people, and this is about the newest of them.
@@ -45,7 +45,7 @@ class ByName:
     def __init__(self, profiles: Profiles) -> None:
         self._profiles = profiles
 
-    async def page(self, people: Page, prefix: str, after: NamePosition | None, limit: int) -> Named:
+    async def page(self, people: Page, prefix: str, after: NamePosition | None, limit: int) -> NamedPage:
         """The people of a list by name, from `after` on. `prefix`: only those who match it (`matches`); "" for all.
 
         `people`: the newest LISTED_MAX of the list. Sorted by display name, or username where there is none, in the
@@ -64,7 +64,7 @@ class ByName:
         left = sorted(one for one in placed if after is None or one[0] > after)
         shown = left[:limit]
         end = shown[-1][0] if len(left) > limit else None
-        return Named(Page([mark for _, mark in shown], end is not None, False), end, people.more_after)
+        return NamedPage(Page([mark for _, mark in shown], end is not None, False), end, people.more_after)
 
 
 def matches(profile: Profile, prefix: str) -> bool:

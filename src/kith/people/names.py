@@ -29,14 +29,14 @@ _BYTES = 8
 _USERNAME = 0
 
 
-class Entry(NamedTuple):
+class NameEntry(NamedTuple):
     """A name in the index: the list that it is in, and its position there."""
 
     list_id: int
     position: int
 
 
-class Span(NamedTuple):
+class NameSpan(NamedTuple):
     """Where in its list names begin with a prefix: from `since` to before `until`; None: to the end."""
 
     list_id: int
@@ -63,16 +63,16 @@ def searched(username: str, display_name: str) -> Iterator[tuple[int, str]]:
         yield 1 + at, " ".join(words[at:])
 
 
-def entry_of(kind: int, name: str) -> Entry:
+def entry_of(kind: int, name: str) -> NameEntry:
     """The entry of a folded name."""
-    return Entry(_list_id(kind, name), _position(name[1:].encode()[:_BYTES].ljust(_BYTES, b"\0")))
+    return NameEntry(_list_id(kind, name), _position(name[1:].encode()[:_BYTES].ljust(_BYTES, b"\0")))
 
 
-def span_of(kind: int, prefix: str) -> Span:
+def span_of(kind: int, prefix: str) -> NameSpan:
     """Where names with this folded prefix are. Others may be there too, if it is longer than an entry says."""
     start = prefix[1:].encode()[:_BYTES]
     first, last = _position(start.ljust(_BYTES, b"\0")), _position(start.ljust(_BYTES, b"\xff"))
-    return Span(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
+    return NameSpan(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
 
 
 def renaming(
@@ -84,15 +84,15 @@ def renaming(
     a process may have stopped between the profile and its entries, and this be its repetition.
     """
     old, new = (dict(entry_of(*one) for one in searched(*names)) for names in (before, after))
-    gone = [Entry(list_id, position) for list_id, position in old.items() if list_id not in new]
+    gone = [NameEntry(list_id, position) for list_id, position in old.items() if list_id not in new]
     writes = [_write(graph, user, entry, version, State.REMOVED) for entry in gone]
     for list_id, position in new.items():
         stays = atomic and old.get(list_id) == position
-        writes.append(_write(graph, user, Entry(list_id, position), version, State.NORMAL, stays=stays))
+        writes.append(_write(graph, user, NameEntry(list_id, position), version, State.NORMAL, stays=stays))
     return writes
 
 
-def _write(graph: int, user: NodeId, entry: Entry, version: Hlc, state: State, *, stays: bool = False) -> EdgeWrite:
+def _write(graph: int, user: NodeId, entry: NameEntry, version: Hlc, state: State, *, stays: bool = False) -> EdgeWrite:
     return EdgeWrite(Edge(graph, NodeId(entry.list_id), user, state, entry.position, version), keep_live=stays)
 
 

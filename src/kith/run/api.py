@@ -59,7 +59,7 @@ from kith.run.audits import AuditProcesses
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.machines.machine import Machine, machine_of
-from kith.run.measures.history import History
+from kith.run.measures.history import MeasureHistory
 from kith.run.opening import quotas
 from kith.run.services import Services, running
 from kith.run.serving import processes
@@ -72,7 +72,7 @@ class Api(NamedTuple):
     door: Serve
     operations: Sequence[Operation]
     end_streams: Callable[[], None]
-    history: History
+    history: MeasureHistory
     audits: AuditProcesses
 
 
@@ -107,7 +107,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     )  # fmt: skip
     stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
     standbys = [] if machine is None else [StandbyResource(machine.source, machine.keep, metrics.observe)]
-    history, audits = History(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
+    history, audits = MeasureHistory(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
 
     @cache
     def pages() -> Pages:
@@ -172,7 +172,7 @@ def _told_as_it_happens(
 
 
 def _of_console(
-    settings: Settings, services: Services, history: History, audits: AuditProcesses, counted: Quotas
+    settings: Settings, services: Services, history: MeasureHistory, audits: AuditProcesses, counted: Quotas
 ) -> tuple[ConsoleResource, StoredResource, SpreadResource]:
     """What the operator looks at."""
     opened = services.opened

@@ -83,7 +83,7 @@ DIVIDE_LISTS = Task("long lists are divided", every_s=60.0)
 MAKE_FILTER = Task("the filter of checks is made", every_s=600.0)
 
 
-class Follower(Protocol):
+class LogFollower(Protocol):
     """Follows the log: a `Runner`, or whoever keeps places in it otherwise."""
 
     @property
@@ -103,7 +103,7 @@ class Follower(Protocol):
 class Worker(NamedTuple):
     """What a worker process runs: who follows the log, and tasks beside it. `is_ready`: whether it does its part."""
 
-    follower: Follower
+    follower: LogFollower
     tasks: Mapping[Task, Callable[[], Coroutine[Any, Any, None]]]
     is_ready: Callable[[], bool] = lambda: True
 

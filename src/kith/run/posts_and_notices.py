@@ -30,7 +30,7 @@ def posts_over(parts: Opened, number: NodeNumber) -> Posts:
     return Posts(parts.records, parts.graph, snowflakes)
 
 
-class Telling(NamedTuple):
+class NoticeServices(NamedTuple):
     """What every process needs that tells people things, or shows them what they were told."""
 
     notices: Notices
@@ -40,7 +40,7 @@ class Telling(NamedTuple):
     outside: OutsideMentions
 
 
-def telling(settings: Settings, parts: Opened, posts: Posts) -> Telling:
+def telling(settings: Settings, parts: Opened, posts: Posts) -> NoticeServices:
     """Notices and the rules of whom they are told, over an open folder."""
     graph, rules = parts.graph, NoticeRules(parts.graph, parts.records)
     preferences = PreferencesKept(parts.records, graph.clock)
@@ -48,4 +48,4 @@ def telling(settings: Settings, parts: Opened, posts: Posts) -> Telling:
     recent = RecentMentions(parts.records, graph, settings.celebrity_followers_min)
     recipients = Recipients(graph, rules, preferences)
     shown = Notifications(graph, notices, rules, preferences, recent)
-    return Telling(notices, recipients, recent, shown, OutsideMentions(notices, recipients, recent, graph.clock))
+    return NoticeServices(notices, recipients, recent, shown, OutsideMentions(notices, recipients, recent, graph.clock))

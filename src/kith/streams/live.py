@@ -25,7 +25,7 @@ from kith.streams.interpreter import Interpreter
 from kith.streams.messages import Notification, PostRemoved, Reset, ResetFor, Unread
 from kith.streams.missed import MissedMessages
 from kith.streams.open_streams import Observer, OpenStreams
-from kith.streams.places import Progress, StreamPosition, read_place
+from kith.streams.places import StreamPosition, StreamProgress, read_place
 from kith.streams.readers import Readers
 from kith.streams.rounds import ROUND_EVERY_S, ROUNDS_SHARE, Rounds
 from kith.streams.stream import Stream
@@ -65,7 +65,7 @@ class Live:
         self._beginning = asyncio.Lock()
         readers = Readers(posts)
         self._missed = MissedMessages(posts, engagement, notifications, readers)
-        self._progress = Progress(log)
+        self._progress = StreamProgress(log)
         self._streams = OpenStreams(observer, self._progress, now_s)
         self._tail = Tail(log, Interpreter(posts.graph.graphs), self._progress, resume_events)
         self._rounds = Rounds(engagement, notifications, readers, self._streams, self._progress)

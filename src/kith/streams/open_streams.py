@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from kith.streams.messages import EncodedMessage, Message, encode
-from kith.streams.places import Progress, Step, StreamPosition
+from kith.streams.places import Step, StreamPosition, StreamProgress
 from kith.streams.stream import Stream
 
 
@@ -28,7 +28,7 @@ class Observer(Protocol):
 class OpenStreams:
     """Streams that have joined and not left."""
 
-    def __init__(self, observer: Observer, progress: Progress, now_s: Callable[[], float]) -> None:
+    def __init__(self, observer: Observer, progress: StreamProgress, now_s: Callable[[], float]) -> None:
         self._observer, self._progress, self._now_s = observer, progress, now_s
         self._by_reader: dict[int, list[Stream]] = {}
 

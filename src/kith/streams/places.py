@@ -45,7 +45,7 @@ class Step(NamedTuple):
     at: LogPosition
 
 
-class Progress:
+class StreamProgress:
     """How far the open streams of one process have been told. See `StreamPosition`."""
 
     def __init__(self, log: LogStore) -> None:

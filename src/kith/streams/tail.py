@@ -17,7 +17,7 @@ from kith.core.events import NOWHERE, Event, LogPosition
 from kith.log.store import Batch, LogStore
 from kith.streams.changes import FeedChange
 from kith.streams.interpreter import Interpreter
-from kith.streams.places import Progress, Step
+from kith.streams.places import Step, StreamProgress
 
 _READ_MAX = 500
 _TRIMMED_AT = 1.25  # a stretch is cut back once it is this much longer than it may be, so that cutting stays cheap
@@ -70,7 +70,7 @@ class RecentChanges:
 class Tail:
     """Reads the log forward for the open streams, and from further back for readers who resume."""
 
-    def __init__(self, log: LogStore, interpreter: Interpreter, progress: Progress, resume_events: int) -> None:
+    def __init__(self, log: LogStore, interpreter: Interpreter, progress: StreamProgress, resume_events: int) -> None:
         self._log, self._interpreter, self._progress = log, interpreter, progress
         self._resume_events = resume_events
         self._reaching = asyncio.Lock()

@@ -11,7 +11,7 @@ import msgspec
 
 from kith.core.errors import BadRequest
 from kith.core.signing import Signer
-from kith.webhooks.next_step import Standing
+from kith.webhooks.next_step import DeliveryStanding
 
 SECRET_CHARS_MIN, SECRET_CHARS_MAX = 16, 256
 _SECRET_BYTES = 32
@@ -27,7 +27,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     secret: str  # sealed: see `Secrets`
     created_ms: int
     key: str = ""  # the digest of the Idempotency-Key that it was made with
-    standing: Standing = Standing()
+    standing: DeliveryStanding = DeliveryStanding()
 
 
 def group_of(id_: int) -> str:

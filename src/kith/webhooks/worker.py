@@ -22,7 +22,7 @@ from kith.log.store import Bell, LogStore
 from kith.outbound.outbound import Send
 from kith.webhooks.delivering import LOOK_S, Delivering
 from kith.webhooks.webhook import Secrets, group_of
-from kith.webhooks.webhooks import NAME, Kept, Webhooks
+from kith.webhooks.webhooks import NAME, Webhooks, WebhookSlot
 
 _GATHERED_S = 0.02
 """Shortest time between two rings: what comes close together is sent together."""
@@ -96,7 +96,7 @@ class WebhookWorker:
         for kept in await self.webhooks.all():
             self._background.start(group_of(kept.webhook.id), partial(self._deliver, kept))
 
-    async def _deliver(self, kept: Kept, held: Held) -> None:
+    async def _deliver(self, kept: WebhookSlot, held: Held) -> None:
         await Delivering(self, kept, held).run()
 
     async def _ring(self, bell: Bell) -> None:

@@ -25,7 +25,7 @@ from reference_logs import HostileLog, Partitions, ReferenceLog
 from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
 from kith.core.events import NOWHERE, Event
 from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.retention import Keep
+from kith.engines.embedded.retention import LogBounds
 from kith.graph.store import EdgeStore
 from kith.log.runner import BACKLOG_RETRY_MS, Lag, Pace, Runner, begin, lag_of, replay
 from kith.log.store import Failure, LogStore, Progress
@@ -121,7 +121,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[
         log: LogStore
         match request.param:
             case "embedded":
-                environment, edges = opened.enter_context(open_embedded(tmp_path, keep=Keep(200), now_ms=clock))
+                environment, edges = opened.enter_context(open_embedded(tmp_path, keep=LogBounds(200), now_ms=clock))
                 log = EmbeddedLog(environment, edges._commits)
             case "plain":
                 edges = ReferenceEdges()

@@ -23,7 +23,7 @@ from kith.notifications.push import devices, owed
 from kith.notifications.push.message import TTL_MS
 from kith.notifications.push.owed import FAULTS, PREFIX
 from kith.notifications.rings import Rings
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import Answer
 from kith.people.profiles import Profile
 from kith.posts.post import PostEdit
@@ -112,7 +112,7 @@ def test_a_ring_of_many_is_told_in_parts(run: Run, ringing: PushDesk, monkeypatc
     run(scenario())
 
 
-@pytest.mark.parametrize("dead", [503, SendFailed(Why.TIMEOUT, "no answer"), RuntimeError("a defect")], ids=str)
+@pytest.mark.parametrize("dead", [503, SendFailed(SendFault.TIMEOUT, "no answer"), RuntimeError("a defect")], ids=str)
 def test_a_provider_that_is_dead_for_half_an_hour_loses_nothing_and_holds_back_nobody(
     run: Run, ringing: PushDesk, dead: Any
 ) -> None:

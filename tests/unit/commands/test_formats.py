@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kith.commands.transfer import formats, lines
-from kith.commands.transfer.formats import Writer, kind_of, read, zstd
+from kith.commands.transfer.formats import EdgeFileWriter, kind_of, read, zstd
 from kith.commands.transfer.lines import RefusedLine
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
@@ -455,7 +455,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, kind: str, width: int) -> 
         [np.arange(5000), chosen.integers(5000, ID_MAX, 5000), chosen.integers(-(2**62), 2**62, 5000)]
     )
     rows[0] = (0, ID_MAX, POSITION_MIN)
-    with Writer(path) as writer:
+    with EdgeFileWriter(path) as writer:
         for part in np.array_split(rows[:, :width], 3):
             writer.write(part)
     assert all_of(path) == Got([tuple(row) for row in rows[:, :width].tolist()], [])
@@ -464,7 +464,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, kind: str, width: int) -> 
 
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_a_file_without_edges_is_written_and_read_back(tmp_path: Path, kind: str) -> None:
-    with Writer(tmp_path / f"edges{kind}"):
+    with EdgeFileWriter(tmp_path / f"edges{kind}"):
         pass
     assert all_of(tmp_path / f"edges{kind}") == Got([], [])
 
@@ -475,7 +475,7 @@ def test_a_file_whose_writing_failed_does_not_appear_and_spares_the_one_before(t
     path.write_bytes(b"before")
 
     def write_and_fail() -> None:
-        with Writer(path) as writer:
+        with EdgeFileWriter(path) as writer:
             writer.write(np.array([[1, 2]], np.int64))
             raise ZeroDivisionError
 
@@ -487,7 +487,7 @@ def test_a_file_whose_writing_failed_does_not_appear_and_spares_the_one_before(t
 
 def test_a_csv_with_dots_in_its_name_is_separated_by_commas(tmp_path: Path) -> None:
     for name in ("edges.csv", "edges.csv.gz", "edges.2024.csv", "edges.v1.2.csv.gz"):
-        with Writer(tmp_path / name) as writer:
+        with EdgeFileWriter(tmp_path / name) as writer:
             writer.write(np.array([[1, 2]], np.int64))
         data = (tmp_path / name).read_bytes()
         assert (gzip.decompress(data) if name.endswith(".gz") else data) == b"1,2\n"
@@ -496,7 +496,7 @@ def test_a_csv_with_dots_in_its_name_is_separated_by_commas(tmp_path: Path) -> N
 def test_the_same_rows_make_the_same_file(tmp_path: Path) -> None:
     made = []
     for name in ("one.csv.gz", "one.csv.gz"):
-        with Writer(tmp_path / name) as writer:
+        with EdgeFileWriter(tmp_path / name) as writer:
             writer.write(np.array([[1, 2]], np.int64))
         made.append((tmp_path / name).read_bytes())
     assert made[0] == made[1]

@@ -10,7 +10,7 @@ import pytest
 from kith.core.clock import Hlc
 from kith.core.events import BULK_LOADED, RECORD_CHANGED, USER_CHANGED, Event, user_changed
 from kith.core.ids import NodeId
-from kith.engines.embedded.history import History, Positions
+from kith.engines.embedded.history import History, StorePositions
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.notifications.notice import Notice, notice_record
@@ -42,7 +42,7 @@ GRAPHS = Graphs({name: at for at, name in enumerate(BUILT_IN, 1)})
 NORMAL, REMOVED, ARCHIVED = State.NORMAL, State.REMOVED, State.ARCHIVED
 
 
-at = Positions(History()).of
+at = StorePositions(History()).of
 STEP = Step(7, at(7), at(6), at(7))
 
 
@@ -174,7 +174,7 @@ def test_what_a_change_asks_for_while_readers_are_connected(change: FeedChange, 
 
 def collected(change: FeedChange, user: NodeId, place: StreamPosition) -> dict[str, Any]:
     """What a reader is to be told, without what is empty."""
-    reader = missed_since(place, [change], user, Positions(History()).covers)
+    reader = missed_since(place, [change], user, StorePositions(History()).covers)
     return {name: found for name, found in vars(reader).items() if found and name != "user"}
 
 

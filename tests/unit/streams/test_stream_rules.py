@@ -14,10 +14,10 @@ from kith.api.resources.stream import frame, shown_posts
 from kith.api.sink import LOOKED_EVERY_S, Sink
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import NOWHERE, LogPosition
-from kith.engines.embedded.history import History, Positions
+from kith.engines.embedded.history import History, StorePositions
 from kith.streams.changes import FeedChange, NumbersChanged
 from kith.streams.messages import PREVIEW_CHARS_MAX, NewPost, PostRemoved, Reset, encode, preview_of
-from kith.streams.places import Progress, Step, StreamPosition, read_place
+from kith.streams.places import Step, StreamPosition, StreamProgress, read_place
 from kith.streams.rounds import PostsToLookAt
 from kith.streams.stream import WATCHED_MAX, Watched
 from kith.streams.tail import Point, RecentChanges
@@ -25,13 +25,13 @@ from kith.streams.tail import Point, RecentChanges
 ALICE, BOB, POST = 1, 2, 500
 
 
-at = Positions(History()).of
+at = StorePositions(History()).of
 
 
 class Log:
     """The part of a log that asks no store."""
 
-    covers = staticmethod(Positions(History()).covers)
+    covers = staticmethod(StorePositions(History()).covers)
     joined = staticmethod(max)
 
 
@@ -107,7 +107,7 @@ def test_changes_of_one_post_are_one_look_and_what_waits_holds_the_place_back() 
 
 
 def test_a_stream_that_joined_further_ahead_keeps_its_place() -> None:
-    progress = Progress(LOG)
+    progress = StreamProgress(LOG)
     progress.posts, progress.counts = at(20), at(15)
     assert progress.place_of(at(18)) == StreamPosition(at(20), at(15))
     assert progress.place_of(at(25)) == StreamPosition(at(25), at(15))

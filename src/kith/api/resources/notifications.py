@@ -21,7 +21,7 @@ from kith.core.tokens import WriteMark
 from kith.notifications.grouping import actors_of
 from kith.notifications.kept import KeptAnswers, Reads
 from kith.notifications.notice import NoticeType
-from kith.notifications.notifications import Entry, Notifications
+from kith.notifications.notifications import NoticeGroup, Notifications
 from kith.notifications.outside import OutsideMentions
 from kith.posts.comment import Comment
 from kith.posts.post import Post, PostType
@@ -233,7 +233,7 @@ class _Shown(NamedTuple):
     boards: Mapping[int, Board]
 
 
-def _item(entry: Entry, actors: Sequence[int], about: _Shown, user: int) -> NotificationAnswer:
+def _item(entry: NoticeGroup, actors: Sequence[int], about: _Shown, user: int) -> NotificationAnswer:
     notices, newest = entry.notices, entry.notices[0]
     post, comment, authors = newest.post, newest.comment, about.authors
     return NotificationAnswer(

@@ -87,7 +87,7 @@ class Watching:
         self._sink.end(why)
 
 
-class Observer(Protocol):
+class WatchObserver(Protocol):
     """Counts answers and watchers of this process."""
 
     def observe(self, operation: str, started: float, status: int) -> None:
@@ -108,7 +108,7 @@ class WatchResource:
         self,
         watch: Watch,
         graphs: Graphs,
-        observer: Observer,
+        observer: WatchObserver,
         *,
         lifetime_s: Callable[[str | None], float | None],
         watchers_max: int,

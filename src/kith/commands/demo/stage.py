@@ -21,7 +21,7 @@ from rich.progress import Progress
 
 from kith.api.resources.web import APP_PATH
 from kith.commands.communities import Community, stream
-from kith.commands.demo.asking import Asker, Timing, client
+from kith.commands.demo.asking import DemoClient, Timing, client
 from kith.commands.demo.filling import Filler
 from kith.commands.demo.living import live
 from kith.commands.demo.people import Cast, choose
@@ -30,7 +30,7 @@ from kith.commands.demo.questions import LATEST, Scene, TimedAnswer, ask_all
 from kith.commands.demo.script import write
 from kith.commands.demo.words import Person
 from kith.commands.edges import import_edges, summary
-from kith.commands.transfer.formats import Writer
+from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NodeId
 from kith.core.trust import trusted
@@ -108,7 +108,7 @@ async def _show(
     assert ours is not None  # noqa: S101 - we are in it
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # where SIGINT is ignored, too
     async with client(url, key) as http:
-        asker = Asker(http)
+        asker = DemoClient(http)
         cast = await choose(asker, star)
         await _fill(console, asker, cast)
         newcomer = _NEWCOMERS + time.time_ns() // 1_000_000
@@ -121,7 +121,7 @@ async def _show(
             await live(asker, cast, url, key, seed, lambda line: _tell(console, line))
 
 
-async def _fill(console: Console, asker: Asker, cast: Cast) -> None:
+async def _fill(console: Console, asker: DemoClient, cast: Cast) -> None:
     """Play the script for those who have not posted yet."""
     if not cast.new:
         console.print(f"The {len(cast.all)} people around {cast.star.name} have posted already.\n", markup=False)
@@ -211,7 +211,7 @@ def _made_up(settings: Settings, console: Console) -> Path:
     users, edges, dana = _USERS // share, _EDGES // share, _DANA // share
     console.print(f"Making up a community: {users:,} people, {edges:,} follows, one of them (Dana) with {dana:,}.")
     file = Path(settings.data) / "community.tsv.gz"
-    with Writer(file) as writer:
+    with EdgeFileWriter(file) as writer:
         for chunk in stream(Community(users, edges, 1, {"dana": dana})):
             writer.write(chunk)
     return file

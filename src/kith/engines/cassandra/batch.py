@@ -62,7 +62,7 @@ def cell_rows(graph: int, source: int, destination: int, partition: int) -> Iter
             yield parts_row(listing)
 
 
-class Batch:
+class RowBatch:
     """See above. `read`: rows by key, None where there is none; `lengths`: how long lists are without our
     entries; `entries`: how many of ours a list has, and how many of these expire."""
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kith.engines.cassandra.batch import PART_MAX
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.connecting import ANSWERED_S
-from kith.engines.cassandra.edge_commands import DivideList, Entry, ForgetLong, ListEdges, UnlistStrays
+from kith.engines.cassandra.edge_commands import DivideList, ForgetLong, ListEdges, ListEntry, UnlistStrays
 from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, State
@@ -95,13 +95,13 @@ class Divider:
     async def _move(self, listing: Listing, begin: int, before: int) -> None:
         """Have owners move what the part before still holds from a position on."""
         async for rows in self._session.pages(_FROM, *listed(listing), before, begin, size=_MOVED_AT_ONCE):
-            entries = [Entry(listing, before, position, other) for position, other in rows]
+            entries = [ListEntry(listing, before, position, other) for position, other in rows]
             await self._list(entries)
 
-    async def _list(self, entries: Sequence[Entry]) -> None:
+    async def _list(self, entries: Sequence[ListEntry]) -> None:
         """Enter edges where they belong, and then delete entries elsewhere: who reads finds one or the other."""
         edges: dict[int, list[EdgeKey]] = defaultdict(list)
-        strays: dict[int, list[Entry]] = defaultdict(list)
+        strays: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in entries:
             owner = self._asker.partitions.of_node(entry.edge[1])
             edges[owner].append(entry.edge)

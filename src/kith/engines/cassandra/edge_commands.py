@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kith.engines.cassandra.batch import Batch, cell_rows, edge_row, entry_row
+from kith.engines.cassandra.batch import RowBatch, cell_rows, edge_row, entry_row
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.parts import ListParts, parts_row
 from kith.engines.cassandra.reading import Key
@@ -25,7 +25,7 @@ from kith.graph.edge import (
 from kith.graph.shapes import EdgeKey, Listing, Pair
 
 
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """An entry of a list."""
 
     listing: Listing
@@ -67,7 +67,7 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
             if write.counted is not None:
                 yield _at_end(write.edge, write.counted)
 
-    def run(self, batch: Batch) -> list[EdgeChange | None]:
+    def run(self, batch: RowBatch) -> list[EdgeChange | None]:
         changes: list[EdgeChange | None] = []
         refused = False
         for write in self.writes:
@@ -89,7 +89,7 @@ class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
         for pair in self.pairs:
             yield from _of_edge(self.graph, *pair, partition)
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         for pair in self.pairs:
             stored = batch.edge((self.graph, *pair))
             if stored is not None:
@@ -105,7 +105,7 @@ class EndEdges(OwnerCommand, frozen=True, tag="end"):
         for edge in self.edges:
             yield from _of_edge(*edge, partition)
 
-    def run(self, batch: Batch) -> int:
+    def run(self, batch: RowBatch) -> int:
         before = len(batch.events)
         for edge in self.edges:
             batch.current(edge)
@@ -121,7 +121,7 @@ class ListEdges(OwnerCommand, frozen=True, tag="list"):
         for edge in self.edges:
             yield from _of_edge(*edge, partition)
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         for edge in self.edges:
             stored = batch.edge(edge)
             if stored is not None:
@@ -134,7 +134,7 @@ class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
     `moved`: and those that stand in another part of their list by now.
     """
 
-    entries: list[Entry]
+    entries: list[ListEntry]
     moved: bool = False
 
     def reads(self, partition: int) -> Iterable[Key]:
@@ -142,7 +142,7 @@ class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
             yield edge_row(*entry.edge)
             yield parts_row(entry.listing)
 
-    def run(self, batch: Batch) -> int:
+    def run(self, batch: RowBatch) -> int:
         deleted = 0
         for entry in self.entries:
             parts = batch.parts(entry.listing)
@@ -167,7 +167,7 @@ class CountEntries(OwnerCommand, frozen=True, tag="count"):
     def recounted(self) -> Iterable[Listing]:
         return self.listings
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         for listing in self.listings:
             batch.recount(listing)
 
@@ -185,7 +185,7 @@ class DivideList(OwnerCommand, frozen=True, tag="divide"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [parts_row(self.listing)]
 
-    def run(self, batch: Batch) -> ListParts:
+    def run(self, batch: RowBatch) -> ListParts:
         parts = before = batch.parts(self.listing)
         if self.moved and parts.moving == self.begin:
             parts = parts._replace(moving=None)
@@ -204,11 +204,11 @@ class ForgetLong(OwnerCommand, frozen=True, tag="forget_long"):
     def reads(self, partition: int) -> Iterable[Key]:
         return []
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         batch.delete(Key("long_lists", (batch.partition, *listed(self.listing))))
 
 
-def shows(entry: Entry, edge: Edge | None, parts: ListParts) -> bool:
+def shows(entry: ListEntry, edge: Edge | None, parts: ListParts) -> bool:
     """Whether an entry shows its edge as the row says, where it may stand."""
     if edge is None or entry.part not in parts.places(entry.position):
         return False
@@ -225,7 +225,7 @@ def _at_end(edge: Edge, direction: Direction) -> Listing:
     return Listing(edge.graph, edge.source if direction is Direction.OUT else edge.destination, direction)
 
 
-def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
+def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
     """Merge one write; see `graph.edge.EdgeWrite`."""
     asked = write.edge
     batch.end_over()

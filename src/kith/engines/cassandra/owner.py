@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from kith.core.errors import StoreUnavailable
-from kith.engines.cassandra.batch import Batch, cell_rows, edge_row
+from kith.engines.cassandra.batch import RowBatch, cell_rows, edge_row
 from kith.engines.cassandra.commands import read_command
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.partitions import Partitions
@@ -96,7 +96,7 @@ class CassandraOwner:
 
     async def _read(
         self, partition: int, asked: Sequence[OwnerCommand], now_ms: int
-    ) -> tuple[Batch, Sequence[EdgeKey]]:
+    ) -> tuple[RowBatch, Sequence[EdgeKey]]:
         """A batch with all that the commands look at, and our edges that are over and have to be removed first."""
         lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
         counted = list(dict.fromkeys(listing for one in asked for listing in one.recounted()))
@@ -116,7 +116,7 @@ class CassandraOwner:
         read |= await self._known(partition, (key for key in more if key not in read))
         self._held[partition].update((key, read[key]) for key in read if self._is_ours(partition, key))
         entries = await self._entries(partition, counted, read)
-        return Batch(partition, self._partitions, read, lengths, entries), ended
+        return RowBatch(partition, self._partitions, read, lengths, entries), ended
 
     async def _ended(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
@@ -173,7 +173,7 @@ class CassandraOwner:
 
 
 def _decide(
-    batch: Batch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], ended: Sequence[EdgeKey]
+    batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], ended: Sequence[EdgeKey]
 ) -> list[Decided]:
     """Decide commands in order; what is over is removed with the first."""
     batch.begin(commands[0].offset, commands[-1].at_ms)

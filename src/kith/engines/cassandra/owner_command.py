@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kith.engines.cassandra.batch import Batch
+from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.reading import Key
 from kith.graph.shapes import Listing
 
@@ -19,7 +19,7 @@ class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True):
         """The rows that it looks at. `partition`: its own."""
         raise NotImplementedError
 
-    def run(self, batch: Batch) -> Any:
+    def run(self, batch: RowBatch) -> Any:
         """Decide it; what is answered."""
         raise NotImplementedError
 

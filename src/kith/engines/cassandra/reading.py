@@ -30,7 +30,7 @@ class Key(NamedTuple):
     key: Values
 
 
-class Reader:
+class RowReader:
     """Reads rows. One event loop uses it."""
 
     def __init__(self, session: Session) -> None:

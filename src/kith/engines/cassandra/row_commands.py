@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kith.core.clock import Hlc
 from kith.core.events import NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event
-from kith.engines.cassandra.batch import Batch
+from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.schema import SHELF
@@ -41,7 +41,7 @@ class ChangeNode(OwnerCommand, frozen=True, tag="node"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [Key("nodes", (self.node,))]
 
-    def run(self, batch: Batch) -> Node:
+    def run(self, batch: RowBatch) -> Node:
         before = batch.node(self.node)
         if self.only_from is not None and before.state != self.only_from:
             return before
@@ -70,7 +70,7 @@ class PutNote(OwnerCommand, frozen=True, tag="note"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [note_row(self.name)]
 
-    def run(self, batch: Batch) -> bool:
+    def run(self, batch: RowBatch) -> bool:
         key = note_row(self.name)
         stored = batch.get(key)
         if self.conditional and (None if stored is None else stored[0]) != self.only_if:
@@ -93,7 +93,7 @@ class WriteRecords(OwnerCommand, frozen=True, tag="records"):
             if record.kind in INDEXED:
                 yield period_row(record.kind, period_of(record.id), partition)
 
-    def run(self, batch: Batch) -> int:
+    def run(self, batch: RowBatch) -> int:
         for at, (record, version) in enumerate(self.records):
             values = batch.get(record_row(record.kind, record.id))
             stored = None if values is None else read_record(record.kind, record.id, values)
@@ -114,7 +114,7 @@ class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [record_row(self.kind, id_) for id_ in self.ids]
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         for id_ in self.ids:
             if batch.get(record_row(self.kind, id_)) is None:
                 continue
@@ -135,7 +135,7 @@ class TakeClaim(OwnerCommand, frozen=True, tag="claim"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [claim_row(self.claim.key)]
 
-    def run(self, batch: Batch) -> bytes | None:
+    def run(self, batch: RowBatch) -> bytes | None:
         key, value, now_ms, keep_ms = self.claim
         held = claimed(batch.get(claim_row(key)), now_ms)
         if held is None:
@@ -151,7 +151,7 @@ class ReleaseClaim(OwnerCommand, frozen=True, tag="release"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [claim_row(self.claim.key)]
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         if claimed(batch.get(claim_row(self.claim.key)), self.claim.now_ms) == self.claim.value:
             batch.delete(claim_row(self.claim.key))
 
@@ -199,7 +199,7 @@ def period_row(kind: int, period: int, partition: int) -> Key:
     return Key("record_periods", (int(kind), period, partition))
 
 
-def _write(batch: Batch, record: Record, stored: Record | None) -> None:
+def _write(batch: RowBatch, record: Record, stored: Record | None) -> None:
     batch.put(record_row(record.kind, record.id), (record.updated_at, record.data))
     if record.kind in INDEXED and stored is None:
         period = period_row(record.kind, period_of(record.id), batch.partition)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple, Protocol
 
 from kith.engines.cassandra.connecting import Session
-from kith.engines.cassandra.reading import Key, Reader, Values
+from kith.engines.cassandra.reading import Key, RowReader, Values
 from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
 from kith.graph.shapes import Listing
 
@@ -34,7 +34,7 @@ class RowChange(NamedTuple):
     kept_s: int = 0
 
 
-class Journal(NamedTuple):
+class JournalRow(NamedTuple):
     """What is written down of a partition of the log of commands: its owner's number, and the last batch."""
 
     epoch: int
@@ -81,7 +81,7 @@ class Rows(Protocol):
         """Write rows, in any order. Doing it again changes nothing, nor does doing it late."""
         ...
 
-    async def journal(self, partition: int) -> Journal | None:
+    async def journal(self, partition: int) -> JournalRow | None:
         """What is written down of a partition, as the last of these left it; None if it never had an owner."""
         ...
 
@@ -98,7 +98,7 @@ class CassandraRows:
     """`Rows` in Cassandra."""
 
     def __init__(self, session: Session) -> None:
-        self.session, self._reader = session, Reader(session)
+        self.session, self._reader = session, RowReader(session)
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
         return await self._reader.get(keys)
@@ -118,9 +118,9 @@ class CassandraRows:
     async def write(self, changes: Sequence[RowChange]) -> None:
         await self.session.together([_written(change) for change in changes])
 
-    async def journal(self, partition: int) -> Journal | None:
+    async def journal(self, partition: int) -> JournalRow | None:
         rows = await self.session.serial(_JOURNAL, partition)
-        return Journal(rows[0][0], _whole({number: part for _, number, part in rows if part})) if rows else None
+        return JournalRow(rows[0][0], _whole({number: part for _, number, part in rows if part})) if rows else None
 
     async def take_over(self, partition: int, before: int, epoch: int) -> bool:
         if before:

@@ -17,7 +17,7 @@ _REMOVED_A_COMMIT = 500
 """How many edges that have expired a commit removes, beside what it is for."""
 
 
-class Batch:
+class Transaction:
     """One transaction in progress."""
 
     def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes], now_ms: int) -> None:

@@ -1,7 +1,7 @@
 """Group commit: each process has one queue that turns concurrent writes into a few synced transactions.
 
-A write is a function of a `Batch` (one transaction in progress). The queue's thread runs all waiting writes in one
-transaction, syncs it, and only then answers them. If the transaction fails, nothing of it is stored and all of them get
+A write is a function of a `Transaction`. The queue's thread runs all waiting writes in one transaction, syncs it, and
+only then answers them. If the transaction fails, nothing of it is stored and all of them get
 the error. If one write raises, only that one fails: the others run again, each in a transaction of its own.
 """
 
@@ -21,12 +21,12 @@ import lmdb
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreFull, StoreUnavailable
 from kith.engines.embedded import event_log, expiries, redo
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.retention import KEEP, Keep, Retention
+from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
@@ -56,7 +56,7 @@ class _Unobserved:
 
 
 class _Job(NamedTuple):
-    work: Callable[[Batch], Any]
+    work: Callable[[Transaction], Any]
     writes: int
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
@@ -82,7 +82,7 @@ class CommitQueue:
         writes_max: int = 5_000,
         wait_ms: float = 0.0,
         queue_max: int = 100_000,
-        keep: Keep = KEEP,
+        keep: LogBounds = KEEP,
         observer: CommitObserver | None = None,
         on_fatal: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] = wall_ms,
@@ -111,7 +111,7 @@ class CommitQueue:
         """How many writes wait or are being committed."""
         return self._waiting
 
-    async def run(self, work: Callable[[Batch], _Answer], writes: int = 1) -> _Answer:
+    async def run(self, work: Callable[[Transaction], _Answer], writes: int = 1) -> _Answer:
         """Run `work` in a transaction, and return its answer once that is durable."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Answer] = loop.create_future()
@@ -213,7 +213,7 @@ class CommitQueue:
         self._notice_pause()
         try:
             with self._environment.commit() as write:
-                batch = Batch(self._environment, write.txn, now_ms)
+                batch = Transaction(self._environment, write.txn, now_ms)
                 answers = [job.work(batch) for job in jobs]
                 batch.remove_expired()
                 appended, last = batch.log.flush(), batch.log.last

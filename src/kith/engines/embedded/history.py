@@ -47,7 +47,7 @@ class History(NamedTuple):
         return History((*self.restores, Restore(1 + secrets.randbelow(2**63 - 1), last)))
 
 
-class Positions:
+class StorePositions:
     """Packs and compares the positions of one store."""
 
     def __init__(self, history: History) -> None:

@@ -62,7 +62,7 @@ class Base(NamedTuple):
     meta: bytes  # the store's meta page of this transaction
 
 
-class Tail(NamedTuple):
+class JournalTail(NamedTuple):
     """The newest entry, as its writer noted it before its transaction was committed."""
 
     txn: int
@@ -170,7 +170,7 @@ class Journal:
         for slot in (1, 2):
             self._write_base(slot, Base(txn, 0, epoch, relaxed, meta))
         self._put(bytes(_FAILED_AT + 1), 0)
-        self._write_tail(Tail(txn, 0, 0, 0))
+        self._write_tail(JournalTail(txn, 0, 0, 0))
         self._sync_base(Base(txn, 0, epoch, relaxed, meta))
         self.base()
 
@@ -185,7 +185,7 @@ class Journal:
         gap = before.txn != txn - 1  # a writer that knows no journal
         if payload is None or gap or not self._has_room(before.end + length):
             self._note_without_entry(txn)
-            self._write_tail(Tail(txn, before.end, before.end, txn))
+            self._write_tail(JournalTail(txn, before.end, before.end, txn))
             return False
         missing = before.without_entry
         if missing and self._is_covered(missing):
@@ -195,7 +195,7 @@ class Journal:
             self._write(before.end, zlib.crc32(head).to_bytes(_CRC_BYTES, "little") + head)
             if not self._relaxed:
                 os.fdatasync(self._fd)
-            self._write_tail(Tail(txn, before.end, before.end + length, missing))
+            self._write_tail(JournalTail(txn, before.end, before.end + length, missing))
         except OSError:
             with contextlib.suppress(OSError):  # then the next entry takes its place
                 self._write(before.end, bytes(_ENTRY.size))
@@ -260,21 +260,21 @@ class Journal:
             self.base()  # others make checkpoints too
         return end - self._start <= RING_BYTES
 
-    def _tails(self) -> list[Tail]:
+    def _tails(self) -> list[JournalTail]:
         raw = os.pread(self._fd, 2 * _TAIL_ROOM, 0).ljust(2 * _TAIL_ROOM, b"\0")
         found = []
         for at in (0, _TAIL_ROOM):
             *fields, crc = _TAIL.unpack_from(raw, at)
             if crc == zlib.crc32(raw[at : at + _TAIL.size - _CRC_BYTES]):
-                found.append(Tail(*fields))
+                found.append(JournalTail(*fields))
         return found
 
-    def _tail_before(self, txn: int) -> Tail:
+    def _tail_before(self, txn: int) -> JournalTail:
         """The newest entry of a committed transaction. One of `txn` itself is of a writer that did not commit it."""
         full = self._start + RING_BYTES  # without a tail nobody knows what is in the ring
-        return max((tail for tail in self._tails() if tail.txn < txn), default=Tail(0, full, full, 0))
+        return max((tail for tail in self._tails() if tail.txn < txn), default=JournalTail(0, full, full, 0))
 
-    def _write_tail(self, tail: Tail) -> None:
+    def _write_tail(self, tail: JournalTail) -> None:
         raw = _TAIL.pack(*tail, 0)[:-_CRC_BYTES]
         self._put(raw + zlib.crc32(raw).to_bytes(_CRC_BYTES, "little"), tail.txn % 2 * _TAIL_ROOM)
 

@@ -2,9 +2,9 @@
 
     meta   log-lease/<name>   (sequence number u64, renewed at ms) as MessagePack: what follows that event is kept
 
-A lease counts for `Keep.lease_ms` after it was renewed, and while the log is no larger than `Keep.leased_bytes_max`.
-Events go a row at a time, in the transaction that forgets them, where leases are read: no lease is taken of what goes.
-The last row stays, because numbers and versions go on from it.
+A lease counts for `LogBounds.lease_ms` after it was renewed, while the log is no larger than
+`LogBounds.leased_bytes_max`. Rows are deleted one at a time; the same transaction reads the leases, so nobody takes a
+lease of what is deleted. The last row stays, because numbers and versions continue from it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOKED_MS = 10_000
 _read = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
-class Keep(NamedTuple):
+class LogBounds(NamedTuple):
     """The bounds of a log: the settings `log_events_max`, `log_bytes_max`, `log_keep_hours` (None: however old),
     `log_lease_hours` and `log_leased_bytes_max`.
     """
@@ -38,7 +38,7 @@ class Keep(NamedTuple):
     leased_bytes_max: int = 1 << 34
 
 
-KEEP = Keep()
+KEEP = LogBounds()
 
 
 class Leased(NamedTuple):
@@ -52,7 +52,7 @@ class Leased(NamedTuple):
 class Retention:
     """Forgets the oldest events, for one process."""
 
-    def __init__(self, keep: Keep, log: lmdb._Database, meta: lmdb._Database) -> None:
+    def __init__(self, keep: LogBounds, log: lmdb._Database, meta: lmdb._Database) -> None:
         self.keep, self._log, self._meta = keep, log, meta
         self._young_until_ms = 0
         """Until then the oldest event is not too old."""

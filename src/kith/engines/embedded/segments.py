@@ -25,7 +25,7 @@ from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter
-from kith.engines.embedded.history import Positions
+from kith.engines.embedded.history import StorePositions
 from kith.engines.embedded.retention import Retention
 from kith.engines.embedded.sorted_changes import do_all
 
@@ -147,7 +147,7 @@ def do(
             retention.forget(write.txn, at, wall_ms(), len(done))
     if at >= segment.end:  # until then it lacks what tokens of this history stand for
         _put_notes(target, segment, HISTORY)
-        target.positions = Positions(target.history())
+        target.positions = StorePositions(target.history())
     return at
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from kith.core.errors import BadRequest, NotConfirmed
 from kith.engines.kafka.broker import ANSWERED_S, Broker
-from kith.engines.kafka.commits import Told
+from kith.engines.kafka.commits import ToldRecord
 from kith.engines.kafka.positions import Positions
 from kith.engines.kafka.recent import Recent
 from kith.log.commands import Reply, Waiting
@@ -84,7 +84,7 @@ class KafkaCommands:
         oldest_ms = min((record.at_ms for some in first for record in some), default=None)
         return Waiting(sum(ends[at] - place for at, place in late), oldest_ms)
 
-    def _hear(self, partition: int, told: Told) -> None:
+    def _hear(self, partition: int, told: ToldRecord) -> None:
         for number, outcome, upto in told.answered(self._name):
             answer = self._waiting.get(number)
             if answer is not None and not answer.done():

@@ -18,10 +18,10 @@ from kith.core.clock import wall_ms
 from kith.core.errors import KithError
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Group, Join, Leave, Release
-from kith.engines.kafka.broker import Broker, Record, fetch_all
+from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.commands import unpacked
 from kith.engines.kafka.commits import Answer, Owned, Row, row_of
-from kith.engines.kafka.retention import KEEP, Keep, Retention
+from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
 from kith.log.commands import Command, Decided, Owner
 from kith.log.store import Fenced
 
@@ -45,7 +45,7 @@ class Owning:
         broker: Broker,
         book: OpenBook,
         owner: Owner,
-        keep: Keep = KEEP,
+        keep: PartitionBounds = KEEP,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self.broker, self.book, self.owner, self.keep, self.now_ms = broker, book, owner, keep, now_ms
@@ -136,7 +136,7 @@ class Owning:
             {at: part.next for at, part in self._tasks.items() if part.is_ready and not part.is_full}
         )
 
-    async def _handle(self, partition: int, records: Sequence[Record]) -> None:
+    async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         part = self._tasks.get(partition)
         if part is not None:
             part.put(records)
@@ -148,14 +148,14 @@ class _Partition:
     def __init__(self, owning: Owning, partition: int, since: int) -> None:
         self._owning, self._partition, self.since = owning, partition, since
         self._broker, self._owner = owning.broker, owning.owner
-        self._retention = Retention(owning.broker, owning.book, partition, owning.keep, owning.now_ms)
-        self._waiting: list[Record] = []
+        self._retention = PartitionRetention(owning.broker, owning.book, partition, owning.keep, owning.now_ms)
+        self._waiting: list[BrokerRecord] = []
         self._arrived, self._stopping = asyncio.Event(), asyncio.Event()
         self.is_ready = self.is_full = False
         self.next = 0  # the offset of the first command that was not put yet
         self._task = asyncio.create_task(self._run())
 
-    def put(self, records: Sequence[Record]) -> None:
+    def put(self, records: Sequence[BrokerRecord]) -> None:
         """Let commands wait to be decided."""
         if self.is_ready:
             self._waiting += records
@@ -223,7 +223,7 @@ class _Partition:
         commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
         await self._tell(owned, await self._owner.decide(self._partition, commands), batch)
 
-    async def _tell(self, owned: Owned, decided: Sequence[Decided], records: Sequence[Record]) -> None:
+    async def _tell(self, owned: Owned, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
         """Commit the events of commands, what is answered, and the place behind them."""
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
         for part in _parts(decided):

@@ -21,7 +21,7 @@ _STEPS = 8
 _STEP_EVENTS_MIN = 16
 
 
-class Keep(NamedTuple):
+class PartitionBounds(NamedTuple):
     """The bounds of a log: events kept, how long a lease lasts, and events kept while one is held."""
 
     events_max: int = 10_000_000
@@ -29,14 +29,14 @@ class Keep(NamedTuple):
     leased_events_max: int = 100_000_000
 
 
-KEEP = Keep()
+KEEP = PartitionBounds()
 
 
-class Retention:
+class PartitionRetention:
     """Forgets the oldest events of one partition, in steps of an eighth of what is kept."""
 
     def __init__(
-        self, broker: Broker, book: OpenBook, partition: int, keep: Keep, now_ms: Callable[[], int] = wall_ms
+        self, broker: Broker, book: OpenBook, partition: int, keep: PartitionBounds, now_ms: Callable[[], int] = wall_ms
     ) -> None:
         self._broker, self._book, self._partition, self._now_ms = broker, book, partition, now_ms
         self._events_max = max(1, keep.events_max // broker.partitions)

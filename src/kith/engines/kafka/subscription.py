@@ -16,7 +16,7 @@ from kith.log.store import Batch, Failure, Fenced
 _NONE = Group()
 
 
-class Reads(Protocol):
+class EventReads(Protocol):
     """The log that it is a part of."""
 
     async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
@@ -27,7 +27,7 @@ class Reads(Protocol):
 class KafkaSubscription:
     """See `log.store.Subscription`."""
 
-    def __init__(self, log: Reads, book: OpenBook, recent: Recent, group: str, partitions: int) -> None:
+    def __init__(self, log: EventReads, book: OpenBook, recent: Recent, group: str, partitions: int) -> None:
         self._log, self._book, self._recent = log, book, recent
         self._group, self._partitions, self._name = group, partitions, secrets.token_hex(8)
         self._since: dict[int, int] = {}  # of each partition that is read here: when it became this worker's

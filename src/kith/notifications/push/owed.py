@@ -35,7 +35,7 @@ class Owed(msgspec.Struct, frozen=True, array_like=True):
     next_try_ms: int = 0
 
 
-class Kept(NamedTuple):
+class OwedPush(NamedTuple):
     """What a device is owed, as its note has it."""
 
     device: int
@@ -54,10 +54,10 @@ class OwedKept:
         self.known: set[int] = set()
         """Devices that are owed something, as of the last look and what this process did since."""
 
-    async def all(self) -> list[Kept]:
+    async def all(self) -> list[OwedPush]:
         """What all devices are owed."""
         notes = await self._notes.notes(PREFIX)
-        found = [Kept(int(key[len(PREFIX) :]), raw, _decode(raw)) for key, raw in notes.items()]
+        found = [OwedPush(int(key[len(PREFIX) :]), raw, _decode(raw)) for key, raw in notes.items()]
         self.known = {kept.device for kept in found}
         return found
 
@@ -76,7 +76,7 @@ class OwedKept:
                 return len(listed) - len(owed.notices)
         raise Conflict("what this device is owed is being changed by many at once", device=str(device))
 
-    async def settle(self, kept: Kept, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
+    async def settle(self, kept: OwedPush, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
         """Owe a device what is `left` of what was tried, and what was added meanwhile."""
         key, tried = f"{PREFIX}{kept.device}", {*kept.owed.notices} - {*left}
         for _ in range(_REWRITES_MAX):

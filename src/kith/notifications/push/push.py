@@ -21,9 +21,9 @@ from kith.notifications.notice import read_notice
 from kith.notifications.notices import Notices
 from kith.notifications.push.device import Device, DeviceKind
 from kith.notifications.push.devices import Devices
-from kith.notifications.push.due import Due, Dues, Told
+from kith.notifications.push.due import DuePush, Dues, Told
 from kith.notifications.push.message import Message
-from kith.notifications.push.owed import Kept, OwedKept
+from kith.notifications.push.owed import OwedKept, OwedPush
 from kith.notifications.push.provider import Provider, Verdict
 from kith.notifications.rings import read_ring
 from kith.outbound.errors import SendFailed
@@ -176,7 +176,7 @@ class Push:
         if dropped:
             _log.warning("a device is owed too many; the oldest ring no more", device=one.device.id, dropped=dropped)
 
-    async def _try(self, waiting: Sequence[Kept], now_ms: int) -> None:
+    async def _try(self, waiting: Sequence[OwedPush], now_ms: int) -> None:
         """Send these devices what they are owed and are still to be told, each in order."""
         ids = list({id_ for kept in waiting for id_ in kept.owed.notices})
         notices = {one.id: one for one in await self._notices.read(ids) if one is not None}
@@ -185,7 +185,7 @@ class Push:
         found = {(due.user, due.message.notice.id): due for due in dues}
         await asyncio.gather(*(self._try_one(kept, found, now_ms) for kept in waiting))
 
-    async def _try_one(self, kept: Kept, dues: Mapping[tuple[int, int], Due], now_ms: int) -> None:
+    async def _try_one(self, kept: OwedPush, dues: Mapping[tuple[int, int], DuePush], now_ms: int) -> None:
         left = list(kept.owed.notices)
         while left:
             due = dues.get((kept.owed.user, left[0]))

@@ -21,7 +21,7 @@ from kith.engines.embedded import fanout_state, segments, standing
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import logged_ms
 from kith.engines.embedded.folder_locks import alone
-from kith.engines.embedded.history import History, Positions, Restore
+from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.segments import Segment
 from kith.engines.embedded.store_file import STORE_FILE, sync_folder
@@ -85,7 +85,7 @@ def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goa
     refused: BadRequest | None = None
     for line in dict.fromkeys(part.line for part in reversed(parts.whole)):
         newest = next(part for part in reversed(parts.whole) if part.line == line)
-        event = Positions(History(tuple(Restore(*one) for one in newest.history))).sequence(position)
+        event = StorePositions(History(tuple(Restore(*one) for one in newest.history))).sequence(position)
         if event is not None:
             goal = Goal(event=event, line=line)
             try:

@@ -47,7 +47,7 @@ _LOOKED_S = 0.05
 _log = structlog.get_logger("kith.standby")
 
 
-class Follower:
+class StandbyFollower:
     """Brings a standby up to its primary, again and again. `store` is opened to follow."""
 
     def __init__(self, settings: Settings, store: Environment, primary: Primary) -> None:
@@ -131,12 +131,14 @@ def follow(settings: Settings, key: str) -> int:
             return PROMOTED
         with Primary(why.primary, key, name=name_of(store.folder)) as primary, Primary(why.primary, key) as beside:
             if store.get_note(MEDIA_MISSING) is not None:
-                fetching = threading.Thread(target=_fetch_all, args=(Follower(settings, store, beside),), daemon=True)
+                fetching = threading.Thread(
+                    target=_fetch_all, args=(StandbyFollower(settings, store, beside),), daemon=True
+                )
                 fetching.start()
-            return _Following(Follower(settings, store, primary), store).run()
+            return _Following(StandbyFollower(settings, store, primary), store).run()
 
 
-def _fetch_all(follower: Follower) -> None:
+def _fetch_all(follower: StandbyFollower) -> None:
     """Fetch the files of the snapshot beside following, however often it takes."""
     pause_s = _RETRY_S
     while True:
@@ -154,7 +156,7 @@ def _fetch_all(follower: Follower) -> None:
 class _Following:
     """The loop of a follower: it retries what fails, and says what is wrong."""
 
-    def __init__(self, follower: Follower, store: Environment) -> None:
+    def __init__(self, follower: StandbyFollower, store: Environment) -> None:
         self._follower, self._store = follower, store
         self._level = Level(store.folder, begin=True)
         self._said = ""

@@ -45,7 +45,7 @@ class Sample(msgspec.Struct):
     gauges: dict[str, float | None]  # None: an age that cannot be told; JSON has no infinity
 
 
-class History:
+class MeasureHistory:
     """The samples of a data folder."""
 
     def __init__(self, folder: Path, metrics: Metrics) -> None:

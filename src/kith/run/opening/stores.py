@@ -50,7 +50,7 @@ class Deciding(NamedTuple):
     divide_long: Callable[[], Coroutine[Any, Any, int]]
 
 
-class Keeping(NamedTuple):
+class LayerUpkeep(NamedTuple):
     """What keeps the layers in front of checks up to date, in the worker `checks` (see `kith.checks`).
 
     `lag`: how far cached sets are behind the log, where that is known.
@@ -81,7 +81,7 @@ class Opened(NamedTuple):
     """None where the stores are those of distributed engines."""
     deciding: Deciding | None = None
     """Of distributed engines; None over a folder, whose writes are decided where they are asked."""
-    keeping: Keeping | None = None
+    keeping: LayerUpkeep | None = None
     """Of distributed engines with layers in front of checks."""
 
     def of_folder(self, what: str) -> Folder:
