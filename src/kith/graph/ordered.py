@@ -1,11 +1,11 @@
 """Long lists in the order of their ids, a window of WINDOW_IDS ids at a time.
 
-Lists are kept by position. So the first who asks for a part of one by id goes through it once, in bounded calls, and
-keeps the ids that come next in that order; whoever pages on within KEPT_MS is answered from these. Edges that came
-meanwhile are read from the newest end of the list, and those that went are found by their rows. Only an edge that is
-put back at an older position (restored, imported) may be missing, for KEPT_MS at most.
+Stores keep lists by position. So the first request for a part by id reads the whole list once, in bounded calls, and
+keeps the next WINDOW_IDS ids in order; requests within KEPT_MS are answered from this window. Edges added meanwhile are
+read from the newest end of the list; removed ones are found by their rows. Only an edge that is put back at an older
+position (restored, imported) may be missing, for KEPT_MS at most.
 
-Limit: WINDOWS_MAX windows, 512 KB each. One list is gone through at a time.
+Limit: WINDOWS_MAX windows, 512 KB each. One list is read at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WINDOW_IDS = 65_536
 WINDOWS_MAX = 32
 KEPT_MS = 2_000
 ADDED_MAX = 10_000
-"""A window is given up once so many edges have come to its list."""
+"""A window is dropped once this many edges were added to its list."""
 
 
 class OrderedIds(NamedTuple):

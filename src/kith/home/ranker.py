@@ -47,7 +47,8 @@ class Own(NamedTuple):
 
 
 class ReaderFacts(NamedTuple):
-    """What ranking knows of a reader. `seen`: the newest posts they saw; `ties`: or what they are computed from."""
+    """What ranking knows of a reader. `seen`: the newest posts they saw; `ties`: their affinities, or what these are
+    computed from."""
 
     id: NodeId
     own: Own

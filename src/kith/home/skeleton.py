@@ -61,7 +61,7 @@ class Skeleton(NamedTuple):
 
 
 class ReaderTimeline(NamedTuple):
-    """What was read for a reader in one call: what fan-out noted, and at the same time or later the rest."""
+    """A reader's timeline and what it may lack, read in one call."""
 
     timeline: Timeline | None
     lacked: Ids  # authors whose posts it may lack; None of them need be followed
@@ -93,9 +93,8 @@ class Skeletons:
     async def can_use_timelines(self, seen: LogPosition, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
         """What fan-out has noted, where timelines can be relied on now; None where they cannot.
 
-        It may be of a moment ago: what is read after it can lack nothing that it does not tell, if what the log holds
-        beyond it is looked at too. `seen`: how far the log must be reflected; `refresh`: the reader wants none of the
-        timeline.
+        It may be a moment old. That is safe because the events that the log holds beyond it are looked at too. `seen`:
+        how far the log must be reflected; `refresh`: the reader wants none of the timeline.
         """
         if refresh:
             return None
@@ -202,7 +201,8 @@ class Skeletons:
             return None
 
     async def _look_again(self) -> None:
-        """On an engine across a network: for those who come next, so that they need not wait for it."""
+        """On an engine across a network: read fan-out's notes for the next requests, so that they need not wait for
+        them."""
         if not self._immediate:
             with contextlib.suppress(Unavailable):  # then they find out themselves
                 await self._look()

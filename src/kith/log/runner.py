@@ -92,7 +92,7 @@ class Runner:
         self._begin()
 
     def _begin(self) -> None:
-        """Hold nothing: what is not saved is read again by whoever it is for."""
+        """Forget the events in hand: those not saved are read again by the partition's owner."""
         self._batch: Batch | None = None  # read, and not handled yet
         self._at = self._saved_at = NOWHERE
         self._waiting: dict[LogPosition, Failure] = {}
@@ -263,7 +263,7 @@ async def rung_or(stopping: asyncio.Event, bell: Bell, within_s: float) -> None:
 
 
 def lag_of(behind: Backlog, now_ms: int) -> Lag:
-    """How old that is which is not handled yet."""
+    """The age of the oldest event that is not handled yet."""
     if not behind.events:
         return Lag(0, 0.0)
     if behind.oldest_ms is None or (age_ms := now_ms - behind.oldest_ms) < -SKEW_MS:
@@ -272,8 +272,8 @@ def lag_of(behind: Backlog, now_ms: int) -> Lag:
 
 
 async def begin(log: LogStore, groups: Iterable[str]) -> None:
-    """Have new groups read from the first event on, where there was none yet: so they miss nothing, however late their
-    workers start. Elsewhere a new group builds from the stores what it needs of the past.
+    """In a log without events, let new groups read from the first one on: so they miss nothing, however late their
+    workers start. In any other log, a new group builds what it needs of the past from the stores.
     """
     behind = await log.behind(NOWHERE)
     if behind.events or behind.lost:

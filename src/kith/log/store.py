@@ -1,7 +1,7 @@
 """The ports behind consumers: what every engine that keeps the event log must do.
 
-A log is one list of events, or several (partitions) of which each has an order of its own. So a place in it is a
-`LogPosition`: of an opaque kind, and only the engine compares two.
+A log is one list of events, or several (partitions) of which each has an order of its own. So a place in it is an
+opaque `LogPosition`; only the engine compares two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kith.core.events import Event, LogPosition
 
 
 class Fenced(Exception):
-    """Another worker of the group has taken over: what this one read and did not save is that one's to handle."""
+    """Another worker of the group has taken over; it handles what this one read and did not save."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Bell(Protocol):
 class Batch(NamedTuple):
     """What was read of a log: events that follow some position, and the position after them.
 
-    `lost`: events in between were forgotten before they were read; whoever needs them builds from the stores anew.
+    `lost`: events in between were forgotten before they were read; a consumer that needs them rebuilds from the stores.
     """
 
     events: Sequence[Event]
@@ -127,8 +127,8 @@ class LogStore(Protocol):
     """
 
     def covers(self, position: LogPosition, other: LogPosition) -> bool:
-        """Whether `position` is as far as `other`, in each partition. False for an `other` that is none of this log:
-        of another one, or of what was lost when this store was restored from a backup. Asks no store.
+        """Whether `position` is as far as `other`, in each partition. False for an `other` that is not of this log: of
+        another one, or of events that were lost when this store was restored from a backup. Asks no store.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Lists of people in the order of their names, and those of them whose name begins with what somebody typed.
+"""Lists of people sorted by name: whole, or only the names that begin with a typed prefix.
 
-Names are read at each call, so a changed name counts at once. Limit: lists of LISTED_MAX people; of a longer one the
-newest so many are looked at, and the answer says so.
+Names are read at each call, so a changed name counts at once. Limit: of a longer list only the newest LISTED_MAX people
+are looked at, and the answer says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMELESS = "\U0010ffff"
 
 
 class NamePosition(NamedTuple):
-    """Where a person stands in a list by name, who may have left it since."""
+    """A place in a list by name. The person whose place it was may have left the list."""
 
     name: str
     id: int

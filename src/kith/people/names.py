@@ -4,9 +4,10 @@ The index is a graph. A list of it holds, in the order of names, everybody with 
 
     names   ENTRIES_FROM + kind << 32 + the first character -> user, at a position that says the next 8 bytes (UTF-8)
 
-`kind` tells a username, a display name, and a display name from its second and third word on apart. An entry has the
-version of the profile that it comes from, so by the merge law the newest profile decides, in whatever order entries
-are written. Who reads the index looks at the profile as well: an entry may be of an older one, and says 9 characters.
+`kind` says what the name is: the username, the display name, or the display name from its second or third word on. An
+entry has the version of the profile that it comes from, so by the merge law the newest profile decides, in whatever
+order entries are written. Readers of the index check the profile as well, because an entry may be of an older one, and
+holds 9 characters only.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kith.graph.shapes import Listing
 ENTRIES_FROM = 1 << 62
 """Where the ids of lists begin; users have others."""
 WORDS_MAX = 3
-"""With so many words of a display name a search may begin."""
+"""From how many words of a display name it can be found."""
 KINDS = range(1 + WORDS_MAX)
 _BYTES = 8
 _USERNAME = 0
@@ -69,7 +70,8 @@ def entry_of(kind: int, name: str) -> NameEntry:
 
 
 def span_of(kind: int, prefix: str) -> NameSpan:
-    """Where names with this folded prefix are. Others may be there too, if it is longer than an entry says."""
+    """Where names with this folded prefix are. Other names may be there too, if the prefix is longer than an entry
+    holds."""
     start = prefix[1:].encode()[:_BYTES]
     first, last = _position(start.ljust(_BYTES, b"\0")), _position(start.ljust(_BYTES, b"\xff"))
     return NameSpan(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
@@ -80,8 +82,8 @@ def renaming(
 ) -> list[EdgeWrite]:
     """The writes that bring the index from a user's (username, display name) `before` to those `after`.
 
-    `atomic`: they are written with the profile or not at all, so those that stay are there. Else they are written anew:
-    a process may have stopped between the profile and its entries, and this be its repetition.
+    `atomic`: they are written in one transaction with the profile, so unchanged entries are there already. Otherwise
+    those are written again too: this may repeat a call that stopped between the profile and its entries.
     """
     old, new = (dict(entry_of(*one) for one in searched(*names)) for names in (before, after))
     gone = [NameEntry(list_id, position) for list_id, position in old.items() if list_id not in new]

@@ -42,7 +42,7 @@ class CommentCounts(NamedTuple):
 
 
 NO_COUNTS = CommentCounts(likes=0, replies=0, liked=False, answered=False)
-"""Those of a new comment."""
+"""The counts of a new comment."""
 
 
 class StoredComments(NamedTuple):
@@ -55,7 +55,7 @@ class StoredComments(NamedTuple):
 
     @property
     def authors(self) -> list[int]:
-        """Who wrote all this."""
+        """The authors of all comments and replies on the page."""
         return [one.author for one in (*self.comments, *itertools.chain.from_iterable(self.replies))]
 
 
@@ -74,7 +74,7 @@ class CommentPage(NamedTuple):
 
 
 class CommentReader:
-    """Reads comments of all, for a viewer."""
+    """Reads comments as a viewer may see them."""
 
     def __init__(self, posts: Posts) -> None:
         self._posts, self._store, self._graph = posts, posts.store, posts.graph

@@ -153,7 +153,8 @@ class Fanout:
 
         `started`: when the chunk was begun to be read.
 
-        Who followed since the delivery began needs none of it: their timeline was dropped, and is built with the post.
+        Followers who came since the delivery began need no push: their timeline was dropped, and is built with the
+        post.
         """
         withheld: dict[int, int] = {}
         pushed_to = await self._pushed_to(delivery.author, chunk.ids, withheld)
