@@ -1,4 +1,4 @@
-"""`kith audit`: proves that both ends of every edge and every count agree, or that whoever is told has a row.
+"""`kith audit`: proves that both ends of every edge and every count agree, or that inboxes have all their rows.
 
 With `--repair`, it mends what differs.
 """

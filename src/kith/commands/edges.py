@@ -183,13 +183,14 @@ def _imported(
 
 
 def _has_begun(settings: Settings, graph: str) -> bool:
-    """Whether a sorted load of a graph was begun: what its edges are between is there by then."""
+    """Whether a sorted load of a graph was begun: the boards and posts of its edges are there by then."""
     with open_environment(settings) as environment:
         return bulk.has_begun(environment, graph)
 
 
 class Exported(NamedTuple):
-    """How many edges were written, and the token to watch from: with what it tells, the file is what is so.
+    """How many edges were written, and the token to watch from: the file with the changes since that token is the whole
+    graph.
 
     `expiring`: how many were left out, because a file cannot say that they end.
     """

@@ -40,13 +40,14 @@ from kith.posts.posts import Posts
 
 NAME = "notifications"
 FRESH_MS = 86_400_000
-"""Of what was done longer than this before it was logged nobody is told: it was imported, or written again."""
+"""Nobody is told of something that was done longer than this before it was logged: it was imported, or written
+again."""
 PART = 200
 """Events looked at together."""
 
 
 class Seen(NamedTuple):
-    """What events are about, as it is stored now. `requests`: by (source, destination), of those who follow."""
+    """What events are about, as stored now. `requests`: by (source, destination), of those who follow."""
 
     posts: dict[int, Post]
     comments: dict[int, Comment]
@@ -73,20 +74,20 @@ class Intake:
         self._meaning = Meaning(self._graph.graphs)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Tell whom these events concern."""
+        """Tell the users whom these events concern."""
         telling = [event for event in events if self._meaning.tells(event)]
         for at in range(0, len(telling), PART):
             drafts = [draft for _, draft in await self.drafts(telling[at : at + PART])]
             await self.tell(await self._recipients.allowed(drafts))
 
     async def tell(self, allowed: Sequence[NoticeDraft]) -> int:
-        """Tell what may be told, each once however often it comes; how many that are."""
+        """Tell each allowed draft once, however often it comes. Returns how many were allowed."""
         told = await self._notices.tell(allowed)
         await self._recent.note(list(zip(allowed, told, strict=True)))
         return len(told)
 
     async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
-        """What up to PART events tell by what is stored now, whoever may hear of it."""
+        """What up to PART events tell, by what is stored now, before it is asked who may be told."""
         telling = [event for event in events if self._meaning.tells(event)]
         if not telling:
             return []
@@ -98,7 +99,7 @@ class Intake:
         return False
 
     async def lost(self) -> None:
-        """Nobody is told of what was forgotten unread: it cannot be known what was new, and nothing else is missing."""
+        """Do nothing: of forgotten events it cannot be known what was new, so nobody is told of them."""
 
     async def _look(self, events: Sequence[Event]) -> Seen:
         """Read what these events are about."""
@@ -139,7 +140,7 @@ class Meaning:
         self._telling = self._to_posts | self._to_comments | self._to_boards | {self._follows, self.requests}
 
     def tells(self, event: Event) -> bool:
-        """Whether an event may tell somebody something: an edge that is new, and no account's that is back."""
+        """Whether an event may tell somebody something: the edge is new, and does not come back with its account."""
         return (
             event.graph in self._telling
             and event.began
@@ -162,7 +163,7 @@ class Meaning:
         return list(posts), list(comments), list(boards), follows
 
     def drafts_of(self, event: Event, seen: Seen) -> list[NoticeDraft]:
-        """What an event tells, and to whom; nothing to whoever did it."""
+        """What an event tells, and to whom. The actor is told nothing."""
         source, at_ms = event.source, ms_of(event.updated_at)
         if event.graph == self.requests:
             drafts = [NoticeDraft("follow_request", source, event.destination, at_ms)]
@@ -180,7 +181,8 @@ class Meaning:
         return [draft for draft in drafts if draft.actor != draft.recipient]
 
     def _followed(self, event: Event, seen: Seen, at_ms: int) -> list[NoticeDraft]:
-        """A follow that answers a request tells who asked, if somebody accepted it; others tell who is followed.
+        """A follow that answers a request tells the requester, if the request was accepted; any other tells the user
+        followed.
 
         The request is taken back right after the follow was written, so it is there still, or changed later.
         """
@@ -196,7 +198,7 @@ class Meaning:
         return NoticeDraft("like" if event.graph == self._likes else "share", event.source, post.author, at_ms, post.id)
 
     def _of_board(self, event: Event, board: Board, at_ms: int) -> list[NoticeDraft]:
-        """Who invites is the owner. A follow that a merged board brought has its old place, and is no news."""
+        """The owner invites. A follow that came with a merged board keeps its old place, and tells nobody."""
         if event.graph == self._board_members:
             return [NoticeDraft("board_invite", board.owner, event.source, at_ms, board=board.id)]
         if event.position < at_ms:
@@ -204,7 +206,7 @@ class Meaning:
         return [NoticeDraft("board_follow", event.source, board.owner, at_ms, board=board.id)]
 
     def _of_comment(self, event: Event, comment: Comment, seen: Seen, at_ms: int) -> list[NoticeDraft]:
-        """Each is told once of a comment, whatever it is to them: that they are mentioned comes before all."""
+        """Each user is told of a comment once, for one reason; a mention comes first."""
         if event.graph == self._comment_likes:
             return [NoticeDraft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
         told: dict[int, NoticeDraft] = {}
@@ -222,9 +224,9 @@ class Meaning:
 
 
 async def begin(log: LogStore, group: str = NAME) -> None:
-    """Have intake, or another group, begin with what happens from now on, if it never read this log.
+    """Let intake, or another group, begin with the events from now on, if it never read this log.
 
-    Asked by whoever takes writes, before the first: a worker that starts after it would begin behind it.
+    Called by the process that takes writes, before the first one; a worker that starts later would begin after it.
     """
     if await log.progress(group) is None:
         await log.save(group, await log.end(), {})

@@ -1,8 +1,8 @@
 """Stores notices and whom they tell, and reads them.
 
-The row in the inbox is written first, then the notice with its claim in one `put`: the log tells the notice, and
-whoever reads that finds the row. A process that stops in between leaves a row of a notice that there never is, which
-every reader leaves out and which goes with its period; the event comes again and is told under another id.
+The row in the inbox is written first, then the notice with its claim in one `put`: the log tells the notice, and a
+reader of that event finds the row. A process that stops in between leaves a row without a notice, which readers skip
+and which is deleted with its period; the event comes again and is told under another id.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kith.records.claims import first_of
 from kith.records.store import Claim, RecordKind, RecordStore, Write
 
 AT_ONCE_MAX = 200
-"""Notices that are written in one call, which holds up other writers of an embedded store meanwhile."""
+"""How many notices one call writes; on an embedded store other writers wait for it."""
 FORGOTTEN_AT_ONCE = 1_000
-"""Notices that are forgotten in one call, so that other writes have their turns in between."""
+"""How many notices one call deletes, so that other writes get their turns in between."""
 NOBODY = NodeId(0)
-"""The id in a claim of what nobody is told."""
+"""The notice id in a claim for something that nobody is told."""
 
 
 class Notices:
@@ -50,7 +50,7 @@ class Notices:
     async def tell_under(self, drafts: Sequence[tuple[NoticeDraft, Claim]]) -> list[NodeId]:
         """Tell each draft under its claim, unless another of the same key was first; the ids of what was told.
 
-        Where a claim, or the first of its key, is for NOBODY, it is taken and nobody is told.
+        A claim for NOBODY, or one whose key is claimed for NOBODY already, tells nobody.
         """
         known = await self.records.claimed([claim for _, claim in drafts])
         new = [(draft, claim) for (draft, claim), value in zip(drafts, known, strict=True) if value is None]
@@ -83,8 +83,8 @@ class Notices:
     async def expire(self, before_ms: int) -> tuple[int, int]:
         """Forget the notices of periods that ended before then, and their rows; how many periods and notices.
 
-        Rows go first: one without its notice is left out by every reader, a notice without rows is read by nobody. What
-        became of a mention goes before its notice, so that nothing is left of which nobody knows what it was.
+        Rows are deleted first: readers skip a row without its notice, and no one reads a notice without rows. The
+        outcome of a mention is deleted before its notice, so that no outcome remains without one.
         """
         periods, below = await self.inbox.expire(before_ms), max(0, base_of(before_ms // PERIOD_MS))
         for kind in (RecordKind.MENTION_OUTCOME, RecordKind.MENTION_RING):
@@ -98,7 +98,7 @@ class Notices:
         return forgotten
 
     async def read(self, ids: Sequence[int]) -> list[Notice | None]:
-        """The notice of each id, whoever may see it; None where there is none (any more)."""
+        """The notice of each id, before it is asked who may see it; None if there is none (any more)."""
         records = await self.records.get_many(RecordKind.NOTICE, ids) if ids else []
         return [None if record is None else read_notice(record.data) for record in records]
 

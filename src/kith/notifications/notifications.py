@@ -31,17 +31,17 @@ from kith.posts.comment import Comment
 from kith.posts.post import Post
 
 UNREAD_MAX = 1_000
-"""The unread number is of so many of the newest rows; beyond, it says that there may be more."""
+"""How many of the newest rows the unread number covers; if there are more, it says that it is partial."""
 LOOKS_MAX = 500
 """Rows that a page looks at to fill its groups."""
 FOUND_MAX = 50_000
-"""Users of whom a process remembers which recent mentions are rows of theirs already."""
+"""For how many users a process remembers which recent mentions are rows already."""
 READ_MAX = 1_000
 """Notices that one request marks as read."""
 
 
 class UnreadCount(NamedTuple):
-    """How many notices that the user may see are not read. `partial`: of the newest UNREAD_MAX rows; there are more."""
+    """How many notices that the user may see are not read. `partial`: only the newest UNREAD_MAX rows were counted."""
 
     number: int
     partial: bool = False
@@ -166,7 +166,7 @@ class Notifications:
         return (await self._marks.read(user, [id_ for id_ in ids if id_ <= newest]))[1]
 
     async def read_up_to(self, user: NodeId, id_: int) -> WriteMark:
-        """Note that the user has read all up to this one: of those that there are by now."""
+        """Note that the user has read all up to this one, as far as there are any now."""
         return (await self._marks.read_up_to(user, min(id_, await self._newest(user))))[1]
 
     async def seen_up_to(self, user: NodeId, id_: int | None = None) -> WriteMark:
@@ -175,7 +175,7 @@ class Notifications:
         return (await self._marks.seen_up_to(user, newest if id_ is None else min(id_, newest)))[1]
 
     async def forget(self, user: NodeId) -> None:
-        """Forget whatever a removed user was told and read, and what they wanted to be told. May be repeated."""
+        """Delete the rows, marks and preferences of a removed user. May be repeated."""
         await self._inbox.remove_all(user)
         await self._marks.forget(user)
         await self.preferences.put(user, DEFAULT)

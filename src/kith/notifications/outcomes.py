@@ -2,8 +2,8 @@
 
     record MENTION_OUTCOME, id of the notice   MessagePack: a list of `TierOutcome`, one a tier that ended
 
-A tier that ends again is written over, but for the rows that it told the first time. Mentions of which no follower was
-to be told have no record.
+If a tier ends again, its outcome is replaced, but the rows counted the first time stay counted. A mention of which no
+follower was to be told has no record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TierOutcome(msgspec.Struct, frozen=True, array_like=True):
 
     `told`: rows that were new; those of the one chunk that a stopped process had not noted are missing. `suppressed`:
     followers in the tier who do not want it, those of the tiers within it too. `left`, `dead`: chunks of followers,
-    about, who find the mention when they look: because the tier yielded, or as they failed again and again.
+    about, who find the mention on opening the inbox: because the tier yielded, or because the chunk kept failing.
     """
 
     tier: Tier
@@ -61,7 +61,7 @@ class Outcomes:
         await rewrite("the outcome of a mention", walk.notice, attempt)
 
     async def of(self, notices: Sequence[int]) -> list[list[TierOutcome]]:
-        """For each notice, the outcome of each tier that ended, unless nothing came of it."""
+        """For each notice, the kept outcomes of its tiers that ended."""
         records = await self._records.get_many(RecordKind.MENTION_OUTCOME, notices) if notices else []
         return [[] if record is None else _decode(record.data) for record in records]
 

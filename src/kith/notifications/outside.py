@@ -1,4 +1,4 @@
-"""Mentions that other systems report, each under an id of theirs: the same id is told once, and answered alike."""
+"""Mentions that other systems report, each with an id of theirs: the same id is told once, and gets the same answer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Mentions of accounts with very many followers, kept so that followers who asked for them find them when they look.
+"""Recent mentions of accounts with very many followers, which followers who want them find on opening the inbox.
 
-Nothing is written for a follower until then. A bounded list has the accounts that were mentioned lately, in SHARDS
-records, so that mentions of different accounts seldom wait for each other. Who opens their inbox asks once which of
-these they follow, whatever the number of either; what they find becomes rows of theirs, and stays.
+Nothing is written for a follower until then. A bounded list of the accounts that were mentioned lately is kept in
+SHARDS records, so that mentions of different accounts seldom wait for each other. On opening the inbox, one question
+finds which of these accounts the user follows, however many there are; the mentions found become rows, and stay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 RECENT_MS = 7 * 86_400_000
-"""How long after a mention a follower who looks finds it; what they found before stays as long as all notices do."""
+"""How long a mention can be found in this list; one that was found stays as long as all notices do."""
 SHARDS = 16
 ACCOUNTS_MAX = 64
 """Accounts of a shard; beyond, those whose last mention is oldest are left out, and readers are told of it."""
@@ -39,13 +39,14 @@ FOLLOWERS_CACHED_MAX = 100_000
 
 
 class Shard(msgspec.Struct, frozen=True, array_like=True):
-    """A part of the list. `mentions`: of each account, oldest first. `left_out`: the newest that is not here."""
+    """A part of the list. `mentions`: of each account, oldest first. `left_out`: the newest mention that is not
+    here."""
 
     mentions: dict[int, list[int]] = {}
     left_out: int = -1
 
     def adding(self, told: Sequence[tuple[int, int]], now_ms: int) -> Shard:
-        """With these mentions, as (account, notice), and without what is over."""
+        """The shard with these mentions added, as (account, notice), and expired ones removed."""
         kept = {account: list(ids) for account, ids in self.mentions.items()}
         for account, notice in told:
             kept[account] = sorted({*kept.get(account, ()), notice})
@@ -59,7 +60,7 @@ class Shard(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RecentOfFollowed(NamedTuple):
-    """Mentions of whom a reader follows. `partial`: there were more than are kept."""
+    """Mentions of accounts that a reader follows. `partial`: there were more than are kept."""
 
     notices: list[int]
     partial: bool
@@ -80,7 +81,7 @@ _NOTHING = _Known(-float("inf"), np.empty(0, np.int64), {}, -1)
 
 
 class RecentMentions:
-    """Keeps and finds them. `followers_min`: from how many followers on mentions of an account are kept."""
+    """Keeps and finds recent mentions. `followers_min`: from how many followers on mentions of an account are kept."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Whom something may be told: asked before it is written, by the rules and by what the recipients want."""
+"""Which recipients may be told, by the rules and by their preferences; asked before a notice is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Recipients:
         self._store, self._rules, self._preferences = graph.store, rules, preferences
 
     async def allowed(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
-        """Those of the drafts that their recipients may see and want to be told of; nothing of what they did."""
+        """The drafts that their recipients may see and want to be told of, and did not cause themselves."""
         drafts = [draft for draft in dict.fromkeys(drafts) if draft.actor != draft.recipient]
         if not drafts:
             return []

@@ -1,6 +1,6 @@
-"""Where a mention in a post is on its way: to the account, then to the account's followers, tier by tier.
+"""How far a mention in a post has come: to the account, then to the account's followers, tier by tier.
 
-For operators. A tier of which nothing is known has not begun, or ended without anyone to tell.
+For operators. A tier without an entry has not begun, or ended with nobody to tell.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Finds what happened and was told to nobody, though it should have been: `kith audit notifications`.
+"""Finds events that should have made a notice and did not: `kith audit notifications`.
 
-The log is read as far as `intake` has handled it, and each event is looked at again as intake does. What it tells was
-told if a claim stands for it. Where the rules or the recipient's preferences forbid it now, it counts as suppressed; so
-does it where what they ask was changed since, as then it is not known what they said. Events that failed again and
-again are dead and wait for `kith dead`. The rest is missing, and told by a repair.
+It reads the log as far as `intake` has handled it, and looks at each event as intake does. A notice was made if its
+claim is there. If the rules or the recipient's preferences forbid it now, it counts as suppressed; also if what they
+depend on was changed since, because their answer at that time is not known. Events that kept failing are dead and wait
+for `kith dead`. The rest is missing; a repair tells it.
 
-When an account was made private, hidden or put away is kept nowhere: of one that is back, what happened meanwhile
-counts as missing.
+It is not kept when an account was made private, hidden or deactivated: after its return, what happened meanwhile counts
+as missing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class UntoldAudit(msgspec.Struct, rename="camel"):
 
 
 class EventAuditor:
-    """Looks at events. `since_ms`: from when on, which must not be before intake began to read the log."""
+    """Looks at events. `since_ms`: from when on; not before intake began to read the log."""
 
     def __init__(
         self,

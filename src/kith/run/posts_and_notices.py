@@ -20,9 +20,9 @@ from kith.run.opening.stores import Opened
 
 
 def posts_over(parts: Opened, number: NodeNumber) -> Posts:
-    """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
-    start after it: whoever made ids with our node number before can have used no later millisecond. Once the number is
-    lost, no more are made.
+    """Posts of this process. Ids take their time from a clock that was set past all that is stored, and start after it:
+    a process that had our node number before cannot have used a later millisecond. Once the number is lost, no more ids
+    are made.
     """
     clock = parts.graph.clock
     snowflakes = Snowflakes(number.number, lambda: ms_of(clock.next()), number.held.check)
@@ -31,7 +31,7 @@ def posts_over(parts: Opened, number: NodeNumber) -> Posts:
 
 
 class NoticeServices(NamedTuple):
-    """What every process needs that tells people things, or shows them what they were told."""
+    """What a process needs to tell users things, or to show them what they were told."""
 
     notices: Notices
     recipients: Recipients

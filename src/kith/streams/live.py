@@ -33,9 +33,9 @@ from kith.streams.tail import Tail
 from kith.streams.telling import Telling
 
 _READ_GAP_S = 0.005
-"""Shortest pause after the last event: what comes close together is read together."""
+"""Shortest pause between two reads, so that events close together are read together."""
 _READ_EVERY_S = 0.25
-"""Longest pause, should a new event not ring."""
+"""Longest pause between two reads, in case the bell does not ring."""
 _HEARTBEATS_EVERY_S = 1.0  # how often streams that need one are looked for
 _OUTAGE_WAIT_S = 1.0
 _log = structlog.get_logger("kith.streams")
@@ -117,7 +117,8 @@ class Live:
                 await task
 
     async def _first_place(self, stream: Stream, last_id: str | None) -> StreamPosition | None:
-        """Where a stream begins: where it left off, or now. None if what it missed is lost: then it is over."""
+        """Where a stream begins: where it left off, or now. None if what it missed is lost; the stream is ended
+        then."""
         if last_id is None:
             return self._end_of_log()
         place, covers = read_place(last_id), self._log.covers
@@ -137,9 +138,9 @@ class Live:
         return None
 
     async def _catch_up(self, stream: Stream, place: StreamPosition, shown: Sequence[int]) -> StreamPosition | None:
-        """Tell a stream what it missed since `place`, until it knows as much as was read.
+        """Tell a stream what it missed since `place`, until it has all that this process has read.
 
-        Answers how far it was told; None if that cannot be told, and the stream is over.
+        Returns how far it was told; None if it cannot be told, and the stream is ended.
         """
         absent = set(await self._missed.watch(stream, shown))
         log, tail = self._log, self._tail

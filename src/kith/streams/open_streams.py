@@ -1,6 +1,6 @@
 """The streams that are told of changes, by reader, and the one way out for messages and heartbeats.
 
-Nothing is queued here: `Stream.send` does not wait, and what a slow reader may cost is the sender's to bound.
+Nothing is queued here: `Stream.send` does not wait, and its implementation bounds what a slow reader may cost.
 """
 
 from __future__ import annotations

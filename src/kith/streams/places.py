@@ -1,7 +1,7 @@
-"""Places in the log: how far one stream has been told. The text of a place is the id of what a client gets.
+"""Places in the log: how far one stream has been told. Every message has a place as its id.
 
-A client that lost the connection sends its last place back, to whichever process, and is told what is beyond it. Where
-that cannot be told, `Lost` says why, and the reader loads the feed anew.
+A client that lost the connection sends the last place back, to any process, and is told what is beyond it. If that is
+impossible, `Lost` says why, and the reader loads the feed anew.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class StreamPosition(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where a change is on the way that this process took through the log.
+    """A change's place in the order in which this process read the log.
 
-    `number`: how many events it read until then. `mark`: that of the event. `before`, `at`: all that it had read before
-    the event, and with it.
+    `number`: how many events it had read by then. `mark`: that of the event. `before`, `at`: the positions without and
+    with it.
     """
 
     number: int
@@ -53,11 +53,11 @@ class StreamProgress:
         self.posts = self.counts = NOWHERE
 
     def place_of(self, told_to: LogPosition) -> StreamPosition:
-        """The place of a stream that was told what all were told, and up to `told_to`."""
+        """The place of a stream that was told all that the others were told, and what is up to `told_to`."""
         return StreamPosition(self._joined(self.posts, told_to), self.counts)
 
     def with_step(self, told_to: LogPosition, step: Step) -> LogPosition:
-        """Up to where a stream was told, with this change."""
+        """Up to where a stream has been told once it is told of this change."""
         return self._joined(told_to, step.at)
 
 

@@ -102,7 +102,7 @@ class Rounds:
         return counts.told
 
     async def run(self) -> None:
-        """One round. What an error leaves is for the next."""
+        """Run one round. What it cannot finish because of an error is left to the next."""
         noted_to, looks = self._progress.posts, self._posts.take()
         try:
             watching = await self._watching(looks)

@@ -1,4 +1,4 @@
-"""How open streams are told of a change: at once, or by the next round. Which change asks for what: see `changes`.
+"""How open streams are told of a change: at once, or by the next round. `changes` says which change uses what.
 
 A stream is told of a change once: `Stream.told_to` says how far it was told, as it joined or before an error.
 """

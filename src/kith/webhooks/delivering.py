@@ -1,8 +1,8 @@
 """One webhook, from its place in the log on: reads what it wants, sends it, moves the place, again and again.
 
-What is next is sent until the endpoint has it or it is given up, and only then what follows: so changes of a key come
-in their order, and an endpoint that fails holds back itself. The place moves after the answer: a process that stops in
-between sends again what the endpoint may have (at least once).
+A delivery is tried until the endpoint takes it or it is given up; only then comes the next. So changes of a key come in
+their order, and a failing endpoint holds up only itself. The place moves after the answer: if the process dies in
+between, the delivery is sent again (at least once).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ READ_MAX = 1_000
 BODY_BYTES_MAX = 1 << 19
 """Bytes of the changes in a delivery, unless one alone has more."""
 LOOK_S = 1.0
-"""How often a webhook is looked at: whether it was ended, and whether dead letters are to be sent again."""
+"""How often a webhook is checked: whether it was deleted, and whether dead letters are to be sent again."""
 SAVE_S = 5.0
-"""How often the place is saved while nothing comes that is wanted."""
+"""How often the place is saved while no wanted change comes."""
 _GAP = b'{"kind":"gap"}'
 _FOR_EVER_MS = 1 << 62
 _encode = msgspec.json.Encoder().encode
@@ -55,7 +55,7 @@ class DueDelivery(NamedTuple):
 
 
 class Desk(Protocol):
-    """What the deliveries of a process share."""
+    """What all webhooks of a process share."""
 
     webhooks: Webhooks
     log: LogStore
@@ -66,14 +66,14 @@ class Desk(Protocol):
     chance: Callable[[], float]
     tokens: Callable[[Sequence[LogPosition]], Sequence[str]]
     rings: int
-    """How often new events rang."""
+    """How many times new events have rung."""
 
     async def graphs_of(self, events: Sequence[Event]) -> Graphs:
         """All graphs, those of these events among them."""
         ...
 
     async def news(self, rings: int, within_s: float) -> None:
-        """Wait until it has rung more often than that, so long at most."""
+        """Wait until `rings` exceeds this number, or the time is over."""
         ...
 
 

@@ -31,7 +31,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group_of(id_: int) -> str:
-    """Under which name the log keeps the place and the dead letters of a webhook."""
+    """The log's group that keeps a webhook's place and dead letters."""
     return f"webhook/{id_}"
 
 
@@ -42,7 +42,7 @@ class Secrets:
         self._signer = Signer(signing, "webhook-secret")
 
     def seal(self, id_: int, secret: str) -> str:
-        """As it is kept."""
+        """The secret as it is stored."""
         return self._signer.seal(secret.encode(), str(id_).encode())
 
     def open(self, webhook: Webhook) -> str | None:

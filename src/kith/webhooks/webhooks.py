@@ -1,7 +1,7 @@
 """Webhooks: made, found, ended; their dead letters, listed and sent again.
 
-Each is a note in one of `webhooks_max` slots. A slot is taken, changed and freed under the condition that it is as it
-was read, so the bound is exact, and a worker that was overtaken changes nothing.
+Each is a note in one of `webhooks_max` slots. A slot is taken, changed and freed only if it is unchanged since it was
+read. So the bound is exact, and a worker that another has replaced changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PREFIX = "webhook/"
 KEYS = "webhook-key/"
 """Of the notes that claim an Idempotency-Key: `webhook-key/<digest>`, the id of the webhook that it stands for."""
 DEAD_MAX = 1_000
-"""Dead letters that are kept of a webhook; while there are so many, it gives up nothing and goes on trying."""
+"""Dead letters kept of a webhook; when there are this many, nothing more is given up and the next delivery is tried
+on."""
 _REWRITES_MAX = 16
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Webhook).decode
 

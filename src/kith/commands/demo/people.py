@@ -16,7 +16,7 @@ from kith.core.errors import BadRequest
 
 READERS_MAX, FOLLOWEES_MAX, FANS_MAX = 100, 24, 15
 FOLLOWING_MAX = 300
-"""A reader who follows more is taken only where nobody follows fewer."""
+"""A follower who follows more is chosen as the reader only if all others do too."""
 MARK = {"madeBy": "kith demo"}
 """Attributes of the profiles that the demo writes."""
 

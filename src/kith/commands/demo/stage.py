@@ -43,9 +43,9 @@ SEED = 1
 """Decides what people say and do before the questions."""
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _CLUSTER_SHARE = 50
-"""On a cluster every follow of the file goes through the log, so the community is smaller by so much."""
+"""How much smaller the community is on a cluster, where every follow of the file goes through the log."""
 _CELEBRITY_FOLLOWERS = 20
-"""From so many followers on mentions go through tiers, so that they do in a small community, too."""
+"""From this many followers on, mentions go through tiers: low, so that a small community shows it too."""
 _READY_S = 120.0
 _TOKEN_S = 24 * 3600
 _NEWCOMERS = 1 << 62
@@ -138,7 +138,7 @@ async def _fill(console: Console, asker: DemoClient, cast: Cast) -> None:
 
 
 def _invite(console: Console, url: str, reader: Person, home: Any, token: str | None) -> None:
-    """Where to look while it runs. `token`: the reader's, for the page that browsers show."""
+    """Print the links to open while it runs. `token`: the reader's, for the reader at /app."""
     console.print(f"Running at {url} (try {url}/docs); stop with Ctrl-C.", markup=False)
     media = [shown["url"] for post in home["posts"] for shown in post["content"]["media"]]
     if media:

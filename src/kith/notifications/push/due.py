@@ -1,7 +1,7 @@
-"""Who is told what now: asked right before something is sent, by the rules of today and by what the user wants today.
+"""Decides right before sending what rings, by the rules and the user's wishes of that moment.
 
-What a block, mute, deletion, label or privacy hides does not ring, nor what was taken back, what the user has read
-meanwhile, or anything in their quiet hours: that is in their inbox.
+Nothing rings that a block, mute, deletion, label or privacy hides, that was taken back, or that the user has read
+meanwhile; nor does anything in their quiet hours. It is in the inbox all the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a provider did not take, by device, kept until it does: so a provider that is away holds back nobody else.
+"""Messages that a provider did not take, kept by device until it does: so a provider that is away holds up no other.
 
 A note a device: `push-owed/<device>`, Owed as JSON. It is changed on the condition that it is as it was read.
 """
@@ -15,7 +15,7 @@ from kith.graph.store import Notes
 
 PREFIX = "push-owed/"
 FAULTS = "push-fault/"
-"""Of the notes that say that a provider refuses us, `push-fault/<kind>`: why. Gone once it takes something."""
+"""Prefix of the notes that say why a provider refuses us, `push-fault/<kind>`. Deleted once it takes a message."""
 DEVICES_OWED_MAX = 10_000
 """Devices that are owed something. Beyond, the log waits, which holds the rest."""
 NOTICES_MAX = 50
@@ -62,7 +62,8 @@ class OwedKept:
         return found
 
     async def add(self, device: int, user: int, notices: Sequence[int], now_ms: int, wait_ms: int) -> int:
-        """Owe a device these, too; how many older ones had to give way. Overloaded above DEVICES_OWED_MAX."""
+        """Add these to what a device is owed. Returns how many older ones were dropped. Overloaded above
+        DEVICES_OWED_MAX."""
         if device not in self.known and len(self.known) >= DEVICES_OWED_MAX:
             raise Overloaded(f"{DEVICES_OWED_MAX} devices are owed notifications; those of others wait")
         key = f"{PREFIX}{device}"
@@ -77,7 +78,7 @@ class OwedKept:
         raise Conflict("what this device is owed is being changed by many at once", device=str(device))
 
     async def settle(self, kept: OwedPush, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
-        """Owe a device what is `left` of what was tried, and what was added meanwhile."""
+        """Keep what is `left` of the notices that were tried, and those added meanwhile."""
         key, tried = f"{PREFIX}{kept.device}", {*kept.owed.notices} - {*left}
         for _ in range(_REWRITES_MAX):
             raw = await self._notes.get_note(key)

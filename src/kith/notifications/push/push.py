@@ -1,4 +1,4 @@
-"""Follows the log and sends each new notice to the devices of whom it tells: at least once, and in the end.
+"""Follows the log and sends each new notice to the devices of the users it tells, at least once.
 
 What a provider takes is done. What it does not take now is owed to the device (`owed`), and tried again with growing
 pauses until the notice is a day old; meanwhile others get theirs. What is sent is asked for anew each time (`due`).
@@ -33,9 +33,9 @@ NAME = "push"
 SENDING_MAX = 64
 """Messages that are on their way at once."""
 SENT_MAX = 100_000
-"""Of so many it is known that they were sent, so that they are not sent twice."""
+"""How many sent messages are remembered, so that they are not sent twice."""
 LOOK_MS = 1_000
-"""How often it is looked at what is owed."""
+"""How often owed messages are looked at."""
 TRIED_MAX = 200
 """Devices that are tried in a slice of the backlog."""
 _log = structlog.get_logger("kith.push")
@@ -75,7 +75,7 @@ class Push:
         self._free = asyncio.Semaphore(SENDING_MAX)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Send the new notices among these events, and to followers those of which they were told."""
+        """Send the new notices among these events, and mentions to the followers who were told of them."""
         changed = [event for event in events if event.state == RECORD_CHANGED]
         notices = {one.destination: read_notice(one.data) for one in changed if one.source == RecordKind.NOTICE}
         told = [Told(notice.recipient, notice) for notice in notices.values()]
@@ -117,7 +117,7 @@ class Push:
         return more
 
     async def lost(self) -> None:
-        """What was forgotten unread rings no more: it is in the inboxes."""
+        """Do nothing: what was forgotten unread does not ring, and is in the inboxes."""
 
     async def _followers(self, changed: Sequence[Event]) -> list[Told]:
         """Whom these events say a mention was told beside the mentioned account, where they have devices."""

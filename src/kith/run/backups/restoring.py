@@ -1,7 +1,7 @@
 """Puts a backup into a data folder: a whole, then increments up to a point, and begins a new history there.
 
 The store gets its name last, so a folder that has one is restored whole; cut short, it is done again from the start.
-Tokens up to the point hold; those of what came after it are refused, for other events will have their numbers.
+Tokens up to the point stay valid; later ones are refused, because other events will get their numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIGNING = "secret/signing"
 
 
 class Restored(NamedTuple):
-    """What a folder was made to be. `lost`: files of media that the backup should have, and has not as they were."""
+    """What was restored. `lost`: files of media that are missing from the backup, or damaged there."""
 
     event: int
     logged_ms: int  # when that event was logged; 0 where there is none

@@ -38,12 +38,12 @@ from kith.run.serving.processes import PROMOTED, START_OVER
 MEDIA_MISSING = "standby/media-missing"
 """The note of a standby that has not all files yet of the snapshot that it began with."""
 _WAIT_MS = 250
-"""How long the primary waits for an event; so long a standby may seem behind while nothing happens."""
+"""How long the primary waits for an event; a standby may seem this far behind while nothing happens."""
 _RETRY_S, _RETRY_S_MAX, _FILES_RETRY_S_MAX = 0.1, 1.0, 30.0
 _PLACES_EVERY_S = 1.0
-"""How often it asks how far the primary's consumers are: so much they may do again once this is the primary."""
+"""How often it asks how far the primary's consumers are. After a promotion they may repeat this much."""
 _LOOKED_S = 0.05
-"""How often a follower that waits looks whether it was promoted."""
+"""How often a waiting follower checks whether it was promoted."""
 _log = structlog.get_logger("kith.standby")
 
 
@@ -59,7 +59,8 @@ class StandbyFollower:
         self._retention = Retention(keep(settings), store.log, store.meta)
 
     def step(self, wait_ms: int = _WAIT_MS) -> bool:
-        """Do what the primary has by now, or soon; whether the standby was level with it when this began.
+        """Apply what the primary has by now, or gets soon. Returns whether the standby was level with it when this
+        began.
 
         Errors: TokenTooOld; Conflict, if the store has events of its own, or is no standby any more; Unavailable.
         """

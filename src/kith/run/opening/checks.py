@@ -26,7 +26,7 @@ _MEASURED_S = 5.0
 
 @contextlib.asynccontextmanager
 async def layered(settings: Settings, parts: Opened, sets: CachedSets) -> AsyncIterator[Opened]:
-    """The stores of an API process, with layers in front of its checks; they begin to answer by and by."""
+    """The stores of an API process, with layers in front of its checks. Each layer answers once it is loaded."""
     if not settings.checks_snapshots:
         yield parts
         return
