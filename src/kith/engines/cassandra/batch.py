@@ -20,7 +20,7 @@ from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.shapes import EdgeKey, Listing, Node
 
 PART_MAX = 100_000
-"""Entries of a part of a list, about; with more it is divided. See `dividing`."""
+"""About how many entries a part of a list may have before it is divided. See `dividing`."""
 _EXPIRY = struct.Struct(">Q")
 
 
@@ -63,8 +63,8 @@ def cell_rows(graph: int, source: int, destination: int, partition: int) -> Iter
 
 
 class RowBatch:
-    """See above. `read`: rows by key, None where there is none; `lengths`: how long lists are without our
-    entries; `entries`: how many of ours a list has, and how many of these expire."""
+    """A batch in progress. `read`: rows by key, None where there is none; `lengths`: how long lists are without this
+    partition's entries; `entries`: how many of these a list has, and how many of them expire."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class RowBatch:
         return list(self._changes.values())
 
     def begin(self, offset: int, now_ms: int) -> None:
-        """A command is decided from now on."""
+        """Begin to decide a command."""
         self._timestamp, self.now_ms = offset + 1, now_ms
         self.events = []
 
@@ -116,7 +116,7 @@ class RowBatch:
         return None if values is None else read_edge(*key, values)
 
     def current(self, key: EdgeKey) -> Edge | None:
-        """An edge as of now; its end is written if it is over, and ours."""
+        """An edge as of now. If it has expired and is this partition's, its removal is written."""
         stored = self.edge(key)
         ended = None if stored is None else as_of(stored, self.now_ms)
         if ended is not None and ended is not stored and self.partitions.of_node(key[1]) == self.partition:
@@ -124,12 +124,12 @@ class RowBatch:
         return ended
 
     def end_over(self) -> None:
-        """Remove what was over already when it was written, so that lengths do not count it."""
+        """Remove edges that had expired when they were written, so that lengths do not count them."""
         while self._born_over:
             self.current(self._born_over.pop())
 
     def length(self, listing: Listing) -> int:
-        """How many entries a list has; what was over when the batch was read is left out."""
+        """How many entries a list has, without those that had expired when the batch was read."""
         return self._lengths.get(listing, 0) + self._cell(listing)[0]
 
     def write_edge(self, stored: Edge | None, edge: Edge) -> None:

@@ -28,7 +28,7 @@ _LONG = "SELECT graph, node, direction, state FROM long_lists WHERE partition = 
 
 
 class Divider:
-    """Divides lists. `part_max`: entries of a part; `settle_s`: reads that began before are over by then."""
+    """Divides lists. `part_max`: entries of a part; `settle_s`: time after which earlier reads have ended."""
 
     def __init__(
         self, rows: CassandraRows, asker: Asker, *, part_max: int = PART_MAX, settle_s: float = 2 * ANSWERED_S
@@ -99,7 +99,7 @@ class Divider:
             await self._list(entries)
 
     async def _list(self, entries: Sequence[ListEntry]) -> None:
-        """Enter edges where they belong, and then delete entries elsewhere: who reads finds one or the other."""
+        """Enter edges where they belong, and only then delete their other entries, so that readers find one of them."""
         edges: dict[int, list[EdgeKey]] = defaultdict(list)
         strays: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in entries:

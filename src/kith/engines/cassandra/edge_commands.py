@@ -41,7 +41,8 @@ class ListEntry(NamedTuple):
 
 
 class WriteEdges(OwnerCommand, frozen=True, tag="write"):
-    """Merge writes in order; answers a change each, None for one that was left out with the one that it is chained to.
+    """Merge writes in order. Answers a change each; None for one that is skipped because the write it is chained to
+    was.
 
     `first_decides`: if the first is REFUSED, it is the last.
     """
@@ -97,7 +98,7 @@ class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
 
 
 class EndEdges(OwnerCommand, frozen=True, tag="end"):
-    """Remove what is over of some edges; answers how many were."""
+    """Remove those of some edges that have expired; answers how many that were."""
 
     edges: list[EdgeKey]
 
@@ -129,7 +130,7 @@ class ListEdges(OwnerCommand, frozen=True, tag="list"):
 
 
 class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
-    """Delete those of some entries that show no edge as it is; answers how many were deleted.
+    """Delete those of some entries that do not agree with the row of their edge; answers how many were deleted.
 
     `moved`: and those that stand in another part of their list by now.
     """
@@ -216,7 +217,7 @@ def shows(entry: ListEntry, edge: Edge | None, parts: ListParts) -> bool:
 
 
 def _of_edge(graph: int, source: int, destination: int, partition: int) -> Iterable[Key]:
-    """What one looks at who may change an edge."""
+    """The rows that a command must read before it changes an edge."""
     yield edge_row(graph, source, destination)
     yield from cell_rows(graph, source, destination, partition)
 

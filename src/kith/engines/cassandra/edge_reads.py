@@ -1,7 +1,7 @@
 """Reads of edges, lists and counts in Cassandra. What is asked together is asked at once.
 
-An edge that is over is left out by who reads, until it is removed: a row and an entry say when, and a list that has
-such entries says so beside its counts.
+Reads leave an expired edge out until it is removed: its row and its entries hold the end, and a list with such entries
+says so beside its counts.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class EdgeReads:
         return await self._in_parts(listing, lambda parts: self._page(listing, window, parts))
 
     async def _in_parts(self, listing: Listing, read: Callable[[ListParts], Awaitable[T]]) -> T:
-        """Read a list that may be divided: most are not, so it is read as if it were not while that is asked."""
+        """Read a list that may be divided. Most are not, so it is read as undivided while that is being looked up."""
         (row,), found = await asyncio.gather(self._rows.get([parts_row(listing)]), read(WHOLE))
         return found if row is None else await read(read_parts(row))
 

@@ -1,9 +1,9 @@
 """The owner of partitions of the log of commands: it decides them, and writes the rows that follow.
 
 A batch is decided on what was read of Cassandra, or is still known from an earlier batch, since nobody else writes it.
-It is written down in one row, the journal, before any other. That write has a condition: it fails for who is no longer
-the owner, and whoever takes over finds the batch whole or not at all. Rows are written after that. A former owner who
-writes them late writes what the journal held, with its timestamps: it loses to whatever was written since.
+It is written down in one row, the journal, before any other. That write has a condition: it fails for a former owner,
+and the next owner finds the batch whole or not at all. Rows are written after that. A former owner that writes them
+late writes what the journal held, with its timestamps, so newer writes win over it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HELD_MAX = 20_000
 """Rows of a partition that are kept in memory."""
 _TAKES_MAX = 20
 _ENDED_MAX = 500
-"""Edges that are over, and that a batch removes beside what it is for."""
+"""How many expired edges a batch removes beside its own work."""
 
 
 class _Written(msgspec.Struct, frozen=True, array_like=True):
@@ -121,7 +121,8 @@ class CassandraOwner:
     async def _ended(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
     ) -> Sequence[EdgeKey]:
-        """Our edges in these lists that are over; those of others, or too many, are taken from the lengths."""
+        """This partition's expired edges in these lists. Those of other partitions, or too many, are subtracted from
+        the lengths."""
         ended: dict[EdgeKey, None] = {}
         over = await self._rows.ended(expiring, now_ms) if expiring else []
         for listing, others in zip(expiring, over, strict=True):
@@ -154,7 +155,7 @@ class CassandraOwner:
         return {listing: (len(some), sum(map(bool, some.values()))) for listing, some in ours.items()}
 
     def _is_ours(self, partition: int, key: Key) -> bool:
-        """Whether nobody else writes a row, of those that are worth keeping."""
+        """Whether only this owner writes a row, and it is worth keeping in memory."""
         if key.table == "counts":
             return bool(key.key[-1] == partition)
         return key.table in ("edges", "nodes") and self._partitions.of_node(key.key[0]) == partition
@@ -175,7 +176,7 @@ class CassandraOwner:
 def _decide(
     batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], ended: Sequence[EdgeKey]
 ) -> list[Decided]:
-    """Decide commands in order; what is over is removed with the first."""
+    """Decide commands in order; expired edges are removed with the first."""
     batch.begin(commands[0].offset, commands[-1].at_ms)
     for edge in ended:
         batch.current(edge)

@@ -1,4 +1,4 @@
-"""What every command is: it names the rows that it looks at, and changes a batch once they were read."""
+"""The base of every command: it names the rows that it needs, and changes a batch once they were read."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command, as it stands in its partition; see `commands`."""
 
     def reads(self, partition: int) -> Iterable[Key]:
-        """The rows that it looks at. `partition`: its own."""
+        """The rows that it needs. `partition`: its own."""
         raise NotImplementedError
 
     def run(self, batch: RowBatch) -> Any:
-        """Decide it; what is answered."""
+        """Decide it; returns the answer."""
         raise NotImplementedError
 
     def lengths(self) -> Iterable[Listing]:
-        """Lists whose length it asks for."""
+        """Lists whose length it needs."""
         return ()
 
     def recounted(self) -> Iterable[Listing]:
-        """Lists of which it counts its partition's entries anew."""
+        """Lists whose entries of this partition it counts anew."""
         return ()

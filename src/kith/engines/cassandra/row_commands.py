@@ -1,4 +1,4 @@
-"""Commands that change nodes, notes, records and claims: rows that nothing is listed by."""
+"""Commands that change nodes, notes, records and claims: rows that stand in no list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kith.graph.shapes import Node
 from kith.records.store import Claim, Record, RecordKind, newer
 
 INDEXED = frozenset({RecordKind.NOTICE, RecordKind.MENTION_OUTCOME, RecordKind.MENTION_RING})
-"""Kinds whose records are found by their ids, so that those with the least can be forgotten."""
+"""Kinds whose records are indexed by id, so that those with the least ids can be deleted."""
 _PERIOD_BITS = 52  # of an id: some 12 days, where its milliseconds begin at bit 22
 _CLAIM_SLACK_S = 86_400  # the clocks of who claims and of Cassandra differ
 
@@ -185,7 +185,7 @@ def claimed(values: Values | None, now_ms: int) -> bytes | None:
 
 
 def period_of(id_: int) -> int:
-    """Some days of ids that are times; the ids of records of a kind stand together by it."""
+    """The period of an id, some days long; the index keeps the ids of a kind and period together."""
     return id_ >> _PERIOD_BITS
 
 

@@ -1,6 +1,6 @@
 """Rows by their keys: read many at once, and write what an owner decided.
 
-What an owner needs of Cassandra is `Rows`, which tests also have in memory.
+`Rows` is all that an owner needs of Cassandra; tests have it in memory too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RowChange(NamedTuple):
 
 
 class JournalRow(NamedTuple):
-    """What is written down of a partition of the log of commands: its owner's number, and the last batch."""
+    """The journal of a partition of the log of commands: the number of its owner, and the last batch."""
 
     epoch: int
     batch: bytes
@@ -82,15 +82,15 @@ class Rows(Protocol):
         ...
 
     async def journal(self, partition: int) -> JournalRow | None:
-        """What is written down of a partition, as the last of these left it; None if it never had an owner."""
+        """The journal of a partition, as last written; None if it never had an owner."""
         ...
 
     async def take_over(self, partition: int, before: int, epoch: int) -> bool:
-        """Make `epoch` the number of the owner, where it is still `before` (0: where there is none)."""
+        """Make `epoch` the number of the owner, if it is still `before` (0: there is none)."""
         ...
 
     async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
-        """Replace the batch, where `epoch` is still the number of the owner."""
+        """Replace the batch of the journal, if `epoch` is still the number of the owner."""
         ...
 
 
@@ -143,7 +143,7 @@ class CassandraRows:
 def _whole(parts: Mapping[int, bytes]) -> bytes:
     """The batch of some rows of a journal.
 
-    Nothing, if parts of another are among its own: whoever began to write down another was done with it.
+    Nothing, if parts of another batch are among them: the owner that began to write that one was done with this one.
     """
     if 0 not in parts:
         return b""

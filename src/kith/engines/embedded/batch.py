@@ -14,7 +14,7 @@ from kith.graph.edge import Edge, State, as_of
 from kith.graph.shapes import Node
 
 _REMOVED_A_COMMIT = 500
-"""How many edges that have expired a commit removes, beside what it is for."""
+"""How many expired edges a commit removes beside its own work."""
 
 
 class Transaction:
@@ -47,7 +47,7 @@ class Transaction:
         self.put("meta", key.encode(), value)
 
     def do(self, event: bytes) -> None:
-        """Change what an event of `changes` says, and log it."""
+        """Make the change of an event (see `changes`), and log it."""
         changes.do(self.txn, event, self.environment.rows, self.environment.graph_db)
         self.append(event)
 
@@ -59,11 +59,11 @@ class Transaction:
         return self.mark()
 
     def over(self) -> expiries.Over | None:
-        """The edges that are over and still stored as they were; None if there is none."""
+        """The expired edges that are still stored unchanged; None if there is none."""
         return expiries.over(self.txn, self.environment.rows, lambda: self.now_ms)
 
     def remove_expired(self) -> int:
-        """Remove some of the edges that are over; how many that were."""
+        """Remove some of the expired edges; returns how many."""
         over = self.over()
         found = [] if over is None else over.some(_REMOVED_A_COMMIT)
         for graph, source, destination in found:
@@ -82,7 +82,7 @@ class Transaction:
         return self.environment.positions.of(self.log.last)
 
     def undescribed(self) -> None:
-        """Say that the job changes more than it told this batch, so that the whole store is synced."""
+        """Note that the job changes more than this transaction describes, so that the whole store is synced."""
         self._changes = None
 
     @property

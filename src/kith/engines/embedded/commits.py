@@ -33,7 +33,7 @@ _READERS_CHECKED_S = 10.0
 _LOOKED_AT_S = 1.0
 _UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
 PAUSED_S = 2.0
-"""A process whose queue did nothing for so long was paused; it looks at things more often."""
+"""A queue that did nothing for this long was paused with its process: it usually wakes more often."""
 
 
 class CommitObserver(Protocol):
@@ -71,8 +71,9 @@ class CommitQueue:
     `writes_max`: the most writes in one transaction. `wait_ms`: how long the first write of a group waits for others
     (0: not at all; while one commit syncs, the next group forms by itself). `queue_max`: how many writes may wait;
     beyond that, `Overloaded`. `keep`: how long the log keeps events. `on_fatal`: called when the store refuses
-    everything and only a new process can open it again. `confirmations`: where a standby must have what is answered.
-    `after_pause`: called when the process did not run for a while, before anything is answered; it may close the store.
+    everything and only a new process can open it again. `confirmations`: set where a standby must have a write before
+    it is answered. `after_pause`: called when the process did not run for a while, before anything is answered; it may
+    close the store.
     """
 
     def __init__(
@@ -182,7 +183,8 @@ class CommitQueue:
             write.changes = redo.encode(now_ms, []) if forgot else b""
 
     def _notice_pause(self) -> bool:
-        """Have done what is due after a pause, in which another machine may have taken over; whether there was one."""
+        """If there was a pause, in which another machine may have taken over, call `after_pause`. Returns whether there
+        was."""
         paused = time.monotonic() - self._ran_s > PAUSED_S
         if paused:
             self._after_pause()
@@ -253,7 +255,7 @@ class CommitQueue:
         return last is not None
 
     def _finish_when_confirmed(self, outcomes: list[_Outcome], writes: int, last: int | None) -> None:
-        """Answer, once a standby has the event `last` where that is asked; None: nothing was committed."""
+        """Answer the jobs, once a standby has the event `last` where that is required; None: nothing was committed."""
         if last is None or self._confirmations is None:
             self._finish(outcomes, writes)
         else:  # also of jobs that changed nothing, as what they found may be what nobody confirmed yet

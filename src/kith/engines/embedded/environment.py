@@ -76,7 +76,8 @@ class Environment:
         create: bool = True,
         follows: bool = False,
     ) -> None:
-        """`follows`: this writes what another store says, to one that takes no other writes (see `standing`)."""
+        """`follows`: this process applies another store's log to a store that takes no other writes (see
+        `standing`)."""
         self.folder, self._follows = folder, follows
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))

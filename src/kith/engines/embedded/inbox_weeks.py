@@ -5,8 +5,8 @@
     inboxes/weeks.lock        held while a file is made or deleted
     inboxes/weeks.turn        held while rows are written, of whichever weeks
 
-A file has its name once its databases are there, so what is killed meanwhile leaves a `.part`, which the next one
-replaces. A process notices the files that others made or deleted by the time at which the folder changed.
+A file gets its name once its databases are there, so a process that is killed meanwhile leaves a `.part`, which the
+next one replaces. Processes notice files made or deleted by others from the folder's modification time.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ applied again (see `recovery`).
       3 SLOT     a ring of RING_BYTES of entries       crc | length | txn | epoch | payload
 
 Starts and ends count all bytes ever appended. Entries of consecutive transactions make a chain; it ends where an entry
-is missing or torn. Tails are never synced: they tell running processes where to append. Each method says who may call
-it: most need LMDB's write lock, so two processes never append at once.
+is missing or torn. Tails are never synced: they tell running processes where to append. Each method names the lock that
+it needs: most need LMDB's write lock, so two processes never append at once.
 
 A process may die between a write here and its sync, and then others read what the disk does not have yet. So a base of
 another process is synced again before it is relied on.
@@ -126,7 +126,7 @@ class Journal:
     def settle(self, store_txn: Callable[[], int]) -> None:
         """At the end: if nobody else has the store open and it is the base, begin anew there.
 
-        Then no entry is needed any more, and whatever the store is changed by before it is opened again stands.
+        Then no entry is needed any more, and a change made to the store before it is opened again is kept.
         """
         if self._lock(fcntl.LOCK_EX) and not self.store_failed:
             base = self.base()

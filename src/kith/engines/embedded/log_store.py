@@ -29,7 +29,7 @@ from kith.log import store
 from kith.log.store import LEASES_MAX, Backlog, Bell, Failure, Fenced, LogLease, Progress
 
 REACHED_S = 2.0
-"""How long a read on a standby waits for what its token stands for; beyond: StandbyBehind."""
+"""How long a read on a standby waits until the write of its token is there; beyond: StandbyBehind."""
 _LOOKED_S = 0.01
 GROUP, FAILURE = "group/", "failure/"
 _OWNER = "owner/"
@@ -69,7 +69,7 @@ class EmbeddedLog:
         return store.Batch(events, events[-1].mark, events[0].mark != self._positions.of(sequence + 1))
 
     def nothing_done(self, txn: Txn) -> store.Batch:
-        """What a group reads that never saved a checkpoint."""
+        """The progress of a group that never saved a checkpoint."""
         _, last = event_log.bounds(txn, self._environment.log)
         return store.Batch((), self._positions.of(last), lost=True)
 
@@ -209,7 +209,7 @@ class EmbeddedLog:
         await self._commits.run(write)
 
     async def hand_over(self, group: str, old: bytes | None, new: bytes | None) -> None:
-        """Note whom a group's events are for, in place of `old`; None: of whoever it is."""
+        """Make another subscription the owner of a group's events, if `old` is it now; None: whichever is."""
 
         def write(batch: Transaction) -> None:
             if old is None or self.owner(batch.txn, group) == old:
@@ -218,7 +218,7 @@ class EmbeddedLog:
         await self._commits.run(write)
 
     def owner(self, txn: Txn, group: str) -> bytes | None:
-        """Whom a group's events are for."""
+        """The subscription that owns a group's events."""
         return txn.get((_OWNER + group).encode(), None, self._environment.meta)
 
     def checkpoint(self, txn: Txn, group: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What a transaction changed, written so that it can be done again on the state before it.
+"""Describes what a transaction changed, so that it can be done again on the state before it.
 
     payload   MessagePack [logged at ms, [change, ...]]
     change    bytes                       an event of the log, which says what it changes (see `changes`)

@@ -1,4 +1,4 @@
-"""How long the log keeps events: the oldest go beyond a number, a size or an age, unless somebody leased them.
+"""How long the log keeps events: the oldest go beyond a number, a size or an age, unless a lease keeps them.
 
     meta   log-lease/<name>   (sequence number u64, renewed at ms) as MessagePack: what follows that event is kept
 
@@ -19,10 +19,10 @@ from kith.engines.embedded import event_log
 
 LEASE = "log-lease/"
 ROWS_A_COMMIT = 8
-"""Rows that a commit forgets beside as many as it adds, so that no commit is long."""
+"""How many rows a commit deletes beyond the number that it adds, so that no commit is long."""
 _ROWS_AT_REST = 1_000
 _LOOKED_MS = 10_000
-"""How long nothing is looked up by age where the oldest events are kept for somebody."""
+"""How often ages are looked at while a lease keeps the oldest events."""
 _read = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 

@@ -1,8 +1,8 @@
 """This process's copy of the book (see `book_state`): it follows the topic `groups`, and appends to it.
 
-Who appends waits until the record is read again and so knows what became of it. A snapshot every SNAPSHOT_RECORDS lets
-the records before it go. A process with workers appends a beat every BEAT_S; of one whose last beat was the same for
-`expelled_s`, by the clock of whoever looks, the workers are expelled.
+A process that appends waits until it reads its record, and so knows whether it was granted. Every SNAPSHOT_RECORDS a
+snapshot is written, and the records before it are deleted. A process with workers appends a beat every BEAT_S; if its
+last beat stays the same for `expelled_s`, by the clock of the process that looks, its workers are expelled.
 """
 
 from __future__ import annotations

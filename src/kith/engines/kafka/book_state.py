@@ -1,16 +1,16 @@
-"""What the one partition of the topic `groups` adds up to, record by record. Pure: the same in every process.
+"""The state that the records of the topic `groups` (one partition) add up to. Pure: the same in every process.
 
 Each record asks for a change; whether it is granted follows from the records before it. So a worker whose partitions
 were handed over is refused, whatever it still believes, and a lease and what is forgotten never overlook each other.
 
-    Named      the log's name; the first one counts
-    Join       a worker of a group; Leave: it goes
-    Beat       a process lives; Expel: it did not, since a beat, so its workers go
-    Release    a worker lets go of a partition that another is to have
-    Save       a checkpoint and failures; End: no longer
-    Lease      keep what follows; Free: no longer
-    Forget     the oldest events of a partition, but for what leases keep
-    Snapshot   all of this, so that the records before it can be deleted; void unless it lies where it expects to
+    NameLog      the log's name; the first one counts
+    Join         a worker of a group; Leave: it goes
+    Beat         a process lives; Expel: it did not, since a beat, so its workers go
+    Release      a worker lets go of a partition that another is to have
+    Save         a checkpoint and failures; End: no longer
+    TakeLease    keep what follows; Free: no longer
+    Forget       the oldest events of a partition, but for what leases keep
+    BookSnapshot all of this, so that the records before it can be deleted; void unless it lies where it expects to
 """
 
 from __future__ import annotations

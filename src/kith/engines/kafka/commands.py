@@ -2,7 +2,8 @@
 
     writes    who asks (8 bytes), the number of the question (u64), the command
 
-So an outcome is never lost on its way: who waits long enough hears it, and has read the events of the command then.
+So an outcome is never lost on its way: a caller that waits long enough gets it, after this process has read the events
+of the command.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class KafkaCommands:
                 self._waiting.pop(number, None)
 
     async def waiting(self) -> Waiting:
-        """What no owner has done yet, of all processes."""
+        """The commands of all processes that no owner has done yet."""
         await self._recent.open()
         ends, places = await self._broker.ends("writes"), self._recent.places
         late = [(at, place) for at, (place, end) in enumerate(zip(places, ends, strict=True)) if place < end]

@@ -6,9 +6,9 @@
     announced   one event that is no edge; anybody appends it at any time
 
 A commit says at which offset it expects to lie, behind all that its owner knows of. **It counts only if it lies
-there.** The first record that another owner appends moves what the former one appends, so nobody has to look up who
-the owner was: every reader sees by the record alone that it is void, and the former owner by the offset it is
-acknowledged with.
+there.** The first record of a new owner shifts what the former one appends to another offset. So nobody has to look up
+who the owner was: readers see from the record alone that it is void, and the former owner from the offset that is
+acknowledged.
 
 Each commit also says how many events there are before it, so positions count events.
 """
@@ -181,7 +181,7 @@ class Owned:
             await self._skip(expects, offset)
 
     async def _skip(self, first: int, offset: int) -> None:
-        """Come behind what others appended in between. Fenced, if one of them is an owner."""
+        """Skip what others appended in between. Fenced, if one of them is an owner."""
         between = await fetch_all(self._broker, "events", self._partition, first, offset)
         if len(between) != offset - first:
             raise StoreUnavailable(f"the log's partition {self._partition} is not what it was; Kafka lost records")

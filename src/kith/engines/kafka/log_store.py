@@ -79,7 +79,8 @@ class KafkaLog:
         return Batch(found, self._book.positions.packed(reached), lost)
 
     async def _see_forgotten(self, after: Mapping[int, Place]) -> None:
-        """Know what is forgotten, where it may be some of what follows: never of what is always kept."""
+        """Read what was forgotten, if that may include some of what follows; the events that are always kept need no
+        look."""
         ends = self._recent.ends
         if any(ends[at].events - place.events > self._kept for at, place in after.items()):
             await self._book.sync()

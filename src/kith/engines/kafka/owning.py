@@ -1,8 +1,8 @@
 """Runs an `Owner` (see `log.commands`) over the partitions that are this process's.
 
-The processes that own are a group of the book, whose partitions are handed over gently: who has one finishes its batch
-and lets go. Each partition has a task, which takes whatever commands wait, has them decided, and commits what follows
-(see `commits`). A partition whose store is away is taken anew, after growing pauses.
+The owning processes are a group of the book, whose partitions are handed over gently: the old owner finishes its batch,
+then lets go. Each partition has a task, which takes the waiting commands, has them decided, and commits the results
+(see `commits`). A partition whose store is away is taken again, after growing pauses.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Owning:
             await self.book.write(Leave(GROUP, self._name))
 
     async def _rest(self) -> None:
-        """Until the book has changed, or this is to stop."""
+        """Wait until the book has changed, or this is to stop."""
         waits = [asyncio.create_task(self.book.changed(_LOOKED_S)), asyncio.create_task(self._stopping.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
@@ -156,7 +156,7 @@ class _Partition:
         self._task = asyncio.create_task(self._run())
 
     def put(self, records: Sequence[BrokerRecord]) -> None:
-        """Let commands wait to be decided."""
+        """Queue commands to be decided."""
         if self.is_ready:
             self._waiting += records
             self.next = records[-1].offset + 1
@@ -195,7 +195,7 @@ class _Partition:
                     await self._stopping.wait()
 
     async def _take(self) -> Owned:
-        """Fence former owners off, and do again what they may have left undone."""
+        """Fence former owners off, and repeat what they may have left undone."""
         at, book = self._partition, await self._owning.book.sync()
         if not self._owning.is_ours(at, self.since):
             raise Fenced(f"partition {at} is another process's now")

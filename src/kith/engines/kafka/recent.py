@@ -1,7 +1,8 @@
 """The newest events, as this process follows them, and how older ones are read.
 
 One task follows all partitions of `events` for everybody in the process. The newest RECENT_BYTES of records stay in
-memory, so those who keep up ask Kafka nothing. Who is behind reads chunks; the last one of each partition is kept.
+memory, so readers that keep up ask Kafka nothing. Readers that are behind fetch chunks; the last one of each partition
+is kept.
 """
 
 from __future__ import annotations

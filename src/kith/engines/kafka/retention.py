@@ -1,4 +1,4 @@
-"""How long events are kept: the oldest of a partition go beyond a number, unless somebody leased them.
+"""How long events are kept: the oldest of a partition go beyond a number, unless a lease keeps them.
 
 The owner of a partition forgets. It writes to the book what is forgotten, which takes leases into account; then the
 records are deleted. The last commit of a partition always stays, as `commits` needs it.
@@ -45,7 +45,7 @@ class PartitionRetention:
         self._next = 0
 
     async def forget(self, end: Place) -> None:
-        """Forget what is too much before this end, if it is time."""
+        """Forget the events before this end that are too many, if it is time."""
         if end.events < self._next:
             return
         start = (await self._book.sync()).start(self._partition)

@@ -1,4 +1,4 @@
-"""A worker's share of a group: which partitions it has stands in the book, and so does what it saves."""
+"""A worker's share of a group. The book holds which partitions it has, and what it saves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = Group()
 
 
 class EventReads(Protocol):
-    """The log that it is a part of."""
+    """The reads of the log that a subscription needs."""
 
     async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
         """Up to `limit` events of the partitions of these places."""

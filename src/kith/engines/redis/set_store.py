@@ -1,7 +1,7 @@
 """Cached sets in Redis Cluster: whom a source leads to, complete or not there (`checks.sets`).
 
 kith:{checks}:last             generation (8 bytes), then the place in the log up to which sets were kept up to date
-kith:{checks}:standing         "1", while somebody keeps them up to date; ends by itself
+kith:{checks}:standing         "1", while a worker keeps them up to date; ends by itself
 kith:set:GENERATION:GRAPH:SOURCE
                                "L", then the name of a lease: whoever has it may bring the set; ends after `LEASE_MS`
                                "S", then the members, 8 bytes each, big-endian, ascending; ends when its time is over
