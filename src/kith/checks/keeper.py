@@ -1,7 +1,7 @@
 """The worker `checks`: drops cached sets of sources that changed, and makes the filter's snapshots.
 
-One process does it at a time. Where it cannot say what changed since the sets were kept up to date last, it begins a
-new generation of them. How far it is stands beside the sets, so nobody uses one that it may not have dropped.
+One process does it at a time. If it cannot tell what changed since the sets were last kept up to date, it begins a new
+generation of them. How far it is stands beside the sets, so no process uses a set that should have been dropped.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SetKeeper:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Keep sets up to date whenever nobody else does, until stopped."""
+        """Keep sets up to date while no other process does, until stopped."""
         while not self._stopping.is_set():
             try:
                 async with self._leases.hold(NAME) as held:
@@ -155,7 +155,7 @@ _LEASE = "filter of checks"
 
 
 async def lag(sets: CachedSets, log: LogStore, now_ms: int) -> Lag | None:
-    """How far the sets are behind the log; None where nobody kept them yet, or does not answer."""
+    """How far the sets are behind the log; None if they were never kept up to date, or do not answer."""
     try:
         standing = await sets.last()
     except KithError:

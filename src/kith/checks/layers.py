@@ -49,7 +49,7 @@ class CheckObserver(Protocol):
 
 
 class SeenLog:
-    """A log; who waits in `reached` must from then on see what that place stands for, in the same task."""
+    """A log that remembers, by task, which place a request waited for in `reached`: its checks must show that much."""
 
     def __init__(self, log: LogStore) -> None:
         self._log = log
@@ -74,17 +74,17 @@ class StandingSets:
         self._until_s = 0.0
 
     async def learn(self) -> None:
-        """Ask whether they are kept up to date; good for a moment."""
+        """Ask whether they are kept up to date; the answer is used for a moment."""
         asked_s = self.now_s()
         self._standing = await self.sets.standing()
         self._until_s = asked_s + _STANDS_S
 
     def now(self) -> SetsStanding | None:
-        """Up to where they are, if that is known now."""
+        """The place up to which they are, if that is known now."""
         return self._standing if self.now_s() < self._until_s else None
 
     def rest(self) -> None:
-        """Nobody asks for a moment."""
+        """Do not ask for a moment."""
         self._until_s = 0.0
 
     async def run(self) -> None:

@@ -26,7 +26,7 @@ from kith.outbound.stream import ConnectionStream
 from kith.outbound.urls import Target
 
 KEPT_S = 30.0
-"""How long a connection is kept that nobody uses."""
+"""How long an unused connection is kept."""
 HOSTS_MAX = 100
 """Hosts with a connection; beyond, the one that was asked for first is ended."""
 TRIES_MAX = 2
@@ -39,7 +39,7 @@ _BYE_S = 1.0
 _CONFIG = h2.config.H2Configuration(
     validate_outbound_headers=False, normalize_outbound_headers=False, validate_inbound_headers=False
 )
-"""Headers are ours, in lower case; those that come are read and shown to nobody."""
+"""Headers that we send are in lower case already; received ones need no checks, because they go no further."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -53,7 +53,7 @@ class Received(NamedTuple):
 
 
 class NotLookedAt(Exception):
-    """The connection ended, or is to end, before the host looked at the request: it may be sent on another."""
+    """The connection ended, or will, before the host handled the request: it may be sent on another one."""
 
 
 class _Exchange:
@@ -225,7 +225,7 @@ class Connection:
         self._changed.set()
 
     def _settle(self, id_: int | None, error: Exception | None) -> None:
-        """A request is answered, or will not be."""
+        """Note that a request is answered, or will not be."""
         exchange = self._exchanges.pop(id_ or 0, None)
         if exchange is None:  # nobody waits for it any more
             return
@@ -324,7 +324,7 @@ def _is_over(task: asyncio.Task[Connection | None]) -> bool:
 
 
 def _noticed(task: asyncio.Task[Connection | None]) -> None:
-    """Whoever waited for it has its error; it may be that nobody does any more."""
+    """Take the error of a connection that nobody waits for any more, so that it is not reported as unhandled."""
     if not task.cancelled():
         task.exception()
 

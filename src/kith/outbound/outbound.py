@@ -63,8 +63,8 @@ class Outbound:
         connections_max: int = CONNECTIONS_MAX,
         http2: bool = False,
     ) -> None:
-        """`connections_max`: requests at a time; more wait, which counts as theirs. `http2`: with hosts that offer it,
-        as some push services speak nothing else.
+        """`connections_max`: requests at a time; more wait, and the wait counts towards their time. `http2`: with hosts
+        that offer it, as some push services speak nothing else.
         """
         self._connect_s, self._whole_s = connect_s, whole_s
         self._circuits = circuits or Circuits(time.monotonic)
