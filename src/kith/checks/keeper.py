@@ -33,7 +33,7 @@ _log = structlog.get_logger("kith.checks")
 
 
 class SetKeeper:
-    """Drops sets that changed, until stopped; a `run.consumers.Follower`."""
+    """Drops sets that changed, until stopped; a `run.consumers.LogFollower`."""
 
     name = NAME
 

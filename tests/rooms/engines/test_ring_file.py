@@ -163,10 +163,10 @@ _KILLED = """
 import asyncio, os, pathlib, signal, sys
 import numpy as np
 from kith.engines.embedded import timeline_store
-from kith.engines.embedded.timeline_store import Rings
+from kith.engines.embedded.timeline_store import RingTimelines
 
 timeline_store._flush = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-asyncio.run(Rings(pathlib.Path(sys.argv[1]), slots=int(sys.argv[2])).push(7, np.array([int(sys.argv[3])])))
+asyncio.run(RingTimelines(pathlib.Path(sys.argv[1]), slots=int(sys.argv[2])).push(7, np.array([int(sys.argv[3])])))
 """
 
 
