@@ -1,10 +1,10 @@
-"""What holds of a user and a board, decided from rows alone: whichever process looks, in whatever order.
+"""Decides from rows alone whether a user follows a board: the same in any process, in any order.
 
-Somebody follows a board if they follow its owner and did not unfollow it, or do not follow its owner and followed it by
-itself. So that a board's followers can be counted as three lists, an unfollow is there only beside a follow of the
-owner, and a follow of a board only where there is none. What a later statement made void is dropped by `settle`: after
-each write by whoever wrote, and again by `upkeep` for every such change in the log. A drop names the version that it
-drops, so what was said since stays, and repeating it changes nothing. Works on an engine without transactions.
+A user follows a board if they follow its owner and did not unfollow the board, or do not follow its owner and followed
+the board itself. So that a board's followers can be counted from three lists, an unfollow of a board is stored only
+beside a follow of its owner, and a follow of a board only without one. `settle` drops the edges that a later write made
+void: the writer calls it after each write, and `upkeep` again for each such event of the log. A drop names the version
+that it drops, so newer edges stay, and repeating it changes nothing. Works on an engine without transactions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SLICES_AT_ONCE = 4
 
 
 class Finished(NamedTuple):
-    """What was written to settle a board; whether nothing is left of the changes that were made of it."""
+    """The mark of what was written to settle a board, and whether all of its changes are settled."""
 
     mark: WriteMark
     done: bool
@@ -95,10 +95,10 @@ class Settling:
         return [DecidingEdges(*row) for row in each]
 
     async def settle(self, pairs: Sequence[Pair]) -> WriteMark:
-        """Drop what is void of what these users said of these boards, and agree the implicit follows with it.
+        """Drop the void follows and unfollows of these boards by these users, and make the implicit follows agree.
 
-        Followers of a board that was merged into another are carried over first. What holds is archived while the owner
-        is away, and comes back with them.
+        Followers of a board that was merged into another are carried over first. Edges that hold are archived while the
+        owner is deactivated, and restored with the account.
         """
         mark, ties = NO_MARK, dict[tuple[int, int], None]()
         while pairs:
@@ -137,13 +137,13 @@ class Settling:
         return EdgeWrite(now, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
 
     async def depend(self, user: NodeId, owner: NodeId) -> bool:
-        """Whether a user said anything of boards, and an owner has some; true where lists may lag."""
+        """Whether a user followed or unfollowed any board, and an owner has any; true if lists may lag."""
         return bool(await self.depending([(user, owner)]))
 
     async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
-        """Those of the users and owners where the user said anything of boards, and the owner has some.
+        """The pairs in which the user followed or unfollowed any board, and the owner has any.
 
-        Most users said nothing: one call for all tells these. All pairs, where lists may lag.
+        Most users did not: one call for all of them tells. All pairs, if lists may lag.
         """
         if not self.store.transactional:
             return pairs
@@ -159,7 +159,8 @@ class Settling:
         return [pair for pair, *counts in zip(pairs, boards[::2], boards[1::2], strict=True) if any(counts)]
 
     async def changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
-        """Settle what a user said of an owner's boards, after a follow, unfollow or block of the two.
+        """Settle a user's follows and unfollows of an owner's boards, after a follow, unfollow or block between the
+        two.
 
         `ended`: the user follows nothing of the owner's any more; where there was no follow of the owner to drop, this
         is noted in its row. Where lists may lag it is noted in any case: they may not show yet what it ends.
@@ -174,7 +175,7 @@ class Settling:
     async def said(self, user: int, owner: int) -> list[Board]:
         """The boards of an owner that a user followed or unfollowed by themselves, as the rows say.
 
-        Where lists may lag, the owner's are read, not the user's, which are the ones that change.
+        If lists may lag, the owner's lists are read, because the user's are just changing.
         """
         theirs = [Listing(graph, user, Direction.OUT) for graph in (self.own, self.against)]
         boards = [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
@@ -197,7 +198,7 @@ class Settling:
     async def agree(self, user: int, owner: int) -> WriteMark:
         """Make the implicit follow of an owner say whether the user follows any board of theirs by itself.
 
-        Looks again after it wrote: whoever writes last, here or on another host, sees what is so.
+        Looks again after it wrote: so the last writer, here or on another host, sees the final state.
         """
         mark = NO_MARK
         for _ in range(_AGREED_TRIES):
@@ -241,10 +242,11 @@ def later(mark: WriteMark, after: WriteMark) -> WriteMark:
 
 
 def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
-    """Those of what a user said of a board, and holds as stored, that no longer counts. Pure.
+    """The stored follow or unfollow of a board by a user that no longer counts. Pure.
 
-    Of the follow of the owner and what was said of the board, the later statement counts; a follow that was dropped
-    and the blocks of the two count from their last change on. Who owned the board has said nothing of it until then.
+    Of a follow of the owner and a follow or unfollow of the board, the later one counts; a dropped follow, and blocks
+    between the two, count from their last change on. What a user wrote of a board before they stopped owning it does
+    not count.
     """
     said = [edge for edge in (rows.own, rows.against) if edge is not None and edge.state == State.NORMAL]
     if not board.is_open or user == board.owner:
@@ -264,7 +266,7 @@ def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
 def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, State]]:
     """Edges that go with the owner of a board, or come back with them, and the states that they get. Pure.
 
-    What was ended meanwhile does not come back. Boards that are not there any more are left to `void`.
+    What was ended meanwhile is not restored. `void` takes care of boards that are gone.
     """
     said = [edge for edge in (rows.own, rows.against) if edge is not None]
     if rows.owner_away:

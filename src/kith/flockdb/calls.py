@@ -168,7 +168,7 @@ class Calls:
         return _packed_counts(counts.tolist())
 
     async def _execute(self, operations: Any) -> None:
-        """Do what is due, of the edges that are named; the rest is taken in as jobs."""
+        """Do operations that name their edges and are due; queue the others as jobs."""
         if operations is None or not operations.operations:
             raise BadRequest("execute takes at least one operation")
         at, now_s = operations.execute_at, self._now_s()
@@ -194,7 +194,7 @@ class Calls:
         )
 
     def _dated(self, task: ExecuteTask) -> ExecuteTask:
-        """With the version of now, where it has none: what comes until it is done is newer."""
+        """The operation with a version of now, if it has none: writes made until it is done are newer."""
         return task if task.version is not None else task._replace(version=self._graph.clock.next())
 
 

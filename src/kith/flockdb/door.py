@@ -16,7 +16,7 @@ from kith.flockdb.messages import Inbound, Malformed
 CONNECTIONS_MAX = 2_000
 """Connections at a time; one more is closed at once."""
 IDLE_S = 600.0
-"""A connection on which nothing came for so long is closed."""
+"""A connection on which nothing came for this long is closed."""
 _READ_BYTES = 1 << 16
 _FRAME = struct.Struct(">i")
 _log = structlog.get_logger("kith.flockdb")

@@ -1,7 +1,7 @@
 """Writes of FlockDB: add, remove, archive and negate edges, one by one or all of a node in one direction.
 
-What names its edges and is due is done at once, and acknowledged when it is durable. What is for later, of low
-priority, or concerns all edges of a node is a job (`jobs`), acknowledged once that is durable.
+An operation that names its edges and is due is done at once, and acknowledged when it is durable. One that is for
+later, of low priority, or for all edges of a node becomes a job (`jobs`), and is acknowledged when the job is durable.
 
 An operation has a version. Given no time, it is newer than what it finds; given one, that is its version. The merge law
 decides, so any order and repetition give one result. Adding an edge that is there leaves it in its place.
@@ -127,7 +127,8 @@ class Executes:
         return [Listing(term.graph, term.node, term.direction, state) for state in _FROM[task.change]]
 
     async def _writes(self, task: ExecuteTask, graph: int, pairs: Sequence[Pair]) -> list[EdgeWrite]:
-        """What is in that state already keeps its place, and has the new version: an older change must not undo it."""
+        """Edges that are in that state already keep their place and get the new version, so that an older change does
+        not undo it."""
         stored = await self._store.get_many(graph, pairs)
         writes = []
         for pair, edge in zip(pairs, stored, strict=True):

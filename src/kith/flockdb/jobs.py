@@ -5,7 +5,7 @@
 
 Each priority has a queue and a task of its own, so what waits in one holds up no other. A job goes page by page, with a
 checkpoint after each; a page that is done twice has the same edges. One that fails waits, longer each time, and others
-go on. One process has the lease and does them; any process takes them in.
+go on. The process with the lease does them; any process may queue them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ExecuteJob(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Of its note."""
+        """The key of its note."""
         return f"{_JOB}{self.priority.value}/{self.version:016x}"
 
     @property
@@ -81,7 +81,7 @@ class Jobs:
         self._clock = graph.clock
 
     async def add(self, task: ExecuteTask, priority: Priority, due_ms: int) -> None:
-        """Take a job in; it is durable when this returns. Errors: Overloaded."""
+        """Queue a job; it is durable when this returns. Errors: Overloaded."""
         if len(await self._store.notes(_JOB)) >= JOBS_MAX:
             raise Overloaded(f"{JOBS_MAX} operations wait to be done later; try again when there are fewer")
         others = None if task.term.others is None else task.term.others.astype("<i8").tobytes()

@@ -4,11 +4,11 @@
                    {"graph": "follows", "node": "2", "direction": "in"}]}
 
 Answers are ids in descending order, so a page is stable while lists change, and its cursor is an id. Of an intersection
-only the smallest part is read; the larger ones are asked whether they contain its members. So 10 K with 1 M costs what
-the 10 K cost. Where the part that is read is longer than WHOLE_MAX, a page reads of it what lies beyond its cursor
-(`ordered`): so pages cost the same at any depth. One that has looked at LOOKED_MAX ids ends, and says how far it came.
-Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (of a count, whole lists), READ_MAX and ASKED_MAX a call.
-Source: FlockDB's compound queries.
+only the smallest part is read; its members are looked up in the larger ones. So 10 K with 1 M costs as much as the 10
+K. If the part to read is longer than WHOLE_MAX, a page reads only what lies beyond its cursor (`ordered`), so pages
+cost the same at any depth. A page that has looked at LOOKED_MAX ids ends there, and says how far it came. Limits:
+PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (of a count, whole lists), READ_MAX and ASKED_MAX a call. Source:
+FlockDB's compound queries.
 """
 
 from __future__ import annotations
