@@ -25,8 +25,8 @@ from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.home import Home, HomePage
 from kith.home.orders import Basis, KeptOrders
+from kith.home.skeleton.sources import Sources
 from kith.home.slate import Choice, Slate, unpack
-from kith.home.sources import Sources
 from kith.log.runner import Pace, Runner
 
 PEOPLE = [NodeId(user) for user in range(1, 7)]

@@ -20,17 +20,17 @@ from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.together import together
-from kith.home.affinity import ListState
 from kith.home.orders import KeptOrders, basis_of
-from kith.home.pinned import PinnedPosts, place_among_posts, with_pins
 from kith.home.rank import light
+from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
 from kith.home.rank.page import Mix, choose
-from kith.home.ranker import Ranker
+from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
-from kith.home.skeleton import Skeleton, Skeletons
+from kith.home.skeleton.pinned import PinnedPosts, place_among_posts, with_pins
+from kith.home.skeleton.skeleton import Skeleton, Skeletons
 from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Load, Slate, order
 from kith.home.visit import Visit
 from kith.posts.post import Post

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.core.events import LogPosition
-from kith.home.affinity import ListState
+from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import Integers
-from kith.home.skeleton import Skeleton
+from kith.home.skeleton.skeleton import Skeleton
 from kith.home.slate import Choice, Slate
 
 KEPT_MS = 30_000

@@ -14,9 +14,9 @@ from kith.core.ids import NodeId
 from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot
-from kith.home.pinned import Pinned, PinnedPosts
-from kith.home.ranker import NO_PINS, Ranker, ReaderFacts
+from kith.home.rank.ranker import NO_PINS, Ranker, ReaderFacts
 from kith.home.rules import HomeRules
+from kith.home.skeleton.pinned import Pinned, PinnedPosts
 from kith.posts.post import Post
 from kith.posts.posts import Beside, nothing_beside
 

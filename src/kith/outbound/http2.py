@@ -76,7 +76,7 @@ class _Exchange:
             self.answer.set_exception(error)
 
 
-class Connection:
+class Http2Connection:
     """One connection. `bytes_max`: of a body that are read."""
 
     def __init__(self, stream: ConnectionStream, bytes_max: int) -> None:
@@ -258,7 +258,7 @@ class Connections:
 
     def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, bytes_max: int) -> None:
         self._backend, self._tls, self._bytes_max = backend, tls, bytes_max
-        self._opening: dict[tuple[str, int], asyncio.Task[Connection | None]] = {}
+        self._opening: dict[tuple[str, int], asyncio.Task[Http2Connection | None]] = {}
 
     async def send(
         self, method: str, where: Target, headers: Mapping[str, str], body: bytes, connect_s: float
@@ -284,7 +284,7 @@ class Connections:
                 await connection.close()
             task.cancel()
 
-    async def _connection(self, host: str, port: int, connect_s: float) -> Connection | None:
+    async def _connection(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
         """The connection of a host, opened if there is none that can be used."""
         task = self._opening.get((host, port))
         if task is None or _is_over(task):
@@ -299,7 +299,7 @@ class Connections:
                 await _leave(self._opening.pop(next(iter(self._opening))))
         return await asyncio.shield(task)
 
-    async def _open(self, host: str, port: int, connect_s: float) -> Connection | None:
+    async def _open(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
         stream = await self._backend.connect_tcp(host, port, connect_s)
         self._tls.set_alpn_protocols(_PROTOCOLS)
         stream = await stream.start_tls(self._tls, host, connect_s)
@@ -307,15 +307,15 @@ class Connections:
             await stream.aclose()
             return None
         assert isinstance(stream, ConnectionStream)  # noqa: S101 - what `pinned` opens
-        return Connection(stream, self._bytes_max)
+        return Http2Connection(stream, self._bytes_max)
 
 
-def _connected(task: asyncio.Task[Connection | None]) -> Connection | None:
+def _connected(task: asyncio.Task[Http2Connection | None]) -> Http2Connection | None:
     """The connection that was opened; None where there is none, or none yet."""
     return None if not task.done() or task.cancelled() or task.exception() is not None else task.result()
 
 
-def _is_over(task: asyncio.Task[Connection | None]) -> bool:
+def _is_over(task: asyncio.Task[Http2Connection | None]) -> bool:
     """Whether another connection must be opened."""
     if task.done() and (task.cancelled() or task.exception() is not None):
         return True
@@ -323,13 +323,13 @@ def _is_over(task: asyncio.Task[Connection | None]) -> bool:
     return connection is not None and not connection.usable
 
 
-def _noticed(task: asyncio.Task[Connection | None]) -> None:
+def _noticed(task: asyncio.Task[Http2Connection | None]) -> None:
     """Take the error of a connection that nobody waits for any more, so that it is not reported as unhandled."""
     if not task.cancelled():
         task.exception()
 
 
-async def _leave(task: asyncio.Task[Connection | None]) -> None:
+async def _leave(task: asyncio.Task[Http2Connection | None]) -> None:
     connection = _connected(task)
     if connection is not None:
         await connection.leave()

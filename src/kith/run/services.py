@@ -22,13 +22,13 @@ from kith.engines.embedded import standing
 from kith.engines.embedded.served_log import ServedFiles
 from kith.graph.graphs import NAMES
 from kith.graph.nodes import Finish, NodeJobs
-from kith.home.affinity import Affinity
-from kith.home.facts import PostFacts
 from kith.home.home import Home
-from kith.home.pinned import PinnedPosts
-from kith.home.ranker import Ranker
+from kith.home.rank.affinity import Affinity
+from kith.home.rank.facts import PostFacts
+from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
-from kith.home.skeleton import Skeletons
+from kith.home.skeleton.pinned import PinnedPosts
+from kith.home.skeleton.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.leases.background import keep_looking
 from kith.leases.numbers import NodeNumber, node_number

@@ -12,8 +12,8 @@ from homes import HomeScene, open_home
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
-from kith.home.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX, Affinities
-from kith.home.facts import KEPT_MS as FACTS_KEPT_MS
+from kith.home.rank.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX, Affinities
+from kith.home.rank.facts import KEPT_MS as FACTS_KEPT_MS
 
 
 @pytest.fixture

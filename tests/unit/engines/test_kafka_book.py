@@ -14,7 +14,7 @@ from kith.engines.kafka.book_state import (
     Beat,
     Book,
     BookSnapshot,
-    End,
+    EndGroup,
     Entry,
     Expel,
     Forget,
@@ -123,9 +123,9 @@ def test_a_process_that_was_heard_of_since_is_not_expelled(written: Written) -> 
 
 def test_nothing_is_left_of_a_group_that_ended_and_its_workers_begin_anew(written: Written) -> None:
     saved = Save(GROUP, "", None, {0: Place(10, 5)}, [])
-    written.write(saved, End(GROUP), End("nobody's"))
+    written.write(saved, EndGroup(GROUP), EndGroup("nobody's"))
     assert not written.book.groups
-    written.write(Join(GROUP, "one", "first", 1, gentle=False), saved, End(GROUP))
+    written.write(Join(GROUP, "one", "first", 1, gentle=False), saved, EndGroup(GROUP))
     assert written.book.groups[GROUP].saved is None
     assert written.shares() == {"one": 1}
 

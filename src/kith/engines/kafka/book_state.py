@@ -7,7 +7,7 @@ were handed over is refused, whatever it still believes, and a lease and what is
     Join         a worker of a group; Leave: it goes
     Beat         a process lives; Expel: it did not, since a beat, so its workers go
     Release      a worker lets go of a partition that another is to have
-    Save         a checkpoint and failures; End: no longer
+    Save         a checkpoint and failures; EndGroup: no longer
     TakeLease    keep what follows; Free: no longer
     Forget       the oldest events of a partition, but for what leases keep
     BookSnapshot all of this, so that the records before it can be deleted; void unless it lies where it expects to
@@ -162,7 +162,7 @@ class Book(msgspec.Struct, array_like=True):
         return now_ms >= lease.until_ms or not self.keeps(lease.places)
 
 
-class End(msgspec.Struct, frozen=True, array_like=True, tag=12):
+class EndGroup(msgspec.Struct, frozen=True, array_like=True, tag=12):
     group: str
 
 
@@ -171,7 +171,7 @@ class BookSnapshot(msgspec.Struct, frozen=True, array_like=True, tag=11):
     book: Book
 
 
-Entry = NameLog | Join | Leave | Beat | Expel | Release | Save | TakeLease | Free | Forget | BookSnapshot | End
+Entry = NameLog | Join | Leave | Beat | Expel | Release | Save | TakeLease | Free | Forget | BookSnapshot | EndGroup
 Verdict = bool | str
 
 
@@ -187,7 +187,7 @@ def applied(book: Book, offset: int, entry: Entry) -> Verdict:
             return _changed_workers(book, offset, entry)
         case Save():
             return _saved(book, entry)
-        case End(group):
+        case EndGroup(group):
             _end(book, group)
         case TakeLease():
             return _leased(book, entry)

@@ -10,7 +10,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded, StoreUnavailable
 from kith.core.events import Event, LogPosition
 from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import FULL, End, Free, Save, TakeLease
+from kith.engines.kafka.book_state import FULL, EndGroup, Free, Save, TakeLease
 from kith.engines.kafka.broker import ANSWERED_S, Broker
 from kith.engines.kafka.commits import Announced, pack, row_of
 from kith.engines.kafka.positions import START, Place
@@ -177,4 +177,4 @@ class KafkaLog:
 
     async def forget(self, group: str) -> None:
         await self.open()
-        await self._book.write(End(group))
+        await self._book.write(EndGroup(group))

@@ -27,7 +27,7 @@ from kith.home.fanout.deliveries import WITHHELD_MAX, Chunks, Deliveries
 from kith.home.fanout.plan import FanoutPlan, Thresholds, plan_fanout
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.fanout.state import Delivery, FanoutState
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Ids, TimelineStore
 from kith.leases.holding import Leases
 

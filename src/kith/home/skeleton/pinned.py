@@ -22,8 +22,8 @@ from kith.graph.graphs import MUTES, PINS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.graph.together import together
-from kith.home.ranker import NO_PINS
-from kith.home.skeleton import Skeleton, mark_of
+from kith.home.rank.ranker import NO_PINS
+from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
 
 BOARDS_MAX = 100

@@ -19,7 +19,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTED, LIKES, SAVES, SHARES
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
-from kith.home.facts import PostFacts
+from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
 

@@ -16,10 +16,10 @@ from kith.graph.graphs import FEWER, VIEWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
 from kith.graph.together import together
-from kith.home.affinity import Affinities, Affinity, Done, ListState, at_keys
-from kith.home.facts import PostFacts
 from kith.home.rank import light
+from kith.home.rank.affinity import Affinities, Affinity, Done, ListState, at_keys
 from kith.home.rank.candidates import Candidates
+from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Facts, Flags, Floats, Integers, features
 
 SEEN_MAX = 1_000

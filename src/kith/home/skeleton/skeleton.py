@@ -25,9 +25,9 @@ from kith.graph.shapes import Ids
 from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FAILURES_MAX, FanoutSnapshot, FanoutState
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
+from kith.home.skeleton.unhandled import Unhandled, UnhandledEvents
 from kith.home.timelines import Timeline, TimelineReader
-from kith.home.unhandled import Unhandled, UnhandledEvents
 from kith.log.store import LogStore
 
 _OWN_LATEST = 20
