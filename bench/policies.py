@@ -29,8 +29,8 @@ from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import FanoutSnapshot
-from kith.home.skeleton import Skeletons
-from kith.home.sources import Sources
+from kith.home.skeleton.skeleton import Skeletons
+from kith.home.skeleton.sources import Sources
 from kith.home.timelines import Ids
 from kith.log.store import Backlog, Progress
 from kith.run.config import Settings

@@ -19,8 +19,8 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
 from kith.graph.walk import whole_list
-from kith.home.affinity import Affinity
-from kith.home.facts import PostFacts
+from kith.home.rank.affinity import Affinity
+from kith.home.rank.facts import PostFacts
 from kith.posts.comments import Comments
 from kith.posts.post import Draft
 from kith.posts.posts import Posts

@@ -28,7 +28,7 @@ from kith.graph.shapes import Listing
 from kith.graph.walk import whole_list
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.run.config import Settings
 from kith.run.opening.stores import Opened
