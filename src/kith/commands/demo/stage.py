@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
+from kith.api.resources.console import CONSOLE_PATH
 from kith.api.resources.web import APP_PATH
 from kith.commands.communities import Community, stream
 from kith.commands.demo.asking import DemoClient, Timing, client
@@ -143,6 +144,9 @@ def _invite(console: Console, url: str, reader: Person, home: Any, token: str | 
     media = [shown["url"] for post in home["posts"] for shown in post["content"]["media"]]
     if media:
         console.print(f"A picture from {reader.name}'s home: {httpx.URL(url).join(media[0])}", markup=False)
+    console.print(
+        f"The operator's console, which asks for the server key:\n{url}{CONSOLE_PATH}", markup=False, soft_wrap=True
+    )
     if token is not None:
         console.print(f"Open it in a browser, signed in as {reader.name} for a day:", markup=False)
         console.print(f"{url}{APP_PATH}#token={token}", markup=False, soft_wrap=True)  # in one piece: a link
