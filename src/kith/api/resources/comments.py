@@ -54,9 +54,8 @@ class CommentsResource:
     async def post_comments(
         self, call: Call, post_id: Id, sort: Sort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
-        """With the first replies to each. `totalCount` counts them all, whoever may see them, but for those that are
-        `deleted`. Where there are some that the reader may not see, a page may be short, even empty, and still have
-        more.
+        """With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
+        may not see. A page may be short, even empty, and still have more.
         """
         query = f"comments {post_id} {sort}"
         window = call.window_of_objects(query, limit, cursor)

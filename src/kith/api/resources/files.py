@@ -1,9 +1,9 @@
-"""/media: the files of pictures and videos, for whoever knows their addresses. No credentials: browsers send none
+"""/media: the files of pictures and videos, for everyone who knows their addresses. No credentials: browsers send none
 with an image.
 
-What is there never changes, so it may be kept for ever. No browser runs anything in it, whatever it holds.
-Files of a bucket do not pass through here: who asks is sent there.
-Limit: one range a request; more are answered with the whole file, as HTTP allows.
+A file never changes, so it may be cached for ever. No browser runs anything in it, whatever it holds. Files of a bucket
+do not pass through here: who asks is sent there. Limit: one range a request; more are answered with the whole file, as
+HTTP allows.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ class NotificationsResource:
     async def notifications(
         self, call: Call, limit: ObjectLimit = None, cursor: Cursor = None, grouped: Grouped = True
     ) -> bytes:
-        """Newest first, kept for 90 days. What the user must not see, muted or does not want is not in it, nor what
-        was taken back: the same rules as everywhere, asked now.
+        """Newest first, kept for 90 days. It leaves out what the user must not see, muted or does not want, and what
+        was taken back: the same rules as everywhere, asked at this moment.
 
         Likes, shares and follows of one post or person are one item, dated and placed by the newest.
         """
@@ -198,7 +198,7 @@ class NotificationsResource:
 
     @post("/notifications/seen", "Mark notifications as seen", callers="acting")
     async def mark_seen(self, call: Call, body: MarkRequest) -> MarkedAnswer:
-        """That the user knows they are there: what a badge counts. With `ids`: up to the newest of them."""
+        """Marks them as seen, which a badge counts, not as read. With `ids`: all up to the newest of them."""
         ids, up_to = _marked(body)
         newest = max(ids, default=NodeId(0)) if up_to is None else up_to
         return await self._marked(call, await self._notifications.seen_up_to(call.acting, newest))

@@ -44,7 +44,7 @@ LastEventId = Annotated[
     str | None, Header("Last-Event-ID"), Meta(description="The id of the last event that the client got.")
 ]
 HOME_WATCHED = 20
-"""Of the reader's home the newest posts are watched, unless the client names what it shows."""
+"""How many of the newest posts of the reader's home are watched, if the client does not name what it shows."""
 RETRY_MS = 2_000
 """About how long a client waits before it comes back; each is told another time, so that not all come at once."""
 _HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]

@@ -146,8 +146,8 @@ class WebhooksResource:
 
     @post("/webhooks/{webhook_id}/replay", "Send dead letters again", callers="server")
     async def replay_webhook(self, call: Call, webhook_id: Id) -> CountAnswer:
-        """All of them, once, beside what is new, and marked `replayed`; what is not taken is a dead letter again. How
-        many.
+        """Sends all of them once, beside new changes, marked `replayed`; those not taken become dead letters again.
+        Answers how many.
         """
         return CountAnswer(await self._webhooks.replay(webhook_id))
 
