@@ -1,6 +1,7 @@
-"""For any history of follows, some for a time, blocks, and boards made, hidden, moved, merged and deleted, every list
-and count is what a naive model of article 002 says: on an engine with transactions and on one that delays, repeats and
-reorders, where processes stop between any two writes and repeat what they had no answer to.
+"""For any history of follows, some for a time, blocks, accounts made private and public, and boards made, hidden,
+moved, merged and deleted, every list and count is what a naive model of article 002 says: on an engine with
+transactions and on one that delays, repeats and reorders, where processes stop between any two writes and repeat what
+they had no answer to.
 """
 
 from __future__ import annotations
@@ -59,10 +60,17 @@ class Naive:
     def __init__(self) -> None:
         self.follows: dict[Pair, int] = {}  # until when; 0: until it is undone
         self.blocks: set[Pair] = set()
+        self.private: set[int] = set()
+        self.requests: set[Pair] = set()
         self.boards: dict[int, Owned] = {}
-        self.own: set[Pair] = set()  # (user, board) followed by itself
+        self.said: set[Pair] = set()  # (user, board) followed by itself, once its owner is public
         self.against: set[Pair] = set()
         self.members: set[Pair] = set()
+
+    @property
+    def own(self) -> set[Pair]:
+        """(user, board) followed by itself."""
+        return {(user, board) for user, board in self.said if self.boards[board].owner not in self.private}
 
     def blocked(self, one: int, other: int) -> bool:
         return (one, other) in self.blocks or (other, one) in self.blocks
@@ -70,22 +78,32 @@ class Naive:
     def forget(self, user: int, owner: int) -> None:
         """Nothing holds any more that a user said of single boards of an owner."""
         theirs = {(user, board) for board, owned in self.boards.items() if owned.owner == owner}
-        self.own -= theirs
+        self.said -= theirs
         self.against -= theirs
 
     def follow(self, user: int, owner: int, expires_ms: int) -> None:
-        if not self.blocked(user, owner):
-            if (user, owner) not in self.follows:
-                self.forget(user, owner)
-            self.follows[user, owner] = expires_ms
+        if self.blocked(user, owner):
+            return
+        if owner not in self.private:
+            self.let_in(user, owner, expires_ms)
+        elif (user, owner) not in self.follows:
+            self.requests.add((user, owner))
+
+    def let_in(self, user: int, owner: int, expires_ms: int) -> None:
+        if (user, owner) not in self.follows:
+            self.forget(user, owner)
+        self.follows[user, owner] = expires_ms
+        self.requests.discard((user, owner))
 
     def unfollow(self, user: int, owner: int) -> None:
         self.follows.pop((user, owner), None)
+        self.requests.discard((user, owner))
         self.forget(user, owner)
 
     def expire(self, now_ms: int) -> None:
         for user, owner in [pair for pair, until in self.follows.items() if until and until <= now_ms]:
-            self.unfollow(user, owner)
+            del self.follows[user, owner]
+            self.forget(user, owner)
 
     def block(self, one: int, other: int) -> None:
         self.blocks.add((one, other))
@@ -96,7 +114,9 @@ class Naive:
         owned = self.boards.get(board)
         if owned is None or (owned.owner != user and self.blocked(user, owned.owner)):
             return False
-        return not owned.secret or user == owned.owner or (user, board) in self.members
+        if user == owned.owner or (user, board) in self.members:
+            return True
+        return not owned.secret and (owned.owner not in self.private or (user, owned.owner) in self.follows)
 
     def follow_board(self, user: int, board: int) -> None:
         owned = self.boards.get(board)
@@ -104,20 +124,20 @@ class Naive:
             return
         if (user, owned.owner) in self.follows:
             self.against.discard((user, board))
-        else:
-            self.own.add((user, board))
+        elif owned.owner not in self.private:
+            self.said.add((user, board))
 
     def unfollow_board(self, user: int, board: int) -> None:
         owned = self.boards.get(board)
-        if owned is None or owned.secret or owned.owner == user or not self.sees(user, board):
+        if owned is None or owned.secret or owned.owner == user:
             return
         if (user, owned.owner) in self.follows:
             self.against.add((user, board))
-        self.own.discard((user, board))
+        self.said.discard((user, board))
 
     def close(self, board: int) -> None:
         """Nobody follows a board any more."""
-        self.own = {pair for pair in self.own if pair[1] != board}
+        self.said = {pair for pair in self.said if pair[1] != board}
         self.against = {pair for pair in self.against if pair[1] != board}
 
     def hide(self, board: int, secret: bool) -> None:
@@ -134,15 +154,15 @@ class Naive:
         self.members.discard((to, board))
         for user in map(int, PEOPLE):
             pair = (user, board)
-            if user == to or (user, to) in self.follows:
-                self.own.discard(pair)
+            if user == to or (user, to) in self.follows or self.blocked(user, to):
+                self.said.discard(pair)
             if user == to or (user, to) not in self.follows:
                 self.against.discard(pair)
 
     def merge(self, board: int, into: int) -> None:
         owner = self.boards[into].owner
-        carried = {(user, into) for user, followed in self.own if followed == board}
-        self.own |= {pair for pair in carried if (pair[0], owner) not in self.follows}
+        carried = {(user, into) for user, followed in self.said if followed == board}
+        self.said |= {pair for pair in carried if (pair[0], owner) not in self.follows}
         self.delete(board)
 
     def followers(self, board: int) -> set[int]:
@@ -187,9 +207,11 @@ class History:
         owned = naive.boards.get(board)
         owner = NodeId(owned.owner if owned else 1)
         following = kith.board_following
-        match chosen.randrange(22):
+        match chosen.randrange(25):
             case 0 | 1 | 2:
                 until = self.clock.ms + chosen.choice((5_000, 20_000)) if chosen.random() < 0.3 else 0
+                if other in naive.private:
+                    until = naive.follows.get((one, other), 0)
                 await self.does(lambda: kith.people.follow(one, other, until))
                 naive.follow(one, other, until)
             case 3 | 4:
@@ -224,6 +246,15 @@ class History:
                 if into != board and target == owned:
                     await self.does(lambda: kith.boards.merge(owner, board, into))
                     naive.merge(board, into)
+
+            case 22 | 23:
+                private = one not in naive.private
+                await self.does(lambda: kith.edges.change_node(one, private=private))
+                naive.private ^= {int(one)}
+            case 24:
+                for user, asked in sorted(naive.requests):
+                    await self.does(partial(kith.people.accept, NodeId(asked), NodeId(user)))
+                    naive.let_in(user, asked, 0)
 
     async def make(self, owner: NodeId) -> None:
         self.made += 1

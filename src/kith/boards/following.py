@@ -108,7 +108,7 @@ class BoardFollowing:
         rows = await self._observe(actor, board)
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
         own = rows.own
-        if own is None or own.state != State.NORMAL:
+        if own is None or own.state == State.REMOVED:
             await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
         if follow is not None and follow.state == State.NORMAL and board.is_open:
             changes = await self._add(settling.against, actor, board, rows)
