@@ -279,7 +279,7 @@ def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, ag
 
 def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> Kind:
     """How a user is followed. Pure. `implicit`: the row that says whether one of their boards is."""
-    if not (user.followed or implicit is _NORMAL) or oneself:
+    if not (user.followed or (implicit is _NORMAL and not user.private)) or oneself:
         return "none"
     if user.blocked or user.state is not _NORMAL or user.labels & HIDE:
         return "none"

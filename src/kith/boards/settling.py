@@ -270,26 +270,22 @@ def void(user: int, board: Board, rows: Rows) -> list[Edge]:
 
 
 def returned(user: int, board: Board, rows: Rows) -> list[tuple[Edge, State]]:
-    """Edges that are archived, or come back, and the states that they get. Pure.
+    """Edges that are archived, come back, or end meanwhile, and the states that they get. Pure.
 
     All are archived while the owner is away; follows of the board by itself also while the owner is private, which is
-    for those who follow the account. What was ended meanwhile does not come back.
+    for those who follow the account. Those of a user who is away come back with them, whatever happened: so what ends
+    is ended at once.
     """
-    said = [edge for edge in (rows.own, rows.against) if edge is not None]
-    gone = void(user, board, rows)
-    if rows.owner_away:
-        return [(edge, State.ARCHIVED) for edge in said if edge.state == State.NORMAL and edge not in gone]
-    if rows.user_away:
-        return []
+    said, gone = [edge for edge in (rows.own, rows.against) if edge is not None], void(user, board, rows)
     changed: list[tuple[Edge, State]] = []
     for edge in said:
-        shut = rows.owner_private and edge is rows.own
+        shut = rows.owner_away or (rows.owner_private and edge is rows.own)
         if edge.state == State.ARCHIVED:
             if not board.is_open or _is_ended(user, board, rows, edge):
                 changed.append((edge, State.REMOVED))
-            elif not shut:
+            elif not (shut or rows.user_away):
                 changed.append((edge, State.NORMAL))
-        elif shut and edge.state == State.NORMAL and edge not in gone:
+        elif edge.state == State.NORMAL and shut and edge not in gone:
             changed.append((edge, State.ARCHIVED))
     return changed
 

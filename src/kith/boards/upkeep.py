@@ -181,17 +181,25 @@ class Upkeep:
                 ties[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
                 ties[source, destination] = ties[destination, source] = None
-            elif event.graph in (settling.own, settling.against):
-                await self._settle_one(source, destination)
-            elif event.graph == settling.boards:
-                if State.ARCHIVED in (event.state, event.before):
-                    await self._look_again(destination, away=True)
-                if not self._store.transactional:
-                    await self._look_again(destination)
-            elif event.graph == self._authored and event.state == State.REMOVED:
-                await self._unpin(destination)
+            else:
+                await self._handle(event, source, destination)
         for user, owner in await settling.depending(list(ties)):
             await settling.changed(user, owner, ended=False)
+
+    async def _handle(self, event: Event, source: NodeId, destination: NodeId) -> None:
+        """Settle what a change of a board's or an author's own edge concerns."""
+        settling = self._settling
+        if event.graph in (settling.own, settling.against):
+            await self._settle_one(source, destination)
+        elif event.graph == settling.implicit and event.before == State.ARCHIVED:
+            await settling.agree(source, destination)
+        elif event.graph == settling.boards:
+            if State.ARCHIVED in (event.state, event.before):
+                await self._look_again(destination, away=True)
+            if not self._store.transactional:
+                await self._look_again(destination)
+        elif event.graph == self._authored and event.state == State.REMOVED:
+            await self._unpin(destination)
 
     async def lost(self) -> None:
         """Settle all that was ever said of boards, and take off them the posts that were ever deleted."""
