@@ -306,7 +306,7 @@ class History:
             return
         await self.does(lambda: kith.boards.invite(owner, board, to))
         naive.members.add((to, board))
-        if self.opened:
+        if self.opened or owner in naive.private:  # who follows it, as lists show them, is asked below
             await self.catch_up_with_all()
         barred = any(naive.blocked(user, to) for user, followed in naive.own if followed == board)
         self.whole.settle()  # whom one blocks is read from a list
@@ -343,6 +343,7 @@ class History:
     async def catch_up_with_all(self) -> None:
         """Lists show what was written, and the consumer handled it."""
         for _ in range(4):  # what it writes itself comes by the log, too
+            await self.whole.edges.put_note("tick", None)  # a commit has the log tell what expired
             self.whole.settle()
             await self.catch_up()
         self.whole.settle()

@@ -32,7 +32,7 @@ _AGREED_TRIES = 8
 """How often an implicit follow is looked at again, as others may change what it depends on meanwhile."""
 
 
-SLICES_AT_ONCE = 5
+SLICES_AT_ONCE = 6
 """How many pages of a board's lists a request settles itself."""
 
 

@@ -117,14 +117,11 @@ class Upkeep:
 
     def _lists(self, change: Change) -> list[Listing]:
         """The lists of a board that a change of it may concern."""
-        board, into, own, against = change.board, Direction.IN, self._settling.own, self._settling.against
-        followers = [
-            Listing(own, board, into),
-            Listing(against, board, into),
-            Listing(own, board, into, State.ARCHIVED),
-        ]
+        board, into, said = change.board, Direction.IN, (self._settling.own, self._settling.against)
+        states = (State.NORMAL, State.ARCHIVED)
+        followers = [Listing(graph, board, into, state) for state in states for graph in said]
         if change.away:
-            return [*followers, Listing(against, board, into, State.ARCHIVED)]
+            return followers
         return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, into)]
 
     async def _list(self, board: Board, change: Change) -> WriteMark:
