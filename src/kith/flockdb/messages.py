@@ -99,7 +99,7 @@ class Inbound:
         else:
             return self._taken(0, self._at, self._at)
         self.ended = True
-        raise Malformed(wrong, self._head)
+        raise Malformed(wrong, self._head(0))
 
     def _tell_framed(self) -> bool | None:
         """The first number is a version (buffered, and negative), the length of a frame, or that of an older name.
@@ -121,32 +121,34 @@ class Inbound:
             raise Malformed(f"a frame may have {MESSAGE_BYTES_MAX} bytes, this one says {length}", Head())
         if len(self._data) < end:
             raise _Incomplete
-        self._at, why = _I32.size, "a frame ends in the middle of its message"
+        self._at = _I32.size
         try:
             self._scan(end)
         except (_Incomplete, _Wrong) as error:
-            head = self._head
-            self._taken(0, 0, end)
-            raise Malformed(str(error) or why, head) from None
+            head = self._head(_I32.size)
+            del self._data[:end]
+            self._begin()
+            raise Malformed(str(error) or "a frame ends in the middle of its message", head) from None
         return self._taken(_I32.size, self._at, end)
 
     def _taken(self, start: int, end: int, next_: int) -> bytes:
-        message, head, is_deep = bytes(memoryview(self._data)[start:end]), self._head, self._is_deep
+        head = self._head(start) if self._is_deep else None
+        message = bytes(memoryview(self._data)[start:end])
         del self._data[:next_]
         self._begin()
-        if is_deep:
+        if head is not None:
             raise Malformed(f"a message may be nested {DEPTH_MAX} levels deep at most", head)
         return message
 
     def _begin(self) -> None:
         self._at, self._left = 0, VALUES_MAX
-        self._head, self._has_head, self._is_deep = Head(), False, False
+        self._has_head = self._is_deep = False
         self._open: list[_Open] = []
 
     def _scan(self, end: int) -> None:
         """Go on until the end of the message; what was seen until _Incomplete is not looked at again."""
         if not self._has_head:
-            self._read_head(end)
+            self._at = self._head_end(end)
             self._open, self._has_head = [_Open()], True
         while self._open:
             top = self._open[-1]
@@ -160,7 +162,17 @@ class Inbound:
                 top.left -= 1
                 top.turn = (top.turn + 1) % len(top.kinds)
 
-    def _read_head(self, end: int) -> None:
+    def _head(self, start: int) -> Head:
+        """That of the message which begins there, if it came whole."""
+        if not self._has_head:
+            return Head()
+        versioned = self._int(start, len(self._data)) < 0
+        start += 2 * _I32.size if versioned else _I32.size
+        name_end = start + self._int(start - _I32.size, len(self._data))
+        sequence = self._int(name_end + (not versioned), len(self._data))
+        return Head(self._data[start:name_end].decode(errors="replace"), sequence)
+
+    def _head_end(self, end: int) -> int:
         first = self._int(self._at, end)
         at = self._at
         if first < 0:
@@ -170,9 +182,10 @@ class Inbound:
         name = self._int(at, end)
         if not 0 <= name <= NAME_BYTES_MAX:
             raise _Wrong(f"the name of a method may have {NAME_BYTES_MAX} bytes at most")
-        at += _I32.size
-        method, at = self._data[at : at + name].decode(errors="replace"), at + name + (first >= 0)
-        self._head, self._at = Head(method, self._int(at, end)), at + _I32.size
+        at += _I32.size + name + _I32.size + (first >= 0)
+        if at > end:
+            raise _Incomplete
+        return at
 
     def _field(self, end: int) -> None:
         if self._at >= end:
