@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from kith.checks.filter import Filter
-from kith.checks.snapshots import Head, Snapshot, Snapshots
+from kith.checks.snapshots import Snapshot, SnapshotHead, Snapshots
 from kith.core.errors import KithError
 from kith.core.events import BULK_LOADED, NOWHERE, Event, LogPosition
 from kith.graph.edge import State
@@ -34,7 +34,7 @@ class _Fed:
     """A filter and its place in the log."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.head: Head = snapshot.head
+        self.head: SnapshotHead = snapshot.head
         self.filter, self.at = snapshot.filter, snapshot.head.at
         self._graphs = frozenset(snapshot.head.graphs.values())
 

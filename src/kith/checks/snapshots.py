@@ -34,7 +34,7 @@ _FOLDER, _LENGTH, _HASH_BYTES = "filter", struct.Struct(">I"), 32
 _log = structlog.get_logger("kith.checks")
 
 
-class Head(msgspec.Struct, frozen=True):
+class SnapshotHead(msgspec.Struct, frozen=True):
     """The head of the file. `graphs`: the number of each graph, by name."""
 
     graphs: dict[str, int]
@@ -46,7 +46,7 @@ class Head(msgspec.Struct, frozen=True):
 class Snapshot(NamedTuple):
     """A filter as of a place in the log."""
 
-    head: Head
+    head: SnapshotHead
     filter: Filter
 
 
@@ -105,7 +105,7 @@ class Snapshots:
         begins = _HASH_BYTES + _LENGTH.size
         (length,) = _LENGTH.unpack_from(stored, _HASH_BYTES)
         try:
-            head = msgspec.json.decode(stored[begins : begins + length], type=Head)
+            head = msgspec.json.decode(stored[begins : begins + length], type=SnapshotHead)
         except msgspec.MsgspecError:
             raise StoreMismatch("it was written by another version") from None
         del stored[: begins + length]
@@ -154,7 +154,7 @@ async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: 
         bytes=len(made.blocks),
         bits_an_edge=round(len(made.blocks) * 8 / max(1, edges), 1),
     )
-    return Snapshot(Head(graphs, at, made_ms, made.edges), made)
+    return Snapshot(SnapshotHead(graphs, at, made_ms, made.edges), made)
 
 
 async def _scanned(scans: Scans, graphs: dict[str, int]) -> AsyncIterator[tuple[int, list[Ends]]]:

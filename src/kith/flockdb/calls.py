@@ -17,12 +17,14 @@ from kith.flockdb.interface import (
     ExecuteOperation,
     Priority,
     SelectOperation,
+    ThriftCall,
     read_call,
     shapes,
     write_refusal,
     write_result,
 )
 from kith.flockdb.jobs import Jobs
+from kith.flockdb.messages import Malformed
 from kith.flockdb.selects import (
     WIRE_STATES,
     PageAsked,
@@ -84,6 +86,11 @@ class Calls:
             return write_refusal(
                 asked, TApplicationException.INTERNAL_ERROR, "this call failed; the server's log says why"
             )
+
+    def refuse(self, error: Malformed) -> bytes:
+        """The answer to a message that cannot be read."""
+        asked = ThriftCall(*error.head, None)
+        return write_refusal(asked, TApplicationException.PROTOCOL_ERROR, str(error))
 
     async def _contains(self, source_id: int, graph_id: int, destination_id: int) -> bool:
         found = await self._edge(source_id, graph_id, destination_id)

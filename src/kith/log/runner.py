@@ -65,7 +65,7 @@ class Pace(msgspec.Struct, frozen=True):
     gap_max_s: float = (
         0.05  # up to this it rests as long as it worked, so that it leaves the store to others half the time
     )
-    idle_s: float = 1.0  # longest rest, should a new event not ring
+    idle_s: float = 2.0  # longest rest, should a new event not ring
     save_s: float = 0.2  # between checkpoints: how much work a crash repeats
 
 
