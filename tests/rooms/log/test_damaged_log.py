@@ -27,9 +27,12 @@ def damaged(folder: Path, run: Run, damage: Damage, row_number: int) -> None:
         for at in range(0, 100, 10):
             run(store.apply(writes_of(*(edge_of(1 + at, 10_000 + number) for number in range(10)))))
     with Environment(folder) as environment, environment.lmdb.begin(write=True) as txn:
-        cursor = txn.cursor(environment.log)
-        key, row = list(cursor)[row_number]
-        txn.put(key, damage(row), db=environment.log)
+        if row_number < 0:  # the open one, behind its number
+            ((key, row),) = txn.cursor(environment.log.open)
+            txn.put(key, row[:8] + damage(row[8:]), db=environment.log.open)
+        else:
+            key, row = list(txn.cursor(environment.log.closed))[row_number]
+            txn.put(key, damage(row), db=environment.log.closed)
 
 
 def cut(row: bytes) -> bytes:
