@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 import lmdb
 
 from kith.core.errors import Conflict, StoreMismatch, StoreUnavailable
-from kith.engines.embedded import event_log, redo
+from kith.engines.embedded import event_log, formats, redo
 from kith.engines.embedded.checkpoints import Checkpoints
 from kith.engines.embedded.closed import CLOSED, refusal
 from kith.engines.embedded.driver_errors import translate, translated
@@ -31,10 +31,6 @@ from kith.engines.embedded.store_file import STORE_FILE, check_length, make_stor
 from kith.engines.embedded.turns import Turns
 from kith.graph.graphs import GRAPHS_MAX, assign
 
-FORMAT = 4
-EDGES_LOGGED = 2
-_UPGRADED = (EDGES_LOGGED, 3)
-"""Formats that become this one: the log of the first held edges only, both have its open row among the closed ones."""
 LOG_WHOLE_AFTER = "log/whole-after"
 """The note that says after which event the log holds every change; without it, from the first on."""
 LOADING = "loading/"
@@ -103,7 +99,7 @@ class Environment:
         if alone and store.exists():
             payloads = self._go_back(store)
         elif alone:
-            make_store(store, _DATABASES, {b"format": b"%d" % FORMAT}, bytes_max)
+            make_store(store, _DATABASES, {b"format": b"%d" % formats.FORMAT}, bytes_max)
         if alone and not payloads:
             give_name(store)
         self.lmdb = lmdb.Environment(
@@ -127,7 +123,7 @@ class Environment:
         """The database of a graph: its edges and lists (see `keys`)."""
         # one, so that it can be told from those that were acknowledged
         with self._turns.taken(), self.lmdb.begin(write=True) as txn:
-            older = self._check_format(txn, alone=alone)
+            older = self._older(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
                 self.lmdb.sync(True)
                 self.journal.begin(*newest_meta(store), relaxed=True)  # until what is made here is synced
@@ -346,36 +342,17 @@ class Environment:
             partial.replace(target / STORE_FILE)
             sync_folder(target)
 
-    def _check_format(self, txn: Txn, *, alone: bool) -> int | None:
-        """The older format of a store that becomes one of this; None if it is one. StoreMismatch where it cannot."""
+    def _older(self, txn: Txn, *, alone: bool) -> int | None:
+        """The format of a store that is upgraded; None if it has this one. StoreMismatch where it cannot be."""
         found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
-        if found == FORMAT or (found in _UPGRADED and alone):
-            return None if found == FORMAT else found
-        formats = {"format": found, "known": FORMAT}
-        if found in _UPGRADED:
-            raise StoreMismatch(
-                f"a server of an older Kith uses {self.folder} (format {found}, this one knows {FORMAT}); "
-                "stop it first, so that the folder can be upgraded",
-                **formats,
-            )
-        if found > FORMAT:
-            raise StoreMismatch(
-                f"{self.folder} was written by a newer Kith (format {found}, this one knows {FORMAT}); "
-                "upgrade Kith, or restore a backup made by this version",
-                **formats,
-            )
-        raise StoreMismatch(
-            f"{self.folder} was written by an older Kith (format {found}, this one knows {FORMAT}); "
-            "export its edges with that version, and import them into a new folder",
-            **formats,
-        )
+        return found if formats.is_upgraded(found, self.folder, alone=alone) else None
 
     def _upgrade(self, txn: Txn, older: int) -> None:
         """Make the format this one. What the journal of the older Kith held is in the log by now."""
-        if older == EDGES_LOGGED:
+        if older == formats.EDGES_LOGGED:
             _, last = event_log.bounds(txn, self.log)
             txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.meta)
-        txn.put(b"format", b"%d" % FORMAT, db=self.meta)
+        txn.put(b"format", b"%d" % formats.FORMAT, db=self.meta)
 
     def _open_graphs(self, txn: Txn) -> None:
         """Open the databases of all graphs that are declared."""

@@ -14,7 +14,8 @@ import lmdb
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import segments
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import EDGES_LOGGED, FORMAT, Environment
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.formats import EDGES_LOGGED, FORMAT
 from kith.engines.embedded.store_file import STORE_FILE
 
 BYTES_A_SEGMENT = 1 << 20
