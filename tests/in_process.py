@@ -1,40 +1,40 @@
-"""The API without a server: an httpx transport that hands requests to a door as granian would."""
+"""The API without a server: an httpx transport that hands requests to a door as a connection would."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any, cast
-from urllib.parse import unquote
 
 import httpx
 
-from kith.api.exchange import Serve
+from kith.http.exchange import Exchange, Serve
+from kith.http.headers import Pairs
 
 
-class Headers(dict[str, str]):
-    """Headers of a request, each sent once."""
+class NoConnection:
+    """Takes back what of a body was read."""
 
-    def get_all(self, key: str) -> list[str]:
-        return [self[key]] if key in self else []
+    draining = False
+
+    def taken(self, size: int) -> None: ...
 
 
-class Exchange:
-    """One request's body, and the answer to it."""
+class Asked(Exchange):
+    """A request that has come whole, and the answer to it."""
 
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self.answer: tuple[int, list[tuple[str, str]], bytes] | None = None
+    __slots__ = ("answer",)
 
-    async def __call__(self) -> bytes:
-        return self._body
+    def __init__(self, method: str, target: str, headers: Pairs = [], body: bytes = b"") -> None:  # noqa: B006
+        super().__init__(cast(Any, NoConnection()))
+        for name, value in headers:
+            self.headers.add(name.encode(), value.encode())
+        self.begin(method.encode(), target.encode(), "1.1", True)
+        if body:
+            self.arrived(body)
+        self.end()
+        self.answer: tuple[int, Pairs, bytes] | None = None
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        if self._body:
-            yield self._body
-
-    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.answer = (status, headers, body)
+    def respond(self, status: int, headers: Pairs, body: bytes) -> None:
+        self.answer = (status, [*headers, *self.added], body)
 
 
 class InProcess(httpx.AsyncBaseTransport):
@@ -44,20 +44,12 @@ class InProcess(httpx.AsyncBaseTransport):
         self._door = door
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        exchange = Exchange(await request.aread())
-        await self._door(cast(Any, scope_of(request)), cast(Any, exchange))
-        assert exchange.answer is not None
-        status, headers, body = exchange.answer
-        return httpx.Response(status, headers=headers, content=body)
-
-
-def scope_of(request: httpx.Request) -> SimpleNamespace:
-    """A request as granian tells of it."""
-    return SimpleNamespace(
-        proto="http", http_version="1.1", client="127.0.0.1:1", server="127.0.0.1:80", scheme=request.url.scheme,
-        method=request.method, path=unquote(request.url.path), query_string=request.url.query.decode(),
-        headers=Headers(request.headers),
-    )  # fmt: skip
+        body = await request.aread()
+        asked = Asked(request.method, request.url.raw_path.decode(), list(request.headers.items()), body)
+        await self._door(asked)
+        assert asked.answer is not None
+        status, headers, content = asked.answer
+        return httpx.Response(status, headers=headers, content=content)
 
 
 def client_of(door: Serve, **headers: str) -> httpx.AsyncClient:

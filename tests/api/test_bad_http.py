@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("nothing_changes")
         ("POST", "/users/1"),
         ("DELETE", "/relationships"),
         ("PATCH", "/jobs/1"),
-        ("BREW", "/users/1"),
+        ("PROPFIND", "/users/1"),
     ],
 )
 def test_a_method_that_a_path_does_not_take_is_a_405(acting: Acting, method: str, path: str) -> None:
@@ -50,7 +50,7 @@ def test_head_is_named_where_it_is_answered(acting: Acting, people: People, prep
     for path, takes in (("/feed", True), (f"/users/{people.alice}", True), ("/feed/stream", False), ("/posts", False)):
         named = client.options(API + path).headers["allow"].split(", ")
         assert ("HEAD" in named) == takes == (client.head(API + path).status_code == 200), path
-        assert client.request("BREW", API + path).headers["allow"].split(", ") == named
+        assert client.request("PROPFIND", API + path).headers["allow"].split(", ") == named
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_help_names_every_command(kith: Kith, here: Kith) -> None:
     [
         ("serve", {"httpx", "kith.commands.worker", "kith.commands.transfer"}),
         ("worker", {"httpx", "jwt", "PIL", "kith.api", "kith.commands.serve"}),
-        ("bench", {"numpy", "lmdb", "granian"}),
+        ("bench", {"numpy", "lmdb", "httptools"}),
     ],
 )
 def test_a_command_starts_without_what_only_others_need(command: str, of_others: set[str]) -> None:

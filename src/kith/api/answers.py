@@ -36,7 +36,7 @@ class Bytes(NamedTuple):
 
 
 class File(NamedTuple):
-    """A part of a file, which granian reads and sends: what Python streams to a slow reader, it keeps in memory."""
+    """A part of a file, sent as fast as the client takes it."""
 
     path: Path
     start: int

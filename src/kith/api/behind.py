@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kith.api.exchange import Added, Exchange, Scope, Serve
+from kith.http.exchange import Exchange, Serve
 
 BEHIND_HEADER = "kith-behind"
 
@@ -18,8 +18,9 @@ class Behind:
     def __init__(self, door: Serve, behind_ms: Callable[[], int | None]) -> None:
         self._door, self._behind_ms = door, behind_ms
 
-    async def __call__(self, scope: Scope, exchange: Exchange) -> None:
+    async def __call__(self, exchange: Exchange) -> None:
         """Answer one request."""
         behind = self._behind_ms()
         said = "unknown" if behind is None else str(behind)
-        await self._door(scope, Added(exchange, [(BEHIND_HEADER, said)]))
+        exchange.added.append((BEHIND_HEADER, said))
+        await self._door(exchange)

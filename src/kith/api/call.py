@@ -8,12 +8,13 @@ from typing import NamedTuple, TypeVar
 from kith.access.guard import Caller
 from kith.api.answers import OBJECTS_MAX, Item, ListAnswer, Pagination
 from kith.api.consistency import TOKEN_HEADER, Consistency
-from kith.api.exchange import Exchange, Pairs, Scope, read_header
 from kith.core.errors import BadRequest
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
+from kith.http.exchange import Exchange
+from kith.http.headers import Pairs
 from kith.people.privacy import Viewer
 
 Made = TypeVar("Made")
@@ -31,22 +32,16 @@ class Carried(NamedTuple):
 class Call:
     """One request: who asks, and what there is to answer with."""
 
-    __slots__ = ("_chunks", "_wrote", "caller", "carried", "exchange", "headers", "scope", "started")
+    __slots__ = ("_upload_bytes_max", "_wrote", "caller", "carried", "exchange", "headers", "started")
 
     def __init__(
-        self,
-        scope: Scope,
-        exchange: Exchange,
-        caller: Caller,
-        carried: Carried,
-        started: float,
-        chunks: AsyncIterator[bytes] | None = None,
+        self, exchange: Exchange, caller: Caller, carried: Carried, started: float, upload_bytes_max: int
     ) -> None:
-        """`started`: `time.perf_counter()` when it came; `chunks`: the body of an upload, as it comes."""
-        self.scope, self.exchange, self.caller, self.carried = scope, exchange, caller, carried
+        """`started`: `time.perf_counter()` when it came."""
+        self.exchange, self.caller, self.carried = exchange, caller, carried
         self.started = started
         self.headers: Pairs = []  # of the answer, errors included: the token of what was written
-        self._chunks, self._wrote = chunks, NO_MARK
+        self._upload_bytes_max, self._wrote = upload_bytes_max, NO_MARK
 
     @property
     def acting(self) -> NodeId:
@@ -60,12 +55,11 @@ class Call:
 
     def header(self, name: str) -> str | None:
         """A header of the request, by its lower-case name."""
-        return read_header(self.scope.headers, name)
+        return self.exchange.headers.get(name)
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body of an upload as it comes; BodyTooLarge beyond the bound of uploads."""
-        assert self._chunks is not None  # noqa: S101 - for operations that are uploads
-        return self._chunks
+        return self.exchange.chunks(self._upload_bytes_max)
 
     def wrote(self, mark: WriteMark) -> str | None:
         """The token of what was written so far, which the answer carries in its header; None if nothing changed."""

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kith.api.behind import BEHIND_HEADER
 from kith.api.consistency import TOKEN_HEADER
-from kith.api.exchange import Added, Exchange, Pairs, Scope, Serve
 from kith.api.operations import Operation
+from kith.http.exchange import Exchange, Serve
+from kith.http.headers import Pairs
 
 ANYONE = "*"
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
@@ -47,18 +48,18 @@ class CrossOrigin:
             ("access-control-max-age", str(_PREFLIGHT_S)),
         ]
 
-    async def __call__(self, scope: Scope, exchange: Exchange) -> None:
+    async def __call__(self, exchange: Exchange) -> None:
         """Answer one request."""
-        headers = scope.headers
+        headers = exchange.headers
         origin = headers.get("origin")
         allowed = self._allowed(origin)
-        if origin is not None and scope.method == "OPTIONS" and "access-control-request-method" in headers:
+        if origin is not None and exchange.method == "OPTIONS" and "access-control-request-method" in headers:
             started = time.perf_counter()
-            exchange.response_bytes(204, [*allowed, *self._preflight] if allowed else self._varies, b"")
+            exchange.respond(204, [*allowed, *self._preflight] if allowed else self._varies, b"")
             self._observe("preflight", started, 204)
         else:
-            added = [*allowed, self._shown] if allowed else self._varies
-            await self._door(scope, Added(exchange, added) if added else exchange)
+            exchange.added += [*allowed, self._shown] if allowed else self._varies
+            await self._door(exchange)
 
     def _allowed(self, origin: str | None) -> Pairs:
         """What lets a page of this origin in; nothing for another one."""

@@ -1,4 +1,4 @@
-"""The door: every request goes through here, from granian's RSGI to a resource's method and back.
+"""The door: every request goes through here, from `kith.http` to a resource's method and back.
 
 In this order: find the operation, admit the caller, read what the request says, call, encode, count. Which frameworks
 were measured beside it stands in docs/decisions/0002-one-door.md.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import msgspec
@@ -21,10 +21,10 @@ from kith.api.call import Call, Carried
 from kith.api.consistency import TOKEN_HEADER
 from kith.api.deadline import Deadline
 from kith.api.errors import respond, unexpected
-from kith.api.exchange import Exchange, Scope, body_chunks, drain, read_body, read_header, read_single
 from kith.api.operations import Operation
 from kith.api.routing import Routes
 from kith.core.errors import KithError, TimedOut
+from kith.http.exchange import Exchange
 
 Observe = Callable[[str, float, int], None]
 """Counts an answer: the operation's name, `time.perf_counter()` at its beginning, the status."""
@@ -62,25 +62,22 @@ class Door:
         self._bounds, self._observe, self._refusal = bounds, observe, refusal
         self._deadline, self._upload_deadline = Deadline(bounds.timeout_s), Deadline(bounds.upload_timeout_s)
 
-    async def __call__(self, scope: Scope, exchange: Exchange) -> None:
+    async def __call__(self, exchange: Exchange) -> None:
         """Answer one request, and count it."""
         started, name = time.perf_counter(), "unmatched"
-        unread: AsyncIterator[bytes] | None = None  # of an upload: what its handler leaves of the body
         call: Call | None = None
         try:
-            method = scope.method
+            method = exchange.method
             if method == "OPTIONS":
-                status = self._options(scope, exchange)
+                status = self._options(exchange)
             else:
-                operation, parts = self._routes.find(method, scope.path)
+                operation, parts = self._routes.find(method, exchange.path)
                 name = operation.name
-                if operation.spec.upload:
-                    unread = body_chunks(scope, exchange, self._bounds.upload_bytes_max)
-                caller = self._admit(scope, operation)
-                if caller is not _NOBODY and (token := read_header(scope.headers, TOKEN_HEADER)) is not None:
+                caller = self._admit(exchange, operation)
+                if caller is not _NOBODY and (token := exchange.headers.get(TOKEN_HEADER)) is not None:
                     await self._deadline.within(self._carried.consistency.catch_up(token))
-                call = Call(scope, exchange, caller, self._carried, started, unread)
-                positional, named = operation.arguments(parts, scope)
+                call = Call(exchange, caller, self._carried, started, self._bounds.upload_bytes_max)
+                positional, named = operation.arguments(parts, exchange)
                 if operation.plain:
                     answer = await self._deadline.within(operation.handler(call, *positional, **named))
                 elif operation.spec.streams:
@@ -88,12 +85,12 @@ class Door:
                     return  # it was counted when it began
                 else:
                     answer = await self._run(operation, call, positional, named)
-                if unread is not None:
-                    await drain(unread)
-                status = self._send(operation, call, answer)
+                if type(answer) is File:
+                    status = answer.status
+                    await exchange.respond_file(status, answer.headers, answer.path, answer.start, answer.end)
+                else:
+                    status = self._send(operation, call, answer)
         except KithError as error:
-            if unread is not None:
-                await drain(unread)
             status = _refuse(exchange, error, call)
         except TimeoutError:
             status = _refuse(exchange, TimedOut("this took longer than `request_timeout_ms`; try again"), call)
@@ -150,19 +147,19 @@ class Door:
     async def _with_body(
         self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
     ) -> object:
-        raw = await read_body(call.scope, call.exchange, self._bounds.body_bytes_max)
+        raw = await call.exchange.body(self._bounds.body_bytes_max)
         return await operation.handler(call, *positional, body=operation.decode(raw), **named)
 
-    def _options(self, scope: Scope, exchange: Exchange) -> int:
-        exchange.response_bytes(204, [("allow", ", ".join(self._routes.methods(scope.path)))], b"")
+    def _options(self, exchange: Exchange) -> int:
+        exchange.respond(204, [("allow", ", ".join(self._routes.methods(exchange.path)))], b"")
         return 204
 
-    def _admit(self, scope: Scope, operation: Operation) -> Caller:
+    def _admit(self, exchange: Exchange, operation: Operation) -> Caller:
         """The caller, counted, if they may call the operation; nobody where anyone may."""
         if operation.spec.callers == "anyone":
             return _NOBODY
-        headers, spec = scope.headers, operation.spec
-        caller = self._guard.caller(read_single(headers, "authorization"), read_single(headers, "x-kith-user"))
+        headers, spec = exchange.headers, operation.spec
+        caller = self._guard.caller(headers.single("authorization"), headers.single("x-kith-user"))
         self._guard.admit(caller, write=spec.write)
         if spec.write and self._refusal is not None:
             raise self._refusal()
@@ -176,23 +173,20 @@ class Door:
         exchange, status = call.exchange, operation.spec.status
         match answer:
             case None:
-                exchange.response_bytes(status, call.headers, b"")
+                exchange.respond(status, call.headers, b"")
             case bytes():
-                exchange.response_bytes(status, [_JSON, *call.headers] if call.headers else _ANSWERED, answer)
+                exchange.respond(status, [_JSON, *call.headers] if call.headers else _ANSWERED, answer)
             case Bytes():
                 status = answer.status
-                exchange.response_bytes(status, [*answer.headers, *call.headers], answer.body)
-            case File():
-                status = answer.status
-                exchange.response_file_range(status, answer.headers, str(answer.path), answer.start, answer.end)
+                exchange.respond(status, [*answer.headers, *call.headers], answer.body)
             case _:
                 headers = [_JSON, *call.headers] if call.headers else _ANSWERED
-                exchange.response_bytes(status, headers, _encode(answer))
+                exchange.respond(status, headers, _encode(answer))
         return status
 
 
 def _refuse(exchange: Exchange, error: KithError, call: Call | None) -> int:
     """Answer with an error, and with the token of what was written before it; its status."""
     status, headers, body = respond(error)
-    exchange.response_bytes(status, headers if call is None else [*headers, *call.headers], body)
+    exchange.respond(status, headers if call is None else [*headers, *call.headers], body)
     return status

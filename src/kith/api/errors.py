@@ -54,8 +54,6 @@ def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
         headers.append(("retry-after", str(math.ceil(error.retry_after_s))))
     elif isinstance(error, errors.Unavailable):
         headers.append(("retry-after", "1"))
-    elif isinstance(error, errors.BodyTooLarge):
-        headers.append(("connection", "close"))  # what is left of the body is not read
     elif isinstance(error, errors.RangeNotThere):
         headers.append(("content-range", f"bytes */{error.details['size']}"))
     elif isinstance(error, errors.MethodNotAllowed):

@@ -17,9 +17,9 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from kith.access.quotas import QuotaName
-from kith.api.exchange import Scope, read_header
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX, NodeId, parse_id
+from kith.http.exchange import Exchange
 
 BASE = "/api/v1"
 Callers = Literal["anyone", "known", "acting", "server"]
@@ -98,17 +98,17 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     decoder: msgspec.json.Decoder[Any] | None
     plain: bool  # takes no body, and nothing from a quota
 
-    def arguments(self, parts: Sequence[str], scope: Scope) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, parts: Sequence[str], exchange: Exchange) -> tuple[list[Any], dict[str, Any]]:
         """What the handler is called with, beside the call and the body. BadRequest, BadId."""
         named: dict[str, Any] = {}
-        query = scope.query_string
+        query = exchange.query_string
         if query:
             self._read_query(query, named)
         positional = [read(part) for read, part in zip(self.path_reads, parts, strict=True)]
         if self.headers:
-            headers = scope.headers
+            headers = exchange.headers
             for name, key in self.headers:
-                value = read_header(headers, name)
+                value = headers.get(name)
                 if value is not None:
                     named[key] = value
         return positional, named

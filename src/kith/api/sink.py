@@ -1,17 +1,16 @@
 """The outgoing side of an answer that does not end: what a slow reader may cost, and when it is cut off.
 
-What is told is handed to granian at once. So that a slow reader costs a bounded amount of memory, each stream may be
-handed `bytes_max` that the kernel does not show to have gone out (see `sockets`); beyond, it is cut off, and its client
-resumes where it left off.
+What is told is handed to the connection at once. So that a slow reader costs a bounded amount of memory, each stream
+may be handed `bytes_max` that its client has not taken; beyond, it is cut off, and its client resumes where it left
+off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
-from kith.api.sockets import Sockets
+from kith.http.exchange import Outgoing
 
 TAKEN_S = 2.0
 """So long a client that comes back may take to read half of the buffer."""
@@ -23,12 +22,9 @@ _FIRST_LOOKED_S = 0.0005
 class Sink:
     """The outgoing side of one stream."""
 
-    def __init__(
-        self, transport: Any, client: str, sockets: Sockets, bytes_max: int, *, taken_s: float = TAKEN_S
-    ) -> None:
-        self._transport, self._client, self._sockets, self._bytes_max = transport, client, sockets, bytes_max
-        self._taken_s = taken_s
-        self._waiting = 0  # bytes handed over that may not have gone out
+    def __init__(self, outgoing: Outgoing, bytes_max: int, *, taken_s: float = TAKEN_S) -> None:
+        self._outgoing, self._bytes_max, self._taken_s = outgoing, bytes_max, taken_s
+        self._waiting = 0  # bytes handed over that the client may not have taken
         self.ended: str | None = None
 
     def write(self, raw: bytes) -> None:
@@ -39,7 +35,7 @@ class Sink:
             self.end("slow")
             return
         self._waiting += len(raw)
-        self._transport.send_bytes(raw)  # its answer is of no use: who is gone is told by `client_disconnect`
+        self._outgoing.send(raw)
 
     async def room(self) -> None:
         """Wait until half of the buffer is free. A client that leaves it full for `taken_s` is slow, and cut off."""
@@ -55,13 +51,14 @@ class Sink:
         if self.ended is None:
             self.ended = why
             if why == "slow":
-                self._sockets.cut(self._client)
-            self._transport = None  # granian ends the answer when nobody holds it
+                self._outgoing.cut()
+            else:
+                self._outgoing.end()
 
     @property
     def has_room(self) -> bool:
         """Whether half of the buffer is free. The kernel is asked only where it may not be."""
         half = self._bytes_max // 2
-        if self._waiting > half and (unsent := self._sockets.unsent(self._client)) is not None:
-            self._waiting = unsent
+        if self._waiting > half:
+            self._waiting = self._outgoing.unsent()
         return self._waiting <= half

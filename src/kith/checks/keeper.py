@@ -22,6 +22,7 @@ from kith.graph.edge import State
 from kith.graph.store import EdgeStore
 from kith.leases.holding import Held, Leases
 from kith.log.runner import Lag, lag_of
+from kith.log.stopping import Stopping
 from kith.log.store import LogStore
 
 NAME = "checks"
@@ -49,7 +50,7 @@ class SetKeeper:
         self._now_s, self._end_due_s = now_s, 0.0
         self._end, self._until_ms = NOWHERE, 0  # where the log ended, and until when who is there is up to date
         self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
-        self._stopping = asyncio.Event()
+        self._stopping = Stopping()
         self._standing: Standing | None = None
 
     def stop(self) -> None:
@@ -58,26 +59,19 @@ class SetKeeper:
 
     async def run(self) -> None:
         """Keep sets up to date whenever nobody else does, until stopped."""
-        while not self._stopping.is_set():
+        while not self._stopping.is_set:
             try:
                 async with self._leases.hold(NAME) as held:
                     if held is not None:
                         await self._keep(held)
             except Unavailable as error:
                 _log.warning("cached sets are not kept up to date", error=error.message)
-            await self._rest(_TURN_S)
-
-    async def _rest(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
+            await self._stopping.pause(_TURN_S)
 
     async def _keep(self, held: Held) -> None:
         self._standing, self._end_due_s = None, 0.0
         with self._log.bell() as bell:
-            while held.ours and not self._stopping.is_set():
+            while held.ours and not self._stopping.is_set:
                 if not await self.step():
                     await bell.rung(_REST_S)
                 await asyncio.sleep(GAP_S)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 from typing import Annotated
 
 import typer
@@ -9,7 +12,7 @@ import typer
 from kith import __version__
 from kith.commands.console import Data, Port, out, say
 from kith.run import config
-from kith.run.serving import supervisor
+from kith.run.serving import children, processes, server, supervisor
 
 commands = typer.Typer()
 Workers = Annotated[int | None, typer.Option("--workers", help="API processes.")]
@@ -26,6 +29,13 @@ def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key
 def run_api(data: Data = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None) -> None:
     """Serve the API alone; `kith worker` runs the rest, here or on other machines."""
     _serve(data, port, workers, api_key, alone=True)
+
+
+@commands.command(children.API, hidden=True)
+def run_api_process() -> None:
+    """An API process of `kith serve`, which started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the supervisor handles it
+    server.run(processes.settings_of_process(), socket.socket(fileno=int(os.environ[processes.SOCKET_VARIABLE])))
 
 
 def _serve(data: str | None, port: int | None, workers: int | None, api_key: str | None, *, alone: bool) -> None:

@@ -20,6 +20,7 @@ import structlog
 
 from kith.core.errors import Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
+from kith.log.stopping import Stopping
 from kith.log.store import Batch, Behind, Bell, Failure, Fenced, LogStore, Subscription
 
 _log = structlog.get_logger("kith.log")
@@ -87,7 +88,7 @@ class Runner:
         self.consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
         self.name = consumer.name
         self._share: Subscription | None = None
-        self._stopping = asyncio.Event()
+        self._stopping = Stopping()
         self._save_due_ms = self._backlog_due_ms = 0
         self._begin()
 
@@ -106,14 +107,14 @@ class Runner:
         """Follow the log until stopped; save how far it is before returning, and hand over."""
         outages = 0
         with self._log.bell() as bell:
-            while not self._stopping.is_set():
+            while not self._stopping.is_set:
                 try:
                     busy = await self.step()
                     outages = 0
                 except Unavailable as error:
                     outages += 1
                     _log.warning("waiting for the store", group=self.consumer.name, error=error.message)
-                    await self._sleep(min(self._pace.outage_max_s, self._delay_s(outages)))
+                    await self._stopping.pause(min(self._pace.outage_max_s, self._delay_s(outages)))
                 else:
                     if not busy:
                         await self._rest(bell)
@@ -235,8 +236,8 @@ class Runner:
         """Wait for new events, until a checkpoint is due, `idle_s` at most."""
         gap_over = time.monotonic() + self._pace.gap_s
         save_s = (self._save_due_ms - self._now_ms()) / 1000 if self._at != self._saved_at else self._pace.idle_s
-        await rung_or(self._stopping, bell, max(0.0, min(save_s, self._pace.idle_s)))
-        await self._sleep(gap_over - time.monotonic())
+        await self._stopping.or_done(bell.rung(max(0.0, min(save_s, self._pace.idle_s))))
+        await self._stopping.pause(gap_over - time.monotonic())
 
     def _is_due(self, at_ms: int, wait_ms: int) -> bool:
         """Whether it is time. A time further ahead than `wait_ms` was set before the clock was put back: it is due."""
@@ -244,22 +245,6 @@ class Runner:
 
     def _delay_s(self, tries: int) -> float:
         return float(min(self._pace.backoff_max_s, self._pace.backoff_s * 2 ** min(tries - 1, 30)))
-
-    async def _sleep(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-
-
-async def rung_or(stopping: asyncio.Event, bell: Bell, within_s: float) -> None:
-    """Wait until the bell rings, or until this is to stop; `within_s` at most."""
-    rung, stopped = asyncio.create_task(bell.rung(within_s)), asyncio.create_task(stopping.wait())
-    try:
-        await asyncio.wait((rung, stopped), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        rung.cancel()
-        stopped.cancel()
-        await asyncio.gather(rung, stopped, return_exceptions=True)
 
 
 def lag_of(behind: Behind, now_ms: int) -> Lag:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Mapping
 
 import structlog
 
 from kith.core.errors import Unavailable
-from kith.log.runner import rung_or
+from kith.log.stopping import Stopping
 from kith.log.store import Bell, LogStore
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.tiers import Tier
@@ -32,7 +30,7 @@ class PoolWorker:
 
     def __init__(self, name: str, coordinator: Coordinator, log: LogStore) -> None:
         self.name, self._coordinator, self._log = name, coordinator, log
-        self._stopping = asyncio.Event()
+        self._stopping = Stopping()
 
     def stop(self) -> None:
         """Stop after the current chunks."""
@@ -41,23 +39,18 @@ class PoolWorker:
     async def run(self) -> None:
         """Work what there is, and wait for more. A store that is away, or a bug, is waited for."""
         with self._log.bell() as bell:
-            while not self._stopping.is_set():
+            while not self._stopping.is_set:
                 try:
                     if not await self._coordinator.work():
                         await self._rest(bell)
                 except Unavailable as error:
                     _log.warning("mentions wait for the store", worker=self.name, error=error.message)
-                    await self._sleep(RETRY_S)
+                    await self._stopping.pause(RETRY_S)
                 except Exception:
                     _log.exception("mentions are told later", worker=self.name)
-                    await self._sleep(RETRY_S)
+                    await self._stopping.pause(RETRY_S)
 
     async def _rest(self, bell: Bell) -> None:
         """Wait until something is written, which may be a walk."""
-        await rung_or(self._stopping, bell, IDLE_S)
-        await self._sleep(GAP_S)
-
-    async def _sleep(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+        await self._stopping.or_done(bell.rung(IDLE_S))
+        await self._stopping.pause(GAP_S)

@@ -20,7 +20,6 @@ from kith.api.call import Carried
 from kith.api.consistency import Consistency
 from kith.api.cors import CrossOrigin
 from kith.api.door import Door
-from kith.api.exchange import Serve
 from kith.api.operations import Operation, operations_of
 from kith.api.presenter import Presenter
 from kith.api.resources.accounts import AccountsResource
@@ -51,6 +50,7 @@ from kith.api.resources.web import WebResource
 from kith.api.resources.webhooks import WebhooksResource
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
+from kith.http.exchange import Serve
 from kith.notifications.walks import Walks
 from kith.people.by_name import ByName
 from kith.people.search import PeopleSearch

@@ -63,6 +63,8 @@ PUSH_BATCH_MAX = 200
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 INTAKE_GAP_S = 0.003
 """Shortest rest between what is told: half of a like's way to a stream was waiting."""
+UPKEEP_GAP_S = 0.05
+"""The same where nobody waits for it: what comes in between is handled together."""
 _log = structlog.get_logger("kith")
 
 
@@ -240,7 +242,7 @@ async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         await measuring.measure(blobs, Path(settings.data), wall_ms())
 
     consumer = Upkeep(Settling(parts.graph, parts.records))
-    runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+    runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S))
     yield Worker(runner, {MEASURE_MEDIA: measure_media})
 
 
@@ -338,9 +340,8 @@ async def _push(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             told.notices, dues, devices, owed, push_keys.providers(outbound.send), parts.leases, now_ms=wall_ms
         )
         try:
-            yield Worker(
-                Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max, batch_max=PUSH_BATCH_MAX)), {}
-            )
+            pace = Pace(tries_max=settings.log_tries_max, batch_max=PUSH_BATCH_MAX, gap_s=UPKEEP_GAP_S)
+            yield Worker(Runner(consumer, parts.log, pace), {})
         finally:
             await outbound.close()
 

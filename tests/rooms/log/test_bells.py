@@ -16,6 +16,7 @@ from edges import edge_of, writes_of
 from engines import open_embedded
 
 from kith.core.events import Event
+from kith.engines.embedded.bells import Doorbell
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import Pace, Runner
 
@@ -99,7 +100,8 @@ def test_what_a_killed_process_left_is_removed_and_what_others_hear_is_not(tmp_p
             os.mkfifo(tmp_path / "bells" / "left-over")
             run(edges.declare(["follows"]))
             run(edges.apply(writes_of(edge_of(ALICE, 2))))
-            with log.bell():
+            other = Doorbell(tmp_path)  # of another process
+            with other.bell():
                 there = set((tmp_path / "bells").iterdir())
                 assert first in there
                 assert len(there) == 2
@@ -115,6 +117,25 @@ def test_where_no_fifo_can_be_made_events_are_looked_for(
     monkeypatch.setattr(os, "mkfifo", refuse)
     with open_embedded(tmp_path) as (environment, edges), EmbeddedLog(environment, edges._commits).bell() as bell:
         run(asyncio.wait_for(bell.rung(HOURS_S), LIMIT_S))
+
+
+def test_all_bells_of_a_process_ring_and_each_by_itself(tmp_path: Path, run: Run) -> None:
+    with open_embedded(tmp_path) as (environment, edges):
+        log = EmbeddedLog(environment, edges._commits)
+        run(edges.declare(["follows"]))
+
+        async def scene() -> None:
+            with log.bell() as first, log.bell() as second:
+                assert len(list((tmp_path / "bells").iterdir())) == 1
+                waiting = asyncio.create_task(first.rung(HOURS_S))
+                await asyncio.sleep(0)
+                await edges.apply(writes_of(edge_of(ALICE, 2)))
+                await waiting
+                await second.rung(HOURS_S)  # rang before it was asked
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(first.rung(HOURS_S), 0.05)
+
+        run(asyncio.wait_for(scene(), LIMIT_S))
 
 
 class Hearing:

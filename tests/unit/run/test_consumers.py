@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from kith.run.consumers import CONSUMERS, WORKERS, Registered
 from kith.run.measures import gauges
 from kith.run.opening import folders, wiring
 from kith.run.opening.stores import Opened
-from kith.run.serving import processes, supervisor, worker
+from kith.run.serving import supervisor, worker
 
 OTHER = "other"
 
@@ -75,28 +74,13 @@ def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Ru
 
 
 @pytest.mark.usefixtures("two")
-def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: dict[tuple[str, ...], int] = {}
-
-    def spawn(command: tuple[str, ...]) -> int:
-        name = command[1:]
-        started[name] = os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
-        return started[name]
-
-    monkeypatch.setattr(supervisor, "_start_worker", spawn)
-    for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
-        monkeypatch.setenv(name, "")  # so that it is put back
-    with supervisor.workers(settings):
-        assert sorted(name for names in started for name in names) == sorted([*CONSUMERS, OTHER])
-        assert {("fanout",), ("mentions-month",)} < {*started}, "these are alone, the others share one"
-        assert len(started) == 3
-        for pid in started.values():
-            os.kill(pid, 0)
-    for pid in started.values():
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+def test_kith_serve_runs_a_worker_for_each_consumer(settings: Settings) -> None:
+    kept = supervisor.children_of(settings, supervisor.End())
+    workers = [child.command[1:] for child in kept if child.command[0] == "worker"]
+    assert sorted(name for names in workers for name in names) == sorted([*CONSUMERS, OTHER])
+    assert {("fanout",), ("mentions-month",)} < {*workers}, "these are alone, the others share one"
+    assert len(workers) == 3
+    assert len(kept) == 3 + settings.api_processes
 
 
 @contextlib.asynccontextmanager
@@ -167,20 +151,10 @@ def test_metrics_tell_what_waits_in_each_tier_of_mentions_and_since_when(setting
     assert (found["mentions_online_walks"], found["mentions_online_oldest_seconds"]) == (0, 0)
 
 
-def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[str] = []
-
-    def spawn(command: tuple[str, ...]) -> int:
-        started.append(command[-1])
-        return os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
-
-    monkeypatch.setattr(supervisor, "_start_worker", spawn)
-    for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
-        monkeypatch.setenv(name, "")
-    with supervisor.workers(msgspec.structs.replace(settings, mention_workers_day=3)):
-        assert (started.count("mentions-day"), started.count("mentions-online")) == (3, 1)
+def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(settings: Settings) -> None:
+    kept = supervisor.children_of(msgspec.structs.replace(settings, mention_workers_day=3), supervisor.End())
+    started = [child.command[-1] for child in kept]
+    assert (started.count("mentions-day"), started.count("mentions-online")) == (3, 1)
 
 
 @pytest.mark.usefixtures("two")

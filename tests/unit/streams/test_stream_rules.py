@@ -144,20 +144,22 @@ def test_the_query_names_posts() -> None:
 
 
 class Client:
-    """A transport and the kernel's sight of its socket. `reads`: whether the client takes what it gets."""
+    """An answer as its sink sees it. `reads`: whether the client takes what it gets."""
 
     def __init__(self) -> None:
-        self.got, self.reads, self.was_cut = bytearray(), True, False
+        self.got, self.reads, self.was_cut, self.has_ended = bytearray(), True, False, False
 
-    def send_bytes(self, raw: bytes) -> None:
+    def send(self, raw: bytes) -> None:
         self.got += raw
 
-    def unsent(self, _: str) -> int | None:
-        return 0 if self.reads else None
+    def unsent(self) -> int:
+        return 0 if self.reads else len(self.got)
 
-    def cut(self, _: str) -> bool:
+    def cut(self) -> None:
         self.was_cut = True
-        return True
+
+    def end(self) -> None:
+        self.has_ended = True
 
 
 def fill(sink: Sink, count: int) -> None:
@@ -168,7 +170,7 @@ def fill(sink: Sink, count: int) -> None:
 def test_a_reader_that_takes_nothing_is_cut_before_much_waits() -> None:
     client: Any = Client()
     client.reads = False
-    sink = Sink(client, "", client, 10_000)
+    sink = Sink(client, 10_000)
     fill(sink, 1_000)
     assert sink.ended == "slow"
     assert client.was_cut
@@ -177,7 +179,7 @@ def test_a_reader_that_takes_nothing_is_cut_before_much_waits() -> None:
 
 def test_a_reader_that_takes_all_is_never_cut_and_one_that_stops_is() -> None:
     client: Any = Client()
-    sink = Sink(client, "", client, 10_000)
+    sink = Sink(client, 10_000)
     fill(sink, 1_000)
     assert sink.ended is None
     assert len(client.got) > 100_000
@@ -189,7 +191,7 @@ def test_a_reader_that_takes_all_is_never_cut_and_one_that_stops_is() -> None:
 def test_a_client_that_comes_back_is_waited_for_while_it_reads() -> None:
     client: Any = Client()
     client.reads = False
-    sink = Sink(client, "", client, 10_000)
+    sink = Sink(client, 10_000)
 
     async def send() -> None:
         for _ in range(1_000):
@@ -212,7 +214,7 @@ def test_a_client_that_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.M
     monkeypatch.setattr(sink_module, "TAKEN_S", 0.0)
     client: Any = Client()
     client.reads = False
-    sink = Sink(client, "", client, 10_000)
+    sink = Sink(client, 10_000)
     fill(sink, 50)
     asyncio.run(sink.room())
     assert sink.ended == "slow"
@@ -221,10 +223,11 @@ def test_a_client_that_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.M
 
 def test_nothing_is_sent_after_the_end() -> None:
     client: Any = Client()
-    sink = Sink(client, "", client, 10_000)
+    sink = Sink(client, 10_000)
     sink.end("expired")
     fill(sink, 1)
     assert client.got == b""
+    assert client.has_ended
     sink.end("gone")
     assert sink.ended == "expired"
 

@@ -99,7 +99,6 @@ class FilesResource:
             raise RangeNotThere(f"this file has {size} bytes; ask for some of them", size=size)
         headers += [
             ("content-disposition", f'inline; filename="{file.partition("-")[0]}.{named[2]}"'),
-            ("content-length", str(end - start)),
             ("content-type", _TYPES[named[2]]),
         ]
         if wanted is None:

@@ -16,7 +16,6 @@ from kith.api.answers import Bytes
 from kith.api.call import Call
 from kith.api.operations import ask, get
 from kith.api.sink import Sink
-from kith.api.sockets import Sockets
 from kith.core.errors import KithError, Overloaded
 from kith.standby.source import Epoch, Source
 
@@ -55,7 +54,7 @@ class StandbyResource:
     ) -> None:
         """`keep`: has the log kept from an event on (None: the newest) for a standby of this name."""
         self._source, self._keep, self._observe = source, keep, observe
-        self._sockets, self._closing = Sockets(), False
+        self._closing = False
 
     @get("/standby/snapshot", "The store, for a standby", callers="server", streams=True, documented=False)
     async def standby_snapshot(self, call: Call, name: Name = None) -> None:
@@ -66,9 +65,7 @@ class StandbyResource:
             self._keep(name, None)
         chunks = self._source.snapshot()
         first = await anext(chunks)
-        transport = call.exchange.response_stream(200, [_RAW])
-        sink = Sink(transport, call.scope.client, self._sockets, _BUFFER_BYTES, taken_s=_TAKEN_S)
-        del transport  # the sink's alone, so that it ends with the sink
+        sink = Sink(call.exchange.stream(200, [_RAW]), _BUFFER_BYTES, taken_s=_TAKEN_S)
         self._observe("standby_snapshot", call.started, 200)
         try:
             sink.write(first)

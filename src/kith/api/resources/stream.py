@@ -1,8 +1,8 @@
 """GET /feed/stream: Server-Sent Events to thousands of connected readers at once.
 
-A stream is one waiting coroutine and no queue: what `streams.live` tells is handed to granian at once. So that a slow
-reader costs a bounded amount of memory, each stream may be handed `buffer_bytes` that the kernel does not show to have
-gone out (see `sockets`); beyond, it is cut off, and its client resumes where it left off.
+A stream is one waiting coroutine and no queue: what `streams.live` tells is handed to the connection at once. So that a
+slow reader costs a bounded amount of memory, each stream may be handed `buffer_bytes` that its client has not taken;
+beyond, it is cut off, and its client resumes where it left off.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from msgspec import Meta
 
 from kith.api.call import Call
 from kith.api.deadline import Deadline
-from kith.api.exchange import Exchange
 from kith.api.operations import Header, Named, get
 from kith.api.sink import Sink
-from kith.api.sockets import Sockets
 from kith.core.errors import BadRequest, KithError, Overloaded, TooManyStreams
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
 from kith.home.home import Home
+from kith.http.exchange import Exchange
 from kith.streams.live import Live
 from kith.streams.places import Place
 from kith.streams.stream import WATCHED_MAX, Stream
@@ -102,7 +101,6 @@ class StreamResource:
         self._live, self._home = live, home
         self._limits, self._metrics = limits, metrics
         self._lifetime_s, self._timeout_s, self._deadline = lifetime_s, timeout_s, Deadline(timeout_s)
-        self._sockets = Sockets()
         self._sinks: set[Sink] = set()
         self._held: Counter[NodeId] = Counter()  # streams of each user, those that are being opened included
         self._count = 0  # the sum of it
@@ -136,10 +134,8 @@ class StreamResource:
             if shown is None:
                 shown = await self._deadline.within(self._newest(user))
             self._check_open()
-            transport = call.exchange.response_stream(200, _HEADERS)
+            sink = Sink(call.exchange.stream(200, _HEADERS), self._limits.buffer_bytes)
             self._metrics.observe("feed_stream", call.started, 200)
-            sink = Sink(transport, call.scope.client, self._sockets, self._limits.buffer_bytes)
-            del transport  # the sink's alone, so that it ends with the sink
 
             def send(place: Place, name: str, data: bytes) -> None:
                 sink.write(frame(place, name, data))
@@ -171,7 +167,7 @@ class StreamResource:
             sink.write(b"retry: %d\n\n" % random.randint(RETRY_MS // 2, RETRY_MS * 3 // 2))
             async with asyncio.timeout(self._timeout_s):
                 await self._live.join(stream, place, shown)
-            await exchange.client_disconnect()
+            await exchange.disconnected()
         except (KithError, TimeoutError) as error:
             _log.warning("a stream could not begin; its client tries again", error=repr(error))
         except Exception:

@@ -12,7 +12,6 @@ from msgspec import Meta
 from kith.api.call import Call
 from kith.api.operations import Header, get
 from kith.api.sink import Sink
-from kith.api.sockets import Sockets
 from kith.core.errors import BadRequest, Overloaded, TooManyStreams
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId, parse_id
@@ -117,7 +116,7 @@ class WatchResource:
     ) -> None:
         self._watch, self._graphs, self._observer, self._lifetime_s = watch, graphs, observer, lifetime_s
         self._watchers_max, self._user_max, self._buffer_bytes = watchers_max, user_max, buffer_bytes
-        self._sockets, self._open, self._closing = Sockets(), set[Watching](), False
+        self._open, self._closing = set[Watching](), False
 
     @get(
         "/watch",
@@ -156,9 +155,7 @@ class WatchResource:
         lines = accept is not None and _NDJSON in accept
         at = await self._watch.place(last_event_id or None if after is None else after, user)
         content = ("content-type", _NDJSON if lines else "text/event-stream")
-        transport = call.exchange.response_stream(200, [content, *_HEADERS])
-        sink = Sink(transport, call.scope.client, self._sockets, self._buffer_bytes)
-        del transport  # the sink's alone, so that it ends with the sink
+        sink = Sink(call.exchange.stream(200, [content, *_HEADERS]), self._buffer_bytes)
         self._observer.observe("watch", call.started, 200)
         await self._tell(call, Watching(sink, wanted, as_lines if lines else as_events, user), at)
 
@@ -185,7 +182,7 @@ class WatchResource:
         """Tell what happens until either side ends it."""
         self._open.add(watching)
         self._observer.watching(len(self._open))
-        gone = asyncio.ensure_future(call.exchange.client_disconnect())
+        gone = asyncio.ensure_future(call.exchange.disconnected())
         gone.add_done_callback(lambda _: watching.end("gone"))
         lifetime_s, expiry = self._lifetime_s(call.header("authorization")), None
         if lifetime_s is not None:

@@ -1,6 +1,6 @@
 """Wakes those who wait for events, in whichever process: a byte into a FIFO each, once a commit.
 
-    bells/<random>   the FIFO of one that waits; gone when it stops waiting
+    bells/<random>   the FIFO of a process that waits; gone when it stops waiting
 
 A full FIFO was rung already. One whose process was killed is removed by the next that opens one.
 """
@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,44 +68,103 @@ class Bells:
                     self._open[name] = os.open(self._folder / name, os.O_WRONLY | os.O_NONBLOCK)
 
 
+class Doorbell:
+    """The waiting side of a process: the bells of a thread, and so of an event loop, hear one FIFO."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / _FOLDER
+        self._heard: dict[int, _Fifo] = {}  # by thread
+
+    @contextlib.contextmanager
+    def bell(self) -> Iterator[FifoBell]:
+        """A bell, which every commit of events rings until it is closed."""
+        thread = threading.get_ident()
+        fifo = self._heard.get(thread)
+        if fifo is None:
+            try:
+                fifo = self._heard[thread] = _Fifo(*_made(self._folder))
+            except OSError as error:
+                _log.warning(
+                    "no FIFO can be made here; new events are looked for", folder=self._folder, error=str(error)
+                )
+                yield FifoBell(None)
+                return
+        bell = FifoBell(fifo)
+        fifo.bells.add(bell)
+        try:
+            yield bell
+        finally:
+            fifo.bells.discard(bell)
+            if not fifo.bells:
+                self._heard.pop(thread, None)
+                fifo.close()
+
+
+class _Fifo:
+    """A FIFO, and the bells that hear it."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        self._path, self._number = path, number
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.bells = set[FifoBell]()
+
+    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hear it in this loop, and in no other any more."""
+        if loop is not self._loop:
+            self._stop_listening()
+            self._loop = loop
+            loop.add_reader(self._number, self._ring)
+
+    def close(self) -> None:
+        self._stop_listening()
+        self._path.unlink(missing_ok=True)
+        os.close(self._number)
+
+    def _stop_listening(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._number)
+
+    def _ring(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._number, _READ_BYTES)
+        for bell in self.bells:
+            bell.ring()
+
+
 class FifoBell:
     """See `log.store.Bell`. `fifo`: None where the file system has none; then it looks often."""
 
-    def __init__(self, fifo: int | None) -> None:
+    def __init__(self, fifo: _Fifo | None) -> None:
         self._fifo = fifo
+        self._has_rung = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        """Wake who waits, now or later."""
+        self._has_rung = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     async def rung(self, within_s: float) -> None:
         if self._fifo is None:
             await asyncio.sleep(min(within_s, _DEAF_S))
             return
         loop = asyncio.get_running_loop()
-        ring = asyncio.Event()
-        rings = [loop.create_task(ring.wait()), loop.create_task(asyncio.sleep(within_s))]
-        loop.add_reader(self._fifo, ring.set)
-        try:
-            await asyncio.wait(rings, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            loop.remove_reader(self._fifo)
-            for task in rings:
-                task.cancel()
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._fifo, _READ_BYTES)
+        self._fifo.listen(loop)
+        if not self._has_rung:
+            self._waiting = loop.create_future()
+            late = loop.call_later(within_s, _give_up, self._waiting)
+            try:
+                await self._waiting
+            finally:
+                late.cancel()
+                self._waiting = None
+        self._has_rung = False
 
 
-@contextlib.contextmanager
-def bell(folder: Path) -> Iterator[FifoBell]:
-    """A bell of this data folder, which every commit of events rings until it is closed."""
-    try:
-        path, fifo = _made(folder / _FOLDER)
-    except OSError as error:
-        _log.warning("no FIFO can be made here; new events are looked for instead", folder=folder, error=str(error))
-        yield FifoBell(None)
-        return
-    try:
-        yield FifoBell(fifo)
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(fifo)
+def _give_up(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 @contextlib.contextmanager

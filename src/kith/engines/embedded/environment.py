@@ -21,6 +21,7 @@ import lmdb
 
 from kith.core.errors import Conflict, StoreMismatch, StoreUnavailable
 from kith.engines.embedded import event_log, formats, redo
+from kith.engines.embedded.bells import Doorbell
 from kith.engines.embedded.checkpoints import Checkpoints
 from kith.engines.embedded.closed import CLOSED, refusal
 from kith.engines.embedded.driver_errors import translate, translated
@@ -73,7 +74,7 @@ class Environment:
         follows: bool = False,
     ) -> None:
         """`follows`: this writes what another store says, to one that takes no other writes (see `standing`)."""
-        self.folder, self._follows = folder, follows
+        self.folder, self._follows, self.doorbell = folder, follows, Doorbell(folder)
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
         with translated(f"open {folder}", folder):

@@ -19,7 +19,7 @@ import msgspec
 
 from kith.core.errors import Overloaded, StandbyBehind
 from kith.core.events import NOWHERE, Event, LogPosition
-from kith.engines.embedded import bells, changes, event_log
+from kith.engines.embedded import changes, event_log
 from kith.engines.embedded.batch import Batch
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
@@ -43,7 +43,7 @@ class EmbeddedLog:
         self.covers, self.joined = environment.positions.covers, environment.positions.joined
 
     def bell(self) -> AbstractContextManager[Bell]:
-        return bells.bell(self._environment.folder)
+        return self._environment.doorbell.bell()
 
     def bounds(self) -> tuple[int, int]:
         """The first and the last sequence number kept; (1, 0) when there was no event yet."""

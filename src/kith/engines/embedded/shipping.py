@@ -14,7 +14,7 @@ import lmdb
 import msgspec
 
 from kith.core.errors import Conflict, Overloaded, StoreUnavailable, TokenTooOld
-from kith.engines.embedded import bells, places, segments, standing
+from kith.engines.embedded import places, segments, standing
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.environment import Environment
 from kith.standby.source import Epoch
@@ -110,7 +110,7 @@ class Shipping:
 
     async def _listen(self) -> None:
         """Wake those who wait whenever something is committed."""
-        with bells.bell(self._environment.folder) as bell:
+        with self._environment.doorbell.bell() as bell:
             while True:
                 await bell.rung(_RUNG_WITHIN_S)
                 rang, self._rang = self._rang, asyncio.Event()

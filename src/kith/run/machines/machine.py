@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from kith.api.behind import Behind
-from kith.api.exchange import Serve
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError
 from kith.engines.embedded import segments, standing
 from kith.engines.embedded.shipping import Shipping
+from kith.http.exchange import Serve
 from kith.log.keeping import Keeping
 from kith.log.store import LEASES_MAX
 from kith.run.config import Settings

@@ -25,6 +25,8 @@ SOURCES_VARIABLE = "KITH_SERVE_SOURCES"
 """How it tells them where each of these settings came from."""
 SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 """The supervisor's process id, for the processes that must not outlive it."""
+SOCKET_VARIABLE = "KITH_SERVE_SOCKET"
+"""The descriptor of the socket from which an API process that it starts accepts connections."""
 PROMOTED, START_OVER = 3, 4
 """How the follower of a standby ends: this is none any more; the primary's log does not reach back to its store."""
 _LAST_ANSWERS_S = 0.3

@@ -1,0 +1,346 @@
+"""The connection of one client: its requests are read, and answered one after the other.
+
+What a client sends ahead of its answers waits, within bounds; beyond, nothing more is read. An answer after which the
+connection ends is followed by a while in which what still comes is thrown away: if the connection was closed with bytes
+unread, the client's machine would throw away the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+import structlog
+
+from kith.core.errors import BadRequest, KithError, Overloaded
+from kith.http.exchange import Exchange, Serve
+from kith.http.headers import Pairs
+
+_HEAD_BYTES_MAX = 1 << 16
+_HEADERS_MAX = 100
+_AHEAD_MAX = 16  # requests that wait for the one that is being answered
+_AHEAD_BYTES_MAX = 1 << 18  # of bodies that nobody has read yet
+_DISCARDED_BYTES_MAX = 1 << 24
+LINGER_S = 2.0
+"""How long a connection stays after its last answer, for the client to read it and go."""
+
+
+Refusal = Callable[[KithError], tuple[int, Pairs, bytes]]
+"""An error as an answer: status, headers, body."""
+_log = structlog.get_logger("kith.http")
+
+
+class Shared:
+    """What all connections of a process share. `now_s`, and the date in `last_lines`, are as of the last look."""
+
+    def __init__(self, door: Serve, refusal: Refusal, connections_max: int) -> None:
+        self.door, self.refusal, self._max = door, refusal, connections_max
+        self.loop = asyncio.get_running_loop()
+        self.now_s, self.last_lines = 0.0, ""
+        self.connections, self.all_lost = set[Connection](), asyncio.Event()
+        self.all_lost.set()
+
+    def opened(self, connection: Connection) -> None:
+        """A client connected."""
+        self.connections.add(connection)
+        self.all_lost.clear()
+        if len(self.connections) > self._max:
+            connection.refuse(Overloaded("this process has as many connections as it takes; connect again later"))
+
+    def lost(self, connection: Connection) -> None:
+        """It is gone."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self.all_lost.set()
+
+
+class Connection(asyncio.Protocol):
+    """A client. `on_...` are called by the parser, the methods of `asyncio.Protocol` by the loop."""
+
+    __slots__ = (
+        "_answering",
+        "_arriving",
+        "_discarded",
+        "_gone",
+        "_head_bytes",
+        "_in_head",
+        "_is_at_end",
+        "_is_finishing",
+        "_is_reading",
+        "_parser",
+        "_queue",
+        "_refusal",
+        "_room",
+        "_shared",
+        "_target",
+        "_transport",
+        "_unread",
+        "_unsent",
+        "_unsent_since_s",
+        "closed",
+        "draining",
+        "quiet_since_s",
+        "socket",
+    )  # fmt: skip
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self.socket: int | None = None  # its descriptor
+        self.closed = self.draining = False
+        self._is_at_end = False  # nothing more comes
+        self.quiet_since_s = shared.now_s  # since when it waits for a request, or lingers
+        self._queue: deque[Exchange] = deque()  # begun, and not answered yet
+        self._arriving = Exchange(self)  # the last one that began
+        self._target, self._head_bytes, self._in_head = b"", 0, False
+        self._refusal: KithError | None = None  # what is wrong with the one that arrives
+        self._unread = 0  # bytes of bodies
+        self._answering: asyncio.Task[None] | None = None
+        self._is_reading, self._is_finishing, self._discarded = True, False, 0
+        self._room: asyncio.Future[None] | None = None  # while the client takes no more
+        self._gone: asyncio.Future[None] | None = None
+        self._unsent, self._unsent_since_s = 0, 0.0
+
+    # The loop tells what happened.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is here."""
+        self._transport = cast(asyncio.Transport, transport)
+        handle = transport.get_extra_info("socket")
+        self.socket = None if handle is None else handle.fileno()
+        self._shared.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self.closed, self.socket, self._transport = True, None, None
+        self._end_of_input()
+        self._queue.clear()
+        if self._room is not None:
+            self.resume_writing()
+        self._shared.lost(self)
+
+    def eof_received(self) -> bool:
+        """The client sends no more; it may still wait for answers."""
+        self._end_of_input()
+        return self._answering is not None
+
+    def _end_of_input(self) -> None:
+        self._is_at_end = True
+        self._arriving.fail(BadRequest("the connection ended before the body did; send it whole"))
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        """Read requests, and begin to answer the first."""
+        if self._is_finishing or self._refusal is not None:
+            self._discard(len(data))
+            return
+        arriving = self._arriving
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:  # to HTTP/2 or a WebSocket; who asks may be answered without
+            self._parser = httptools.HttpRequestParser(self)
+            if rest := data[upgrade.args[0] :]:
+                self.data_received(rest)
+                return
+        except httptools.HttpParserInvalidMethodError:
+            self._refusal = BadRequest("HTTP has no such method; see /docs")
+        except httptools.HttpParserError as error:
+            self._refusal = self._refusal or BadRequest(f"this is not HTTP/1.1 that we can read: {error}")
+        if self._refusal is not None:
+            self._arriving.fail(self._refusal)
+        elif self._in_head and self._arriving is arriving:  # the part that it began with may be of those before it
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEAD_BYTES_MAX:
+                self._refusal = BadRequest(f"the head of a request has at most {_HEAD_BYTES_MAX} bytes")
+        if self._answering is None:
+            if self._queue or self._refusal is not None:
+                self._answering = self._shared.loop.create_task(self._answer_all())
+        elif len(self._queue) > _AHEAD_MAX:
+            self._pause_reading()
+
+    def pause_writing(self) -> None:
+        """The client takes no more now."""
+        self._room = self._shared.loop.create_future()
+
+    def resume_writing(self) -> None:
+        """It took what waited."""
+        room, self._room = self._room, None
+        if room is not None and not room.done():
+            room.set_result(None)
+
+    # The parser tells what it read. An exception here would be lost in it.
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._arriving = Exchange(self)
+        self._target, self._in_head = b"", True
+
+    def on_url(self, part: bytes) -> None:
+        """A part of its target."""
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header."""
+        headers = self._arriving.headers
+        if len(headers.values) < _HEADERS_MAX:
+            headers.add(name, value.strip())
+        else:
+            self._refusal = BadRequest(f"a request has at most {_HEADERS_MAX} headers")
+
+    def on_headers_complete(self) -> None:
+        """Its head is here."""
+        parser, exchange = self._parser, self._arriving
+        self._in_head, self._head_bytes = False, 0
+        try:
+            exchange.begin(parser.get_method(), self._target, parser.get_http_version(), parser.should_keep_alive())
+        except BadRequest as error:
+            self._refusal = self._refusal or error
+        if self._refusal is None:
+            self._queue.append(exchange)
+
+    def on_body(self, chunk: bytes) -> None:
+        """A part of its body."""
+        if self._refusal is not None:
+            return
+        self._unread += len(chunk)
+        self._arriving.arrived(chunk)
+        if self._unread > _AHEAD_BYTES_MAX:
+            self._pause_reading()
+
+    def on_message_complete(self) -> None:
+        """It is here whole."""
+        self._arriving.end()
+
+    # Answering.
+
+    async def _answer_all(self) -> None:
+        """Answer what is there, one after the other."""
+        shared = self._shared
+        while self._queue and not self._is_finishing:
+            exchange = self._queue.popleft()
+            try:
+                await shared.door(exchange)
+            except Exception:
+                _log.exception("an answer broke off", path=exchange.path)
+                self.abort()
+            exchange.take()  # what of its body nobody wanted
+            if not exchange.answered:
+                self.abort()
+            elif not exchange.persistent:
+                self.finish()
+            if self._room is not None:
+                await self.room()
+        self._answering = None
+        self.quiet_since_s = shared.now_s
+        if self._refusal is not None and not self._is_finishing:
+            self.refuse(self._refusal)
+        elif self._is_at_end:
+            self.close()
+        self._resume_reading()
+
+    def refuse(self, error: KithError) -> None:
+        """Answer what cannot be read as a request; nothing more is read."""
+        exchange = Exchange(self)
+        exchange.respond(*self._shared.refusal(error))
+        self.finish()
+
+    def write(self, raw: bytes) -> None:
+        """Hand bytes to the client, who may be gone."""
+        transport = self._transport
+        if transport is not None and not self._is_finishing and not transport.is_closing():
+            transport.write(raw)
+
+    async def room(self) -> None:
+        """Wait until the client takes more."""
+        while self._room is not None and not self.closed:
+            await asyncio.shield(self._room)
+
+    async def gone(self) -> None:
+        """Wait until the client has gone, or its last answer ended."""
+        if self._is_at_end or self._is_finishing:
+            return
+        if self._gone is None:
+            self._gone = self._shared.loop.create_future()
+        await asyncio.shield(self._gone)
+
+    def unsent(self) -> int:
+        """Bytes that wait in this process."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def last_lines(self) -> str:
+        """The end of the head of every answer."""
+        return self._shared.last_lines
+
+    # Reading on, or not.
+
+    def taken(self, size: int) -> None:
+        """So much of a body was read."""
+        self._unread -= size
+        self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        if self._is_reading and self._transport is not None:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._is_reading or self._transport is None:
+            return
+        if self._is_finishing or (self._unread <= _AHEAD_BYTES_MAX and len(self._queue) <= _AHEAD_MAX):
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    def _discard(self, size: int) -> None:
+        self._discarded += size
+        if self._discarded > _DISCARDED_BYTES_MAX:
+            self.abort()
+
+    # Its end.
+
+    def finish(self) -> None:
+        """End after what was written so far: the client is told that nothing more comes, and may go by itself."""
+        if self._is_finishing or self._transport is None:
+            return
+        self._is_finishing = True
+        self._queue.clear()
+        self.quiet_since_s = self._shared.now_s
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+        if self._is_at_end:
+            self.close()
+        elif not self._transport.is_closing():
+            self._transport.write_eof()
+            self._resume_reading()
+
+    def close(self) -> None:
+        """Close after what was written so far."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, whatever waits to be sent."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def drain(self) -> None:
+        """Answer what has begun, and end."""
+        self.draining = True
+        if self._answering is None:
+            self.close()
+
+    def look(self, now_s: float, idle_s: float) -> None:
+        """End it if it is idle for too long, or takes nothing of what waits for it. Asked every now and then."""
+        unsent = self.unsent()
+        if unsent:
+            if unsent != self._unsent:
+                self._unsent, self._unsent_since_s = unsent, now_s
+            elif now_s - self._unsent_since_s > idle_s:
+                self.abort()
+        elif self._answering is None and now_s - self.quiet_since_s > (LINGER_S if self._is_finishing else idle_s):
+            self.abort() if self._is_finishing else self.close()

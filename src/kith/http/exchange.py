@@ -1,0 +1,250 @@
+"""One request and its answer, over a connection of HTTP/1.1."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import struct
+import termios
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote
+
+from kith.core.errors import BadRequest, BodyTooLarge, KithError
+from kith.http.headers import Headers, Pairs
+
+_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
+_BODILESS = frozenset((204, 304))
+_FILE_CHUNK_BYTES = 1 << 18
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_QUEUED = struct.Struct("i")
+
+
+class Wire(Protocol):
+    """The connection, as a request and its answer know it. `socket`: its descriptor, until it is closed; `draining`:
+    no other request is taken after this one; `last_lines`: the end of the head of every answer.
+    """
+
+    socket: int | None
+    closed: bool
+    draining: bool
+
+    @property
+    def last_lines(self) -> str: ...
+    def write(self, raw: bytes) -> None: ...
+    def unsent(self) -> int: ...
+    async def room(self) -> None: ...
+    async def gone(self) -> None: ...
+    def taken(self, size: int) -> None: ...
+    def finish(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Exchange:
+    """One request, which is answered once by `respond`, `respond_file` or `stream`.
+
+    `path` is percent-decoded, `query_string` as it was sent. `added`: headers of whatever answer it gets.
+    """
+
+    __slots__ = (
+        "_chunks", "_connection", "_failure", "_waiter", "added", "answered", "complete", "headers", "method", "path",
+        "persistent", "query_string", "version",
+    )  # fmt: skip
+
+    def __init__(self, connection: Wire) -> None:
+        self._connection = connection
+        self.headers = Headers()
+        self.added: Pairs = []
+        self.method = self.path = self.query_string = ""
+        self.version = "1.1"
+        self.persistent = True  # whether the connection is good for another request after this one
+        self.complete = False  # whether the whole request is here
+        self.answered = False
+        self._chunks: list[bytes] = []  # of the body, that nobody has read
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: KithError | None = None  # why the rest of the body does not come
+
+    # What came, told by the connection.
+
+    def begin(self, method: bytes, target: bytes, version: str, persistent: bool) -> None:
+        """The head is here. BadRequest if its target is no path."""
+        self.method, self.version, self.persistent = method.decode(), version, persistent
+        if not target.isascii():
+            raise BadRequest("the address of a request is ASCII; write other letters as %XX of their UTF-8")
+        text = target.decode()
+        if not text.startswith("/"):  # http://host/path, as a proxy is asked
+            scheme, mark, rest = text.partition("://")
+            if not (scheme and mark):
+                raise BadRequest("the address of a request begins with /; see /docs")
+            text = "/" + rest.partition("/")[2]
+        path, _, self.query_string = text.partition("?")
+        self.path = unquote(path, errors="replace") if "%" in path else path
+
+    def arrived(self, chunk: bytes) -> None:
+        """A part of the body is here."""
+        self._chunks.append(chunk)
+        self._wake()
+
+    def end(self) -> None:
+        """The body is all here."""
+        self.complete = True
+        self._wake()
+
+    def fail(self, why: KithError) -> None:
+        """The rest of the body does not come."""
+        self._failure = self._failure or why
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # Reading.
+
+    async def body(self, bytes_max: int) -> bytes:
+        """The whole body. BodyTooLarge as soon as it is known to be; BadRequest if the connection ends before it."""
+        if not self.complete:
+            return b"".join([chunk async for chunk in self.chunks(bytes_max)])
+        whole = self.take()
+        if len(whole) > bytes_max:
+            raise _too_large(bytes_max)
+        return whole
+
+    async def chunks(self, bytes_max: int) -> AsyncIterator[bytes]:
+        """The body as it comes. Errors: as of `body`."""
+        declared, size = self.headers.get("content-length"), 0
+        if declared is not None and declared.isdigit() and int(declared) > bytes_max:
+            raise _too_large(bytes_max)
+        while (chunk := await self._read()) is not None:
+            size += len(chunk)
+            if size > bytes_max:
+                raise _too_large(bytes_max)
+            yield chunk
+
+    async def _read(self) -> bytes | None:
+        """What came of the body since the last time, or comes next; None at its end."""
+        if not (self.complete or self._chunks) and self.headers.get("expect") == "100-continue":
+            self._connection.write(_CONTINUE)
+        while not self._chunks:
+            if self.complete:
+                return None
+            if self._failure is not None:
+                raise self._failure
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self.take()
+
+    def take(self) -> bytes:
+        """What came of the body and nobody has read; empty if nothing did."""
+        chunks, self._chunks = self._chunks, []
+        if not chunks:
+            return b""
+        taken = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self._connection.taken(len(taken))
+        return taken
+
+    async def disconnected(self) -> None:
+        """Wait until the client has gone, or the answer has ended."""
+        await self._connection.gone()
+
+    # Answering.
+
+    def respond(self, status: int, headers: Pairs, body: bytes) -> None:
+        """Answer with these bytes."""
+        head = self._head(status, headers, len(body))
+        self._connection.write(head if self.method == "HEAD" or status in _BODILESS else head + body)
+
+    async def respond_file(self, status: int, headers: Pairs, file: Path, start: int, end: int) -> None:
+        """Answer with the bytes of a file from `start` to `end`, as fast as the client takes them. OSError, before
+        anything was sent, if it cannot be read. Cut off where it turns out to be shorter.
+        """
+        with await asyncio.to_thread(file.open, "rb", buffering=0) as content:
+            self._connection.write(self._head(status, headers, end - start))
+            if self.method == "HEAD":
+                return
+            content.seek(start)
+            while start < end and not self._connection.closed:
+                chunk = await asyncio.to_thread(content.read, min(_FILE_CHUNK_BYTES, end - start))
+                if not chunk:
+                    self._connection.abort()
+                    return
+                start += len(chunk)
+                self._connection.write(chunk)
+                await self._connection.room()
+
+    def stream(self, status: int, headers: Pairs) -> Outgoing:
+        """Begin an answer of unknown length. The connection ends with it."""
+        self.persistent = False
+        is_chunked = self.version == "1.1"
+        self._connection.write(self._head(status, headers, None))
+        return Outgoing(self._connection, is_chunked)
+
+    def _head(self, status: int, headers: Pairs, size: int | None) -> bytes:
+        """The head of the answer. `size`: of its body, in bytes; None while nobody knows."""
+        if self.answered:
+            raise RuntimeError("a request is answered once")
+        self.answered = True
+        if not self.complete or self._connection.draining:
+            self.persistent = False
+        lines = [_STATUS_LINES[status]]
+        lines += [f"{name}: {value}\r\n" for name, value in headers]
+        if self.added:
+            lines += [f"{name}: {value}\r\n" for name, value in self.added]
+        if size is None:
+            if self.version == "1.1":
+                lines.append("transfer-encoding: chunked\r\n")
+        elif status not in _BODILESS:
+            lines.append(f"content-length: {size}\r\n")
+        if not self.persistent:
+            lines.append("connection: close\r\n")
+        elif self.version != "1.1":
+            lines.append("connection: keep-alive\r\n")
+        text = "".join(lines)
+        if text.count("\n") != len(lines) or text.count("\r") != len(lines):
+            raise ValueError("a header of an answer has a line break in it")
+        return (text + self._connection.last_lines).encode("latin-1")
+
+
+Serve = Callable[[Exchange], Awaitable[None]]
+"""Answers one request."""
+
+
+class Outgoing:
+    """An answer of unknown length, of which more can be sent until it ends."""
+
+    __slots__ = ("_connection", "_is_chunked")
+
+    def __init__(self, connection: Wire, is_chunked: bool) -> None:
+        self._connection, self._is_chunked = connection, is_chunked
+
+    def send(self, raw: bytes) -> None:
+        """Hand bytes over; they wait in this process while the client takes none."""
+        if raw:
+            self._connection.write(b"%x\r\n%b\r\n" % (len(raw), raw) if self._is_chunked else raw)
+
+    def unsent(self) -> int:
+        """Bytes handed over that the client's machine has not confirmed: those that wait here, and in the kernel."""
+        handle = self._connection.socket
+        if handle is None:
+            return 0
+        try:
+            queued: int = _QUEUED.unpack(fcntl.ioctl(handle, termios.TIOCOUTQ, bytes(_QUEUED.size)))[0]
+        except OSError:  # closed meanwhile, or a system that does not say
+            queued = 0
+        return queued + self._connection.unsent()
+
+    def end(self) -> None:
+        """End the answer, and with it the connection."""
+        if self._is_chunked:
+            self._connection.write(b"0\r\n\r\n")
+        self._connection.finish()
+
+    def cut(self) -> None:
+        """End the connection at once, whatever waits for the client."""
+        self._connection.abort()
+
+
+def _too_large(bytes_max: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the body has more than {bytes_max} bytes; send less at a time", max=bytes_max)

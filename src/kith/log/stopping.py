@@ -1,0 +1,41 @@
+"""Whether a worker is to stop, which ends whatever it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+
+class Stopping:
+    """Set once. Belongs to one event loop, and costs little to wait for beside something else."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._waits = set[asyncio.Timeout]()
+
+    def set(self) -> None:
+        """Stop: what `or_done` waits for is given up."""
+        self.is_set = True
+        for wait in self._waits:
+            if not wait.expired():
+                wait.reschedule(0.0)
+
+    async def or_done(self, work: Coroutine[Any, Any, None], within_s: float | None = None) -> None:
+        """Wait until this is set or `work` is done, `within_s` at most; work that is not done by then is cancelled."""
+        if self.is_set:
+            work.close()
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s) as wait:
+                self._waits.add(wait)
+                try:
+                    await work
+                finally:
+                    self._waits.discard(wait)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until this is set."""
+        if seconds > 0:
+            await self.or_done(asyncio.sleep(seconds))
