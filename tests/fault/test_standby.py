@@ -41,7 +41,7 @@ def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
             assert mode == "async" or missing == 0, f"{missing} of {writers.count()} are lost"
             lost, primary = lost + missing, standby
         old = all_[-2]
-        old.start()
+        old.start(is_up=old.answers)
         old.until(lambda: old.follow(1, 2).json().get("error", {}).get("code") == "NOT_PRIMARY")
     print(f"{mode}: {times} kills, {lost} acknowledged writes lost")
 
