@@ -14,6 +14,7 @@ from engines import open_embedded
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import segments
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.rebuild import rebuild
 
@@ -76,3 +77,13 @@ def test_who_would_append_to_a_row_that_is_cut_is_refused_and_nothing_is_written
         with pytest.raises(StoreMismatch, match="damaged"):
             run(store.apply(writes_of(edge_of(5, 6))))
         assert run(store.exists_many(1, [(5, 6)])) == [False]
+
+
+def test_a_log_whose_open_row_is_gone_takes_no_row_in_the_place_of_another(tmp_path: Path, run: Run) -> None:
+    damaged(tmp_path / "data", run, cut, 0)
+    with Environment(tmp_path / "data") as environment, environment.lmdb.begin(write=True) as txn:
+        txn.drop(environment.log.open, delete=False)
+    with open_embedded(tmp_path / "data") as (environment, store):
+        with pytest.raises(StoreMismatch, match="behind its open one"):
+            run(store.apply(writes_of(*(edge_of(7, 20_000 + number) for number in range(EVENTS_PER_ROW)))))
+        assert segments.last_event(environment) == 0

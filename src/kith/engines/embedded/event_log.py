@@ -116,7 +116,7 @@ class LogWriter:
             _put_open(self._txn, self._log, first, row)
         else:
             self._kept, self._row_at = [], self._last + 1
-            self._txn.put(_SEQUENCE.pack(first), row, append=True, db=self._log.closed)
+            _put_closed(self._txn, self._log, first, row)
             _put_open(self._txn, self._log, self._row_at, row[:_VERSION] + _NO_EVENTS)
         return True
 
@@ -132,7 +132,7 @@ class LogWriter:
             if packed[0] in _OPEN:
                 last = packed
             else:
-                self._txn.put(_SEQUENCE.pack(at), version + packed, append=True, db=self._log.closed)
+                _put_closed(self._txn, self._log, at, version + packed)
                 at += len(events)
         _put_open(self._txn, self._log, at, version + last)
         count = len(self._events)
@@ -250,6 +250,12 @@ def _open_row(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, bytes]:
     if raw is None:
         return 1, bytes(_VERSION) + _NO_EVENTS
     return int(_SEQUENCE.unpack_from(raw)[0]), raw[_SEQUENCE.size :]
+
+
+def _put_closed(txn: lmdb.Transaction[bytes], log: LogRows, first: int, row: bytes) -> None:
+    """Append a row, which leaves full pages behind."""
+    if not txn.put(_SEQUENCE.pack(first), row, append=True, db=log.closed):
+        raise StoreMismatch("the event log has rows behind its open one; restore a backup")
 
 
 def _put_open(txn: lmdb.Transaction[bytes], log: LogRows, first: int, row: bytes) -> None:
