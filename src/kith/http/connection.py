@@ -23,6 +23,7 @@ _HEAD_BYTES_MAX = 1 << 16
 _HEADERS_MAX = 100
 _AHEAD_MAX = 16  # requests that wait for the one that is being answered
 _AHEAD_BYTES_MAX = 1 << 18  # of bodies that nobody has read yet
+_PIECE_BYTES = 1 << 14  # read at once, so that few requests begin before it is seen that they wait
 _DISCARDED_BYTES_MAX = 1 << 24
 LINGER_S = 2.0
 """How long a connection stays after its last answer, for the client to read it and go."""
@@ -73,6 +74,7 @@ class Connection(asyncio.Protocol):
         "_parser",
         "_queue",
         "_refusal",
+        "_rest",
         "_room",
         "_shared",
         "_target",
@@ -100,6 +102,7 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0  # that came without any of a body between them
         self._refusal: KithError | None = None  # what is wrong with the one that arrives
         self._unread = 0  # bytes of bodies
+        self._rest = memoryview(b"")  # that came and is not read yet; then no more is taken from the client
         self._answering: asyncio.Task[None] | None = None
         self._is_reading, self._is_finishing, self._discarded = True, False, 0
         self._room: asyncio.Future[None] | None = None  # while the client takes no more
@@ -120,6 +123,7 @@ class Connection(asyncio.Protocol):
         self.closed, self.socket, self._transport = True, None, None
         self._end_of_input()
         self._queue.clear()
+        self._rest = memoryview(b"")
         if self._room is not None:
             self.resume_writing()
         self._shared.lost(self)
@@ -135,8 +139,11 @@ class Connection(asyncio.Protocol):
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Read requests, and begin to answer the first."""
+        if len(data) > _PIECE_BYTES:
+            self._read_in_pieces(memoryview(data))
+            return
         if self._is_finishing or self._refusal is not None:
             self._discard(len(data))
             return
@@ -161,6 +168,14 @@ class Connection(asyncio.Protocol):
             if self._queue or self._refusal is not None:
                 self._answering = self._shared.loop.create_task(self._answer_all())
         elif len(self._queue) > _AHEAD_MAX:
+            self._pause_reading()
+
+    def _read_in_pieces(self, data: memoryview) -> None:
+        while data and len(self._queue) <= _AHEAD_MAX:
+            self.data_received(data[:_PIECE_BYTES])
+            data = data[_PIECE_BYTES:]
+        if data:
+            self._rest = data
             self._pause_reading()
 
     def _read_on(self, data: memoryview, at: int) -> None:
@@ -314,11 +329,18 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._is_reading or self._transport is None or self._transport.is_closing():
+        if self._is_reading or self._transport is None:
             return
-        if self._is_finishing or (self._unread <= _AHEAD_BYTES_MAX and len(self._queue) <= _AHEAD_MAX):
-            self._is_reading = True
-            self._transport.resume_reading()
+        while self._is_finishing or (self._unread <= _AHEAD_BYTES_MAX and len(self._queue) <= _AHEAD_MAX):
+            if self._rest:
+                rest, self._rest = self._rest, memoryview(b"")
+                self._read_in_pieces(rest)
+            elif not self._transport.is_closing():
+                self._is_reading = True
+                self._transport.resume_reading()
+                return
+            else:
+                return
 
     def _discard(self, size: int) -> None:
         self._discarded += size

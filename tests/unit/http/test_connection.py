@@ -506,16 +506,33 @@ async def test_what_is_sent_ahead_waits_in_bounds() -> None:
 
 
 @scene
+async def test_small_requests_that_come_in_one_piece_wait_in_bounds_too() -> None:
+    go = asyncio.Event()
+
+    async def door(exchange: Exchange) -> None:
+        await go.wait()
+        exchange.respond(200, [], b"")
+
+    async with world(door) as here:
+        client = await here.client(b"GET / HTTP/1.1\r\n\r\n" * 2_500)
+        connection = await one_of(here)
+        await until(lambda: not connection._is_reading)
+        assert len(connection._queue) < 1_000
+        go.set()
+        assert all(one.status == 200 for one in await client.answers(*["GET"] * 2_500))
+
+
+@scene
 async def test_a_large_answer_waits_for_its_client() -> None:
     async def door(exchange: Exchange) -> None:
         exchange.respond(200, [], bytes(1 << 20))
 
     async with world(door) as here:
-        client = await here.client(b"GET / HTTP/1.1\r\n\r\n" * 200)
+        client = await here.client(b"GET / HTTP/1.1\r\n\r\n" * 40)
         await asyncio.sleep(0.3)
         (connection,) = here.listener._shared.connections
         assert connection.unsent() < 8 << 20, "no answer is made while the one before it waits"
-        found = await client.answers(*["GET"] * 200)
+        found = await client.answers(*["GET"] * 40)
         assert all(len(one.body) == 1 << 20 for one in found)
 
 
@@ -670,7 +687,7 @@ async def test_a_listener_that_ends_answers_what_has_begun() -> None:
 @scene
 async def test_a_listener_that_ends_does_not_wait_for_who_had_an_answer_already() -> None:
     async def door(exchange: Exchange) -> None:
-        exchange.respond(200, [], bytes(64 << 20))
+        exchange.respond(200, [], bytes(32 << 20))
 
     async with world(door) as here:
         client = await here.client(GET)
@@ -678,7 +695,7 @@ async def test_a_listener_that_ends_does_not_wait_for_who_had_an_answer_already(
         await until(lambda: connection.unsent() > 0)
         closing = asyncio.create_task(here.listener.close(30))
         await asyncio.sleep(0)
-        assert len((await client.answer()).body) == 64 << 20
+        assert len((await client.answer()).body) == 32 << 20
         assert await client.rest() == b"", "it is told that nothing more is answered"
         client.writer.close()
         await closing
