@@ -131,7 +131,8 @@ class Exchange:
         declared, size = self.headers.get("content-length"), 0
         if declared is not None and declared.isdigit() and int(declared.lstrip("0") or "0") > bytes_max:
             raise _too_large(bytes_max)
-        if not (self.complete or self._chunks) and (self.headers.get("expect") or "").lower() == "100-continue":
+        expected = self.headers.get("expect") or ""
+        if expected.lower() == "100-continue" and self.version == "1.1" and not (self.complete or self._chunks):
             self._connection.write(_CONTINUE)
         while (chunk := await self._read()) is not None:
             size += len(chunk)
@@ -232,6 +233,11 @@ class Outgoing:
 
     def __init__(self, connection: Wire, is_chunked: bool) -> None:
         self._connection, self._is_chunked = connection, is_chunked
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client is gone: what is sent goes nowhere."""
+        return self._connection.closed
 
     def send(self, raw: bytes) -> None:
         """Hand bytes over; they wait in this process while the client takes none."""

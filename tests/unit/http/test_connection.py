@@ -389,6 +389,10 @@ async def test_who_waits_to_be_told_to_go_on_is_told_once_the_body_is_wanted() -
         assert (await client.answer("POST")).status == 100
         await client.say(b"hello")
         assert (await client.answer("POST")).body == b"POST /p? 5 hello"
+        old = await here.client(b"POST /p" + head.replace(b"1.1", b"1.0"))
+        await asyncio.sleep(0.01)  # so that it would be told
+        await old.say(b"hello")
+        assert (await old.answer("POST")).status == 200, "HTTP/1.0 has no such answer"
         refused = await (await here.client(b"POST /no" + head)).answer("POST")
         assert (refused.status, refused.headers["connection"]) == (403, "close")
 
@@ -628,9 +632,11 @@ async def test_what_a_client_does_not_take_is_known_and_it_can_be_cut() -> None:
             sent += 1 << 16
             await asyncio.sleep(0)
         assert outgoing.unsent() > sent // 2
+        assert not outgoing.closed
         outgoing.cut()
         await door.left.wait()
         assert outgoing.unsent() == 0
+        assert outgoing.closed
         assert len(await client.rest()) < sent
 
 
