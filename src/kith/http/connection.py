@@ -300,9 +300,15 @@ class Connection(asyncio.Protocol):
             await asyncio.shield(self._room)
 
     async def gone(self) -> None:
-        """Wait until the client has gone, or its last answer ended."""
+        """Wait until the client has gone, or its last answer ended. What else it asks is thrown away: while that waited
+        unread, nobody would see the client go.
+        """
         if self._is_at_end or self._is_finishing:
             return
+        self._refusal = self._refusal or BadRequest("nothing is answered after a stream")
+        self._queue.clear()
+        self._rest, self._unread = memoryview(b""), 0
+        self._resume_reading()
         if self._gone is None:
             self._gone = self._shared.loop.create_future()
         await asyncio.shield(self._gone)

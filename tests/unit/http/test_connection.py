@@ -607,6 +607,7 @@ async def test_a_client_that_goes_away_is_noticed() -> None:
         for leave in ("closes", "sends no more", "resets"):
             client = await here.client(GET)
             await door.opened.wait()
+            await client.say(GET * 40 + b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + bytes(900_000))
             if leave == "sends no more":
                 client.writer.write_eof()
             else:
