@@ -35,6 +35,7 @@ def kept(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
     """Every row that must be there again. Of the log the events: how they share rows is by transactions."""
     found = {name: rows for name, rows in content(opened).items() if name not in _MADE_AGAIN}
     found[b"meta"] = [(key, note) for key, note in found[b"meta"] if key != b"format"]
+    del found[b"log-open"]
     with opened.lmdb.begin() as txn:
         events = [
             (str(event.sequence).encode(), event.logged_ms + event.change)

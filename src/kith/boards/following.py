@@ -108,7 +108,7 @@ class BoardFollowing:
         rows = await self._observe(actor, board)
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
         own = rows.own
-        if own is None or own.state != State.NORMAL:
+        if own is None or own.state == State.REMOVED:
             await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
         if follow is not None and follow.state == State.NORMAL and board.is_open:
             changes = await self._add(settling.against, actor, board, rows)
@@ -279,7 +279,7 @@ def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, ag
 
 def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> Kind:
     """How a user is followed. Pure. `implicit`: the row that says whether one of their boards is."""
-    if not (user.followed or implicit is _NORMAL) or oneself:
+    if not (user.followed or (implicit is _NORMAL and not user.private)) or oneself:
         return "none"
     if user.blocked or user.state is not _NORMAL or user.labels & HIDE:
         return "none"

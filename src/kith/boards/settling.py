@@ -32,7 +32,7 @@ _AGREED_TRIES = 8
 """How often an implicit follow is looked at again, as others may change what it depends on meanwhile."""
 
 
-SLICES_AT_ONCE = 4
+SLICES_AT_ONCE = 6
 """How many pages of a board's lists a request settles itself."""
 
 
@@ -98,7 +98,7 @@ class Settling:
         """Drop what is void of what these users said of these boards, and agree the implicit follows with it.
 
         Followers of a board that was merged into another are carried over first. What holds is archived while the owner
-        is away, and comes back with them.
+        is away, or private and the user no follower of theirs, and comes back when that ends.
         """
         mark, ties = NO_MARK, dict[tuple[int, int], None]()
         while pairs:
@@ -147,11 +147,11 @@ class Settling:
         """
         if not self.store.transactional:
             return pairs
-        out, own, against = Direction.OUT, self.own, self.against
-        said = await self.store.count_many([Listing(graph, user, out) for user, _ in pairs for graph in (own, against)])
+        out = Direction.OUT
+        said = await self.store.count_many([listing for user, _ in pairs for listing in self._said_by(user)])
         if not any(said):
             return []
-        pairs = [pair for pair, *counts in zip(pairs, said[::2], said[1::2], strict=True) if any(counts)]
+        pairs = [pair for pair, *counts in zip(pairs, said[::3], said[1::3], said[2::3], strict=True) if any(counts)]
         states = (State.NORMAL, State.ARCHIVED)
         boards = await self.store.count_many(
             [Listing(self.boards, owner, out, state) for _, owner in pairs for state in states]
@@ -176,13 +176,14 @@ class Settling:
 
         Where lists may lag, the owner's are read, not the user's, which are the ones that change.
         """
-        theirs = [Listing(graph, user, Direction.OUT) for graph in (self.own, self.against)]
+        theirs = self._said_by(user)
         boards = [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
         if self.store.transactional:
             counts = await self.store.count_many([*theirs, *boards])
-            if not (counts[0] or counts[1]) or not (counts[2] or counts[3]):
+            said, owned = sum(counts[:3]), sum(counts[3:])
+            if not said or not owned:
                 return []
-            if counts[0] + counts[1] < counts[2] + counts[3]:
+            if said < owned:
                 ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
@@ -191,8 +192,15 @@ class Settling:
         if not len(ids):
             return []
         there = await together(at_once, *(self.store.contains(listing, ids) for listing in theirs))
-        found = await self.read(ids[there[0] | there[1]].tolist())
+        found = await self.read(ids[np.logical_or.reduce(there)].tolist())
         return [board for board in found if board is not None and board.owner == owner]
+
+    def _said_by(self, user: int) -> list[Listing]:
+        """Three lists: the boards that a user follows by themselves, those of owners who are away or private, and those
+        that they unfollowed.
+        """
+        own = [Listing(self.own, user, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
+        return [*own, Listing(self.against, user, Direction.OUT)]
 
     async def agree(self, user: int, owner: int) -> WriteMark:
         """Make the implicit follow of an owner say whether the user follows any board of theirs by itself.
@@ -262,24 +270,30 @@ def void(user: int, board: Board, rows: Rows) -> list[Edge]:
 
 
 def returned(user: int, board: Board, rows: Rows) -> list[tuple[Edge, State]]:
-    """Edges that go with the owner of a board, or come back with them, and the states that they get. Pure.
+    """Edges that are archived, come back, or end meanwhile, and the states that they get. Pure.
 
-    What was ended meanwhile does not come back. Boards that are not there any more are left to `void`.
+    All are archived while the owner is away; follows of the board by itself also while the owner is private, which is
+    for those who follow the account. Those of a user who is away come back with them, whatever happened: so what ends
+    is ended at once.
     """
-    said = [edge for edge in (rows.own, rows.against) if edge is not None]
-    if rows.owner_away:
-        gone = void(user, board, rows)
-        return [(edge, State.ARCHIVED) for edge in said if edge.state == State.NORMAL and edge not in gone]
-    if rows.user_away:
-        return []
-    came: list[tuple[Edge, State]] = []
+    said, gone = [edge for edge in (rows.own, rows.against) if edge is not None], void(user, board, rows)
+    changed: list[tuple[Edge, State]] = []
     for edge in said:
+        shut = rows.owner_away or (rows.owner_private and edge is rows.own)
         if edge.state == State.ARCHIVED:
-            again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(said_at(edge)))
-            as_said = rows._replace(own=again) if edge is rows.own else rows._replace(against=again)
-            ended = board.is_open and again in void(user, board, as_said)
-            came.append((edge, State.REMOVED if ended else State.NORMAL))
-    return came
+            if not board.is_open or _is_ended(user, board, rows, edge):
+                changed.append((edge, State.REMOVED))
+            elif not (shut or rows.user_away):
+                changed.append((edge, State.NORMAL))
+        elif edge.state == State.NORMAL and shut and edge not in gone:
+            changed.append((edge, State.ARCHIVED))
+    return changed
+
+
+def _is_ended(user: int, board: Board, rows: Rows, edge: Edge) -> bool:
+    """Whether an archived edge would be void if it came back."""
+    again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(said_at(edge)))
+    return again in void(user, board, rows._replace(own=again) if edge is rows.own else rows._replace(against=again))
 
 
 def _is_unfounded(against: Edge, follow: Edge | None, board: Board) -> bool:
@@ -314,12 +328,17 @@ def _dropped(edge: Edge) -> Edge:
 
 def _is_carried(user: int, board: Board, rows: Rows) -> bool:
     """Whether a user followed, by itself, a board that was merged into another. Pure."""
-    if not board.merged_into or rows.own is None or rows.own.state != State.NORMAL:
+    if not board.merged_into or rows.own is None:
         return False
-    return rows.own not in void(user, msgspec.structs.replace(board, deleted=False), rows)
+    there = msgspec.structs.replace(board, deleted=False)
+    if rows.own.state == State.ARCHIVED:
+        return not _is_ended(user, there, rows, rows.own)
+    return rows.own.state == State.NORMAL and rows.own not in void(user, there, rows)
 
 
 def _carried(edge: Edge, board: Board) -> EdgeWrite:
     """The follow of the board into which one was merged, as if said when it was."""
-    into = msgspec.structs.replace(edge, destination=NodeId(board.merged_into), updated_at=Hlc(board.merged_at))
+    into = msgspec.structs.replace(
+        edge, destination=NodeId(board.merged_into), state=State.NORMAL, updated_at=Hlc(board.merged_at)
+    )
     return EdgeWrite(into, keep_live=True)

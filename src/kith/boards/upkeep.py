@@ -16,7 +16,7 @@ import msgspec
 from kith.boards.board import Board, read_board
 from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling, later
 from kith.core.clock import Hlc, ms_of
-from kith.core.events import BULK_LOADED, Event
+from kith.core.events import BULK_LOADED, NODE_CHANGED, Event
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.core.tokens import NO_MARK, WriteMark
@@ -24,6 +24,7 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import mark_of
 from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
 from kith.graph.shapes import Listing
+from kith.graph.walk import whole_list
 from kith.records.store import RecordKind
 
 NAME = "boards"
@@ -36,7 +37,7 @@ _PREPARED_MS = 60_000
 class Change(msgspec.Struct, frozen=True, array_like=True):
     """A noted change of a board: the version that it makes, who owned the board before, and how far it is settled.
 
-    `away`: its owner went away or came back, and the board is as it was.
+    `away`: its owner went away, came back, or became private or public, and the board is as it was.
     """
 
     board: int
@@ -116,11 +117,12 @@ class Upkeep:
 
     def _lists(self, change: Change) -> list[Listing]:
         """The lists of a board that a change of it may concern."""
-        board, said = change.board, (self._settling.own, self._settling.against)
-        followers = [Listing(graph, board, Direction.IN) for graph in said]
+        board, into, said = change.board, Direction.IN, (self._settling.own, self._settling.against)
+        states = (State.NORMAL, State.ARCHIVED)
+        followers = [Listing(graph, board, into, state) for state in states for graph in said]
         if change.away:
-            return followers + [Listing(graph, board, Direction.IN, State.ARCHIVED) for graph in said]
-        return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, Direction.IN)]
+            return followers
+        return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, into)]
 
     async def _list(self, board: Board, change: Change) -> WriteMark:
         """Make the list of each owner's boards show the board as its record says."""
@@ -168,23 +170,33 @@ class Upkeep:
             source, destination = NodeId(event.source), NodeId(event.destination)
             if event.state == BULK_LOADED:
                 await self.lost()
+            elif event.state == NODE_CHANGED:
+                await self._look_at_all(source)
             elif event.state > State.REMOVED:
                 continue
             elif event.graph == settling.follows and event.state in (State.NORMAL, State.REMOVED):
                 ties[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
                 ties[source, destination] = ties[destination, source] = None
-            elif event.graph in (settling.own, settling.against):
-                await self._settle_one(source, destination)
-            elif event.graph == settling.boards:
-                if State.ARCHIVED in (event.state, event.before):
-                    await self._look_again(destination, away=True)
-                if not self._store.transactional:
-                    await self._look_again(destination)
-            elif event.graph == self._authored and event.state == State.REMOVED:
-                await self._unpin(destination)
+            else:
+                await self._handle(event, source, destination)
         for user, owner in await settling.depending(list(ties)):
             await settling.changed(user, owner, ended=False)
+
+    async def _handle(self, event: Event, source: NodeId, destination: NodeId) -> None:
+        """Settle what a change of a board's or an author's own edge concerns."""
+        settling = self._settling
+        if event.graph in (settling.own, settling.against):
+            await self._settle_one(source, destination)
+        elif event.graph == settling.implicit and event.before == State.ARCHIVED:
+            await settling.agree(source, destination)
+        elif event.graph == settling.boards:
+            if State.ARCHIVED in (event.state, event.before):
+                await self._look_again(destination, away=True)
+            if not self._store.transactional:
+                await self._look_again(destination)
+        elif event.graph == self._authored and event.state == State.REMOVED:
+            await self._unpin(destination)
 
     async def lost(self) -> None:
         """Settle all that was ever said of boards, and take off them the posts that were ever deleted."""
@@ -207,12 +219,24 @@ class Upkeep:
     async def _look_again(self, id_: int, *, away: bool = False) -> None:
         """Settle a board once the lists of its owners show a change of it, as they may not have when it was settled.
 
-        `away`: the change is that its owner went away or came back.
+        `away`: see `Change`.
         """
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [id_])
         if record is not None:
             change = Change(id_, record.updated_at, read_board(record).owner, away=away)
             await self._store.put_note(_key(change), _encode(change))
+
+    async def _look_at_all(self, owner: int) -> None:
+        """Settle the boards of an owner, who may have become private or public, that others follow by themselves."""
+        own, states = self._settling.own, (State.NORMAL, State.ARCHIVED)
+        ids: list[int] = (await whole_list(self._store, Listing(self._settling.boards, owner, Direction.OUT))).tolist()
+        for start in range(0, len(ids), _PAGE):
+            some = ids[start : start + _PAGE]
+            lists = [Listing(own, id_, Direction.IN, state) for id_ in some for state in states]
+            counts = await self._store.count_many(lists)
+            for id_, *each in zip(some, counts[::2], counts[1::2], strict=True):
+                if any(each):
+                    await self._look_again(id_, away=True)
 
     async def _unpin(self, post: int) -> None:
         """Take a deleted post off every board."""

@@ -13,8 +13,9 @@ from kith.core.clock import ms_of
 from kith.core.errors import BadRequest, KithError, NotFound
 from kith.core.ids import NodeId
 from kith.flockdb.executes import Executes, Task, check_edges, check_position, version_at
-from kith.flockdb.interface import Change, Operation, Priority, read_call, shapes, write_refusal, write_result
+from kith.flockdb.interface import Asked, Change, Operation, Priority, read_call, shapes, write_refusal, write_result
 from kith.flockdb.jobs import Jobs
+from kith.flockdb.messages import Malformed
 from kith.flockdb.selects import (
     WIRE_STATES,
     PageAsked,
@@ -76,6 +77,11 @@ class Calls:
             return write_refusal(
                 asked, TApplicationException.INTERNAL_ERROR, "this call failed; the server's log says why"
             )
+
+    def refuse(self, error: Malformed) -> bytes:
+        """The answer to a message that cannot be read."""
+        asked = Asked(*error.head, None)
+        return write_refusal(asked, TApplicationException.PROTOCOL_ERROR, str(error))
 
     async def _contains(self, source_id: int, graph_id: int, destination_id: int) -> bool:
         found = await self._edge(source_id, graph_id, destination_id)

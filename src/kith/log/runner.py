@@ -61,8 +61,11 @@ class Pace(msgspec.Struct, frozen=True):
     backoff_max_s: float = 300.0
     outage_max_s: float = 5.0  # longest pause between tries of a store that is away
     failures_max: int = 10_000  # kept at most, dead ones too; beyond, the runner waits: no single event is at fault
-    gap_s: float = 0.01  # shortest rest after the last event: what comes close together is handled together
-    idle_s: float = 1.0  # longest rest, should a new event not ring
+    gap_s: float = 0.01  # shortest rest once it is level with the log: what comes close together is handled together
+    gap_max_s: float = (
+        0.05  # up to this it rests as long as it worked, so that it leaves the store to others half the time
+    )
+    idle_s: float = 2.0  # longest rest, should a new event not ring
     save_s: float = 0.2  # between checkpoints: how much work a crash repeats
 
 
@@ -90,6 +93,7 @@ class Runner:
         self._share: Subscription | None = None
         self._stopping = Stopping()
         self._save_due_ms = self._backlog_due_ms = 0
+        self._is_level = False  # whether the last step left nothing to do at once
         self._begin()
 
     def _begin(self) -> None:
@@ -108,16 +112,17 @@ class Runner:
         outages = 0
         with self._log.bell() as bell:
             while not self._stopping.is_set:
+                began_s = time.monotonic()
                 try:
-                    busy = await self.step()
+                    await self.step()
                     outages = 0
                 except Unavailable as error:
                     outages += 1
                     _log.warning("waiting for the store", group=self.consumer.name, error=error.message)
                     await self._stopping.pause(min(self._pace.outage_max_s, self._delay_s(outages)))
                 else:
-                    if not busy:
-                        await self._rest(bell)
+                    if self._is_level:
+                        await self._rest(bell, time.monotonic() - began_s)
         with contextlib.suppress(Fenced):
             await self._save(self._at)
         if self._share is not None:
@@ -134,16 +139,18 @@ class Runner:
         except Fenced as error:
             _log.warning("another worker has taken over", group=self.consumer.name, error=str(error))
             self._begin()
+            self._is_level = False
             return True
         more = await self._work_backlog()
-        return handled or retried or more
+        self._is_level = not more and handled < self._pace.batch_max
+        return bool(handled) or retried or more
 
-    async def _advance(self, share: Subscription) -> bool:
-        """Handle one batch, and save the checkpoint where it is time; whether there were events."""
+    async def _advance(self, share: Subscription) -> int:
+        """Handle one batch, and save the checkpoint where it is time; how many events it had."""
         batch = self._batch = self._batch or await share.read(self._pace.batch_max)
         if batch.next == NOWHERE:  # no partition is this worker's
             self._begin()
-            return False
+            return 0
         if batch.lost:
             _log.info("built from the stores: new, or events were forgotten unread", group=self.consumer.name)
             await self.consumer.lost()
@@ -155,7 +162,7 @@ class Runner:
         self._at, self._batch = batch.next, None
         if self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
             await self._save(self._at)
-        return bool(batch.events)
+        return len(batch.events)
 
     async def _handle(self, events: Sequence[Event]) -> dict[LogPosition, Failure | None]:
         """Handle a batch; if it fails, its events one by one. Returns the failures by their event's mark."""
@@ -232,9 +239,10 @@ class Runner:
             else:
                 self._waiting[mark] = failure
 
-    async def _rest(self, bell: Bell) -> None:
+    async def _rest(self, bell: Bell, worked_s: float) -> None:
         """Wait for new events, until a checkpoint is due, `idle_s` at most."""
-        gap_over = time.monotonic() + self._pace.gap_s
+        pace = self._pace
+        gap_over = time.monotonic() + max(pace.gap_s, min(worked_s, pace.gap_max_s))
         save_s = (self._save_due_ms - self._now_ms()) / 1000 if self._at != self._saved_at else self._pace.idle_s
         await self._stopping.or_done(bell.rung(max(0.0, min(save_s, self._pace.idle_s))))
         await self._stopping.pause(gap_over - time.monotonic())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import hmac
+import struct
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from kith.core.events import LogPosition
 from kith.core.signing import Signer
 
 _MARK_BYTES, _BLOCK_BYTES = 8, 16
+_MARK = struct.Struct(f"{_MARK_BYTES}s{_BLOCK_BYTES - _MARK_BYTES}x")
+"""The start of a block."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BEGINNING = b"\0"
 """Before every position, since none that is empty can be sealed."""
@@ -50,15 +53,14 @@ class WatchTokens:
         length = len(places[0])
         cipher = self._ciphers[min(length, _BLOCK_BYTES + 1)].encryptor()
         if length > _BLOCK_BYTES:
-            blocks = [hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest() for at in places]
+            blocks = b"".join([hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest() for at in places])
         else:
-            blocks = [at.ljust(_BLOCK_BYTES, b"\0") for at in places]
-        marks = cipher.update(b"".join(blocks))
+            blocks = _followed_by(bytes(_BLOCK_BYTES - length), places)
+        marks = _MARK.iter_unpack(cipher.update(blocks))
         padding = b"\0" * (-(_MARK_BYTES + length) % 3)  # to where text of each ends in a whole character
-        starts = range(0, len(marks), _BLOCK_BYTES)
-        raw = [marks[start : start + _MARK_BYTES] + at + padding for start, at in zip(starts, places, strict=True)]
-        text = b2a_base64(b"".join(raw), newline=False).translate(_URL_SAFE).decode()
-        width, used = 4 * len(raw[0]) // 3, (8 * (_MARK_BYTES + length) + 5) // 6
+        raw = _followed_by(padding, [mark + at for (mark,), at in zip(marks, places, strict=True)])
+        text = b2a_base64(raw, newline=False).translate(_URL_SAFE).decode()
+        width, used = 4 * (_MARK_BYTES + length + len(padding)) // 3, (8 * (_MARK_BYTES + length) + 5) // 6
         return [text[start : start + used] for start in range(0, len(text), width)]
 
     def read(self, token: str) -> LogPosition | None:
@@ -69,6 +71,11 @@ class WatchTokens:
             return None
         at = LogPosition(raw[_MARK_BYTES:])
         return at if hmac.compare_digest(self.issue(at), token) else None
+
+
+def _followed_by(between: bytes, parts: Sequence[bytes]) -> bytes:
+    """Parts, each with the same bytes behind it, as one."""
+    return between.join((*parts, b""))
 
 
 class UserWatchTokens:

@@ -27,7 +27,7 @@ from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import EVENTS_PER_ROW, LogWriter
 from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.retention import Keep
+from kith.engines.embedded.retention import KEEP, Keep, Retention
 from kith.graph.edge import Direction, Edge, Outcome, State
 from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
@@ -54,15 +54,16 @@ def opened(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> tuple[Envir
 
 
 def logged_bytes(environment: Environment, commits: list[list[bytes]]) -> int:
-    """What the rows of a new log take for these events; each part is written as a commit of its own is, 13 ms apart."""
-    with environment.commit() as write:
-        for number, events in enumerate(commits):
+    """What a new log takes for these events, in whole pages; each part is a commit of its own, 13 ms apart."""
+    for number, events in enumerate(commits):
+        with environment.commit() as write:
             writer = LogWriter(write.txn, environment.log, START_MS + 13 * number)
             for event in events:
                 writer.append(event)
             writer.flush()
-    with environment.lmdb.begin(db=environment.log) as txn:
-        return sum(len(key) + len(row) for key, row in txn.cursor())
+            write.changes = b""
+    with environment.lmdb.begin() as txn:
+        return Retention(KEEP, environment.log, environment.meta).size(txn)
 
 
 def followed(chosen: random.Random, at_ms: int) -> bytes:
@@ -71,10 +72,12 @@ def followed(chosen: random.Random, at_ms: int) -> bytes:
 
 
 def test_an_edge_takes_12_bytes_of_the_log_and_a_post_no_more_than_its_record(tmp_path: Path) -> None:
-    chosen = random.Random(12)
-    follows = [[followed(chosen, START_MS + 13 * number) for _ in range(64)] for number in range(200)]
-    with Environment(tmp_path / "follows", durability="relaxed") as environment:
-        assert logged_bytes(environment, follows) <= 12 * 64 * 200
+    chosen, edges = random.Random(12), 10_000
+    for together in (5, 64):
+        commits = range(edges // together)
+        follows = [[followed(chosen, START_MS + 13 * number) for _ in range(together)] for number in commits]
+        with Environment(tmp_path / f"follows-{together}", durability="relaxed") as environment:
+            assert logged_bytes(environment, follows) <= 12 * edges
     posts, records = list[list[bytes]](), 0
     for number in range(300):
         words = " ".join(chosen.choice(WORDS) for _ in range(chosen.randrange(3, 40)))

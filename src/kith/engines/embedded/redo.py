@@ -20,7 +20,7 @@ import msgspec
 
 from kith.engines.embedded import changes, event_log
 from kith.engines.embedded.changes import Databases, GraphDatabase
-from kith.engines.embedded.event_log import LogWriter
+from kith.engines.embedded.event_log import LogRows, LogWriter
 
 ROW, FORGOTTEN, SHIPPED = 0, 1, 2
 Change: TypeAlias = bytes | tuple[Any, ...]
@@ -45,7 +45,7 @@ def encode(now_ms: int, done: list[Change]) -> bytes:
 
 
 def replay(
-    txn: lmdb.Transaction[bytes], payloads: Iterable[bytes], log: lmdb._Database, rows: Databases, graph: GraphDatabase
+    txn: lmdb.Transaction[bytes], payloads: Iterable[bytes], log: LogRows, rows: Databases, graph: GraphDatabase
 ) -> None:
     """Do the changes of consecutive transactions again, in one transaction."""
     for payload in payloads:
