@@ -151,7 +151,7 @@ class Client:
     """An answer as its sink sees it. `reads`: whether the client takes what it gets."""
 
     def __init__(self) -> None:
-        self.got, self.reads, self.was_cut, self.has_ended = bytearray(), True, False, False
+        self.got, self.reads, self.was_cut, self.has_ended, self.closed = bytearray(), True, False, False, False
 
     def send(self, raw: bytes) -> None:
         self.got += raw
@@ -223,6 +223,15 @@ def test_a_client_that_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.M
     asyncio.run(sink.room())
     assert sink.ended == "slow"
     assert client.was_cut
+
+
+def test_nothing_more_is_made_for_a_client_that_is_gone() -> None:
+    """As of a snapshot: the next one cannot begin before this one ends."""
+    client: Any = Client()
+    sink = Sink(client, 10_000)
+    client.closed = True
+    asyncio.run(sink.room())
+    assert sink.ended == "gone"
 
 
 def test_nothing_is_sent_after_the_end() -> None:
