@@ -21,7 +21,7 @@ from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter, bounds, newest_version, read_logged
 from kith.engines.embedded.rebuild import rebuild
 from kith.engines.embedded.record_store import every_record
-from kith.engines.embedded.retention import Keep, Retention
+from kith.engines.embedded.retention import LogBounds, Retention
 from kith.engines.embedded.sorted_changes import do_all
 from kith.records.store import Record, RecordKind
 
@@ -204,7 +204,7 @@ def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
                 writer = LogWriter(write.txn, source.log)
                 writer.append(note_changed("another", b"1"))
                 writer.flush()
-                Retention(Keep(50), source.log, source.meta).forget(write.txn, writer.last, 0)
+                Retention(LogBounds(50), source.log, source.meta).forget(write.txn, writer.last, 0)
 
         with pytest.raises(Conflict, match="events that were forgotten"):
             rebuild(source, target, forget)

@@ -1,10 +1,10 @@
-"""What a change of a board means for all who follow it, and what any change in the log means for boards.
+"""Settles the followers of a board after a change of it, and follows of boards after any change in the log.
 
 A board that is deleted, hidden, moved or merged may have a million followers. Before the change is written, a note says
-that it is coming; then the lists of the board are settled page by page, with a checkpoint after each. Whoever made the
-change does the first pages, and the consumer of the log the rest, also of a process that stopped. The consumer settles
-every follow, block and statement about a board again, once lists show it: that repairs what a process left undone, and
-what was written past the rules (imports, raw edges, accounts that come back). All of it may be repeated.
+that it is coming; then the lists of the board are settled page by page, with a checkpoint after each. The request that
+makes the change settles the first pages, and the consumer of the log the rest, also after a process that stopped. The
+consumer settles every follow, unfollow and block again, once lists show it: that repairs what a process left undone,
+and what was written past the rules (imports, raw edges, restored accounts). All of it may be repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PREPARED_MS = 60_000
 """Longer than a request takes from the note of a change to the change."""
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True):
+class NotedChange(msgspec.Struct, frozen=True, array_like=True):
     """A noted change of a board: the version that it makes, who owned the board before, and how far it is settled.
 
     `away`: its owner went away, came back, or became private or public, and the board is as it was.
@@ -61,15 +61,15 @@ class Upkeep:
     # --- changes of boards -----------------------------------------------------------------------------
 
     async def prepare(self, before: Board, after: Board, version: Hlc) -> None:
-        """Note that a board is about to be changed, if that means something for others."""
+        """Note that a board is about to be changed, if that concerns followers."""
         if (before.owner, before.is_open, before.deleted) == (after.owner, after.is_open, after.deleted):
             return
-        change = Change(before.id, version, before.owner)
+        change = NotedChange(before.id, version, before.owner)
         await self._store.put_note(_key(change), _encode(change))
 
     async def finish(self, board: int, slices: int = SLICES_AT_ONCE) -> Finished:
-        """Settle the first pages of what was changed of a board, so that who changed it sees it done, even where others
-        begin it again meanwhile. The last change goes first.
+        """Settle the first pages of a board's changes, the latest change first, so that the request that made it sees
+        it done, even if others begin the work again meanwhile.
         """
         mark, noted = NO_MARK, await self._store.notes(f"{_NOTE}{board}-")
         if not noted:
@@ -85,7 +85,7 @@ class Upkeep:
         return Finished(mark, all(_decode(raw).version > changed for raw in still))
 
     async def work_backlog(self) -> bool:
-        """Settle a page of each noted change; true if more remains, other than what waits for its change."""
+        """Settle a page of each noted change; true if more remains that can be done now."""
         noted = await self._store.notes(_NOTE)
         for item in noted.items():
             await self._work(*item)
@@ -94,7 +94,7 @@ class Upkeep:
     async def _work(self, key: str, raw: bytes) -> tuple[WriteMark, bytes | None]:
         """Settle a page of a change, and note how far that is; what is left of it, if anything.
 
-        Nothing while the change itself is not written.
+        Does nothing until the change itself is written.
         """
         change = _decode(raw)
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [change.board])
@@ -115,7 +115,7 @@ class Upkeep:
         await self._store.put_note(key, left, only_if=raw)
         return mark, left
 
-    def _lists(self, change: Change) -> list[Listing]:
+    def _lists(self, change: NotedChange) -> list[Listing]:
         """The lists of a board that a change of it may concern."""
         board, into, said = change.board, Direction.IN, (self._settling.own, self._settling.against)
         states = (State.NORMAL, State.ARCHIVED)
@@ -124,7 +124,7 @@ class Upkeep:
             return followers
         return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, into)]
 
-    async def _list(self, board: Board, change: Change) -> WriteMark:
+    async def _list(self, board: Board, change: NotedChange) -> WriteMark:
         """Make the list of each owner's boards show the board as its record says."""
         boards = self._settling.boards
         owners = dict.fromkeys((board.owner, change.owner))
@@ -199,7 +199,7 @@ class Upkeep:
             await self._unpin(destination)
 
     async def lost(self) -> None:
-        """Settle all that was ever said of boards, and take off them the posts that were ever deleted."""
+        """Settle all follows and unfollows of boards, and unpin all deleted posts."""
         for graph in (self._settling.own, self._settling.against):
             async for chunk in self._store.edges(graph):
                 edges = [ends.edge for ends in chunk if ends.edge.state in (State.NORMAL, State.ARCHIVED)]
@@ -219,11 +219,11 @@ class Upkeep:
     async def _look_again(self, id_: int, *, away: bool = False) -> None:
         """Settle a board once the lists of its owners show a change of it, as they may not have when it was settled.
 
-        `away`: see `Change`.
+        `away`: see `NotedChange`.
         """
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [id_])
         if record is not None:
-            change = Change(id_, record.updated_at, read_board(record).owner, away=away)
+            change = NotedChange(id_, record.updated_at, read_board(record).owner, away=away)
             await self._store.put_note(_key(change), _encode(change))
 
     async def _look_at_all(self, owner: int) -> None:
@@ -256,9 +256,9 @@ def _ended(edge: Edge) -> Edge:
     return msgspec.structs.replace(edge, state=State.REMOVED)
 
 
-def _key(change: Change) -> str:
+def _key(change: NotedChange) -> str:
     return f"{_NOTE}{change.board}-{change.version:x}" + ("-away" if change.away else "")
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Change).decode
+_decode = msgspec.msgpack.Decoder(NotedChange).decode

@@ -16,14 +16,14 @@ from kith.flockdb.messages import Inbound, Malformed
 CONNECTIONS_MAX = 2_000
 """Connections at a time; one more is closed at once."""
 IDLE_S = 600.0
-"""A connection on which nothing came for so long is closed."""
+"""A connection on which nothing came for this long is closed."""
 _PARTING_S = 5.0
 _READ_BYTES = 1 << 16
 _FRAME = struct.Struct(">i")
 _log = structlog.get_logger("kith.flockdb")
 
 
-class Door:
+class ThriftDoor:
     """Listens, and answers by `calls`."""
 
     def __init__(self, calls: Calls, *, idle_s: float = IDLE_S, connections_max: int = CONNECTIONS_MAX) -> None:

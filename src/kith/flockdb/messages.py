@@ -64,7 +64,7 @@ class _Open:
 
 
 class Inbound:
-    """What one client has sent and nobody has taken yet."""
+    """The bytes that one client has sent and that were not taken yet."""
 
     def __init__(self) -> None:
         self.framed: bool | None = None  # None: too little came to tell

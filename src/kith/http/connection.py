@@ -34,7 +34,7 @@ Refusal = Callable[[KithError], tuple[int, Pairs, bytes]]
 _log = structlog.get_logger("kith.http")
 
 
-class Shared:
+class ServingState:
     """What all connections of a process share. `now_s`, and the date in `last_lines`, are as of the last look."""
 
     def __init__(self, door: Serve, refusal: Refusal, connections_max: int) -> None:
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         "socket",
     )  # fmt: skip
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: ServingState) -> None:
         self._shared = shared
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None

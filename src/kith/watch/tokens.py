@@ -1,7 +1,7 @@
-"""The tokens that watchers keep: a position of the log, and a mark by which we know it again.
+"""The tokens that watchers keep: a position of the log, and a mark that proves it was issued here.
 
-How far the log is is no secret from server keys, so a mark beside it is enough for theirs: a history is read at two or
-three microseconds a change, of which sealing a token as cursors are would be the half. Those of users are sealed.
+The length of the log is no secret from server keys, so their tokens are only marked: reading the past takes two or
+three microseconds a change, and sealing each token like a cursor would take half of that. Tokens of users are sealed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _MARK = struct.Struct(f"{_MARK_BYTES}s{_BLOCK_BYTES - _MARK_BYTES}x")
 """The start of a block."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BEGINNING = b"\0"
-"""Before every position, since none that is empty can be sealed."""
+"""Stands before every sealed position, because an empty one cannot be sealed."""
 
 
 class WatchTokens:
     """Makes and reads the tokens of a store with this secret.
 
-    A mark is the start of the position's block of AES, under a key for each length: so padding makes no two alike, and
-    many are made in one call. A longer position is digested first.
+    A mark is the beginning of the position encrypted as one AES block, with a key for each length, so that padded
+    positions never look alike. Many are made in one call. A longer position is hashed first.
     """
 
     def __init__(self, secret: bytes) -> None:

@@ -16,7 +16,7 @@ from services import Services
 
 from kith.boards import upkeep
 from kith.boards.board import Board
-from kith.boards.settling import Rows, void
+from kith.boards.settling import DecidingEdges, void
 from kith.core.clock import Hlc
 from kith.core.errors import Conflict
 from kith.core.ids import NodeId
@@ -290,4 +290,4 @@ def test_who_owned_a_board_does_not_follow_it_by_what_they_said_before() -> None
     board = Board(ALICE, 7, 1, "Recipes", owned_since=10, past_owners=(BOB, CAROL), given_at=(10, 5))
     for user, said, is_void in ((BOB, 9, True), (BOB, 11, False), (CAROL, 5, True), (CAROL, 6, False)):
         own = Edge(1, user, NodeId(7), State.NORMAL, 0, Hlc(said))
-        assert void(user, board, Rows(None, own, None)) == [own] * is_void
+        assert void(user, board, DecidingEdges(None, own, None)) == [own] * is_void

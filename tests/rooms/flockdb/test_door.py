@@ -19,7 +19,7 @@ from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
 from thriftpy2.protocol import TCyBinaryProtocolFactory
 from thriftpy2.transport import TCyBufferedTransportFactory, TCyFramedTransportFactory
 
-from kith.flockdb.door import Door
+from kith.flockdb.door import ThriftDoor
 from kith.flockdb.interface import shapes
 
 from .conftest import Service
@@ -28,7 +28,7 @@ TERM = shapes.QueryTerm(source_id=1, graph_id=1, is_forward=True, destination_id
 ADDING = shapes.ExecuteOperations(operations=[shapes.ExecuteOperation(operation_type=1, term=TERM)], priority=3)
 
 
-async def stopped(server: asyncio.Server, door: Door) -> None:
+async def stopped(server: asyncio.Server, door: ThriftDoor) -> None:
     server.close()
     await door.close()
 
@@ -36,7 +36,7 @@ async def stopped(server: asyncio.Server, door: Door) -> None:
 @contextmanager
 def listening(service: Service, **limits: Any) -> Iterator[int]:
     """The port of a door, which a loop serves in a thread, while the test's own thread is a client."""
-    door = Door(service.calls, **limits)
+    door = ThriftDoor(service.calls, **limits)
     loop = asyncio.new_event_loop()
     server = loop.run_until_complete(door.listen("127.0.0.1", 0))
     thread = Thread(target=loop.run_forever)

@@ -25,7 +25,7 @@ from kith.engines.embedded.bells import Doorbell
 from kith.engines.embedded.checkpoints import Checkpoints
 from kith.engines.embedded.closed import CLOSED, refusal
 from kith.engines.embedded.driver_errors import translate, translated
-from kith.engines.embedded.history import History, Positions, Restore
+from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
 from kith.engines.embedded.store_file import STORE_FILE, check_length, make_store, sync_folder
@@ -47,7 +47,7 @@ Durability = Literal["full", "relaxed"]
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
 
-class Write:
+class WriteTransaction:
     """A write transaction in progress.
 
     `changes`: what `redo.encode` makes of all that it changes, b"" if that is nothing. While it is None the changes are
@@ -73,7 +73,8 @@ class Environment:
         create: bool = True,
         follows: bool = False,
     ) -> None:
-        """`follows`: this writes what another store says, to one that takes no other writes (see `standing`)."""
+        """`follows`: this process applies another store's log to a store that takes no other writes (see
+        `standing`)."""
         self.folder, self._follows, self.doorbell = folder, follows, Doorbell(folder)
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
@@ -89,7 +90,7 @@ class Environment:
                 self.journal = Journal(folder / JOURNAL_FILE, relaxed=durability == "relaxed")
                 opened.callback(self.journal.close)
                 self._open(opened, bytes_max, relaxed=durability == "relaxed")
-                self.positions = Positions(self.history())
+                self.positions = StorePositions(self.history())
                 opened.pop_all()
 
     def _open(self, opened: contextlib.ExitStack, bytes_max: int, *, relaxed: bool) -> None:
@@ -184,7 +185,7 @@ class Environment:
         return self._checkpoints.broken
 
     @contextlib.contextmanager
-    def commit(self) -> Iterator[Write]:
+    def commit(self) -> Iterator[WriteTransaction]:
         """A write transaction, durable when this is left.
 
         Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable; what `standing` refuses.
@@ -193,7 +194,7 @@ class Environment:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
         with self._turns.taken():
             txn, durable, committed = self.lmdb.begin(write=True), True, None
-            write = Write(txn)
+            write = WriteTransaction(txn)
             try:
                 number = txn.id()
                 self._check_standing(txn)
@@ -302,7 +303,7 @@ class Environment:
         with translated("begin a history"), self.lmdb.begin() as txn:
             _, last = event_log.bounds(txn, self.log)
         self.put_note(HISTORY, json.dumps(self.history().restored(last).restores).encode())
-        self.positions = Positions(self.history())
+        self.positions = StorePositions(self.history())
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), synced."""

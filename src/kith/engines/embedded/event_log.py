@@ -30,7 +30,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import StoreMismatch
 from kith.core.events import BULK_LOADED, Event, LogPosition
 from kith.engines.embedded.changes import NONE_BEFORE
-from kith.engines.embedded.history import Positions
+from kith.engines.embedded.history import StorePositions
 
 _EVENT = struct.Struct(">BBBQQqQ")
 _HEAD_OF = struct.Struct(">HIBBBQQqQ")
@@ -180,7 +180,9 @@ def newest_version(txn: lmdb.Transaction[bytes], log: LogRows) -> int:
     return _version(_open_row(txn, log)[1])
 
 
-def read(txn: lmdb.Transaction[bytes], log: LogRows, positions: Positions, after: int, limit: int) -> Iterator[Event]:
+def read(
+    txn: lmdb.Transaction[bytes], log: LogRows, positions: StorePositions, after: int, limit: int
+) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
     for first, events in _read(txn, log, after, limit):
         marks = positions.of_many(first, len(events))
