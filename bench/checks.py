@@ -21,7 +21,7 @@ from kith.checks.filter import Filter, bits_an_edge, hashes_of
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import SnapshotMaker
 from kith.checks.layers import LayeredEdges, StandingSets
-from kith.checks.sets import Standing
+from kith.checks.sets import SetsStanding
 from kith.checks.snapshots import FALSE_POSITIVES, Snapshots
 from kith.core.clock import wall_ms
 from kith.core.ids import NodeId
@@ -91,7 +91,7 @@ async def _layers(folder: Path) -> list[Figure]:
 
             async def learn() -> None:
                 last = await sets.last()
-                at = Standing(b"of-bench", await parts.log.end())
+                at = SetsStanding(b"of-bench", await parts.log.end())
                 await sets.stand(last and last.generation, at, await sets.now_ms() + 60_000)
                 await standing.learn()
 

@@ -14,7 +14,7 @@ from bench.figures import KEY, Figure, free_port, serving, wait_for
 from bench.processes import cpu_s, family
 from kith.core.clock import wall_ms
 from kith.run.config import Settings
-from kith.run.measures.history import EVERY_MS, KEPT, History
+from kith.run.measures.history import EVERY_MS, KEPT, MeasureHistory
 from kith.run.measures.metrics import LATENCY_S, Histogram, Metrics, ProcessCounts
 from kith.run.opening.folders import metrics_folder
 
@@ -62,7 +62,7 @@ def _an_hour(settings: Settings, samples: Path) -> float:
         return {}
 
     metrics = Metrics(folder, lambda: 0, none)
-    history, now = History(samples, metrics), wall_ms()
+    history, now = MeasureHistory(samples, metrics), wall_ms()
     took = 0.0
     for step in range(KEPT):
         each = Histogram([step * 10] * (len(LATENCY_S) + 1), step)

@@ -21,7 +21,7 @@ import numpy as np
 
 from kith.commands.communities import Community, stream
 from kith.commands.edges import import_edges
-from kith.commands.transfer.formats import Writer, read
+from kith.commands.transfer.formats import EdgeFileWriter, read
 from kith.run.config import Settings
 
 KEY = "kith_key-of-the-benchmarks"
@@ -100,7 +100,7 @@ def generated(folder: Path, users: int, edges: int, celebrities: dict[str, int] 
     """A generated graph as a file."""
     file = folder / f"generated-{edges}.tsv"
     if not file.exists():
-        with Writer(file) as writer:
+        with EdgeFileWriter(file) as writer:
             for chunk in stream(Community(users, edges, 1, celebrities or {})):
                 writer.write(chunk)
     return Data(file, f"generated, {users:,} users, {edges:,} edges")

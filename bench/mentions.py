@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.figures import Data, Figure, imported
-from kith.commands.transfer.formats import Writer
+from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.clock import wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.notifications.activity import ASKED_MAX, Users
@@ -80,7 +80,7 @@ def graph_of(folder: Path) -> Data:
     """A file of edges: everybody follows Dana, in an order that is none of their ids'."""
     file = folder / "dana.tsv"
     followers = np.random.default_rng(3).permutation(np.arange(2, FOLLOWERS + 2, dtype=np.int64))
-    with Writer(file) as writer:
+    with EdgeFileWriter(file) as writer:
         for at in range(0, len(followers), _ROWS):
             part = followers[at : at + _ROWS]
             rows = np.column_stack([part, np.full(len(part), _DANA), np.arange(at, at + len(part))])

@@ -23,7 +23,7 @@ from bench.town import Town, town
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES, MENTIONED
 from kith.notifications import intake, spread
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import Preferences
 from kith.notifications.recent import RecentMentions
 from kith.run.config import Settings
@@ -77,9 +77,9 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
         told = telling(settings, services.opened, services.posts)
         now = int(time.time() * 1000)
         likers = at.profiles[:half].tolist()
-        likes = [Draft("like", liker, reader, now, own[reader]) for reader in readers for liker in likers]
+        likes = [NoticeDraft("like", liker, reader, now, own[reader]) for reader in readers for liker in likers]
         mentions = [
-            Draft("mention", author, reader, now, post)
+            NoticeDraft("mention", author, reader, now, post)
             for reader in readers
             for post, author in chosen.sample(posts, half)
             if author != reader
@@ -90,7 +90,7 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
         for reader in readers:
             await services.notifications.preferences.put(NodeId(reader), Preferences(mentions="followed"))
         lately = at.profiles[1_000 : 1_000 + _MENTIONED_LATELY].tolist()
-        drafts = [Draft("mention", likers[0], account, now, event="bench") for account in lately]
+        drafts = [NoticeDraft("mention", likers[0], account, now, event="bench") for account in lately]
         recent = RecentMentions(services.opened.records, services.opened.graph, 0)
         await recent.note(list(zip(drafts, await told.notices.tell(drafts), strict=True)))
         log = services.opened.log

@@ -26,8 +26,8 @@ from bench.routes import API, client, expected
 from bench.town import put_posts, spread
 from kith.core.clock import wall_ms
 from kith.engines.cassandra.connecting import connect
-from kith.engines.cassandra.parts import Parts, parts_row, parts_values
-from kith.engines.cassandra.rows import CassandraRows, Change, cell_row, listed
+from kith.engines.cassandra.parts import ListParts, parts_row, parts_values
+from kith.engines.cassandra.rows import CassandraRows, RowChange, cell_row, listed
 from kith.engines.redis.connecting import connect as connect_redis
 from kith.engines.redis.timeline_store import RedisTimelines
 from kith.graph.edge import POSITION_MIN, Direction
@@ -222,13 +222,13 @@ async def _put_followers(settings: Settings, graph: int) -> None:
     listing = Listing(graph, _CELEBRITY, Direction.IN)
     begins = (POSITION_MIN, *range(_PART, _FOLLOWERS, _PART))
     session = await connect(settings.cassandra, settings.cassandra_keyspace, replicas=1)
-    rows, parts = CassandraRows(session), Parts(begins)
+    rows, parts = CassandraRows(session), ListParts(begins)
     for at in range(0, _FOLLOWERS, _WRITTEN_AT_ONCE):
         places = range(at, min(at + _WRITTEN_AT_ONCE, _FOLLOWERS))
         keys = [(*listed(listing), parts.of(place), place, 1_000 + place) for place in places]
-        await rows.write([Change("list_entries", key, (0,), 1) for key in keys])
+        await rows.write([RowChange("list_entries", key, (0,), 1) for key in keys])
     await rows.write([
-        Change(*parts_row(listing), parts_values(parts), 1), Change(*cell_row(listing, 0), (_FOLLOWERS, 0), 1)
+        RowChange(*parts_row(listing), parts_values(parts), 1), RowChange(*cell_row(listing, 0), (_FOLLOWERS, 0), 1)
     ])  # fmt: skip
     await session.close()
 

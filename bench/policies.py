@@ -21,7 +21,7 @@ from kith.commands.transfer.formats import read
 from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
-from kith.engines.embedded.timeline_store import Rings
+from kith.engines.embedded.timeline_store import RingTimelines
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
 from kith.home.degraded import Degraded
@@ -29,10 +29,10 @@ from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import FanoutSnapshot
-from kith.home.skeleton import Skeletons
-from kith.home.sources import Sources
+from kith.home.skeleton.skeleton import Skeletons
+from kith.home.skeleton.sources import Sources
 from kith.home.timelines import Ids
-from kith.log.store import Behind, Progress
+from kith.log.store import Backlog, Progress
 from kith.run.config import Settings
 from kith.run.opening import wiring
 
@@ -66,7 +66,7 @@ class Cost(NamedTuple):
     homes: list[bytes]
 
 
-class CountedRings(Rings):
+class CountedRings(RingTimelines):
     """Rings that know how many pushes they took."""
 
     pushes = 0
@@ -156,7 +156,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
                 started = time.process_time()
                 for reader in weeks.reads[hour].tolist():
                     end = await parts.log.end()
-                    all_handled = Progress(end, Behind(end, 0, None))
+                    all_handled = Progress(end, Backlog(end, 0, None))
                     noted = (await state.snapshot())._replace(progress=all_handled)
                     homes.append(await _home(skeletons, noted, NodeId(reader)))
                 reads_s += time.process_time() - started
@@ -166,7 +166,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
             return Cost(rings.pushes, lookups / len(homes), fanout_s, reads_s, homes)
 
 
-async def _lacks_from(rings: Rings, reader: int) -> int:
+async def _lacks_from(rings: RingTimelines, reader: int) -> int:
     """The lowest rate of authors whose posts a reader's timeline lacks."""
     timeline = await rings.read(reader)
     return 0 if timeline is None else timeline.lacks_from

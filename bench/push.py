@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 from bench.figures import SECONDS, Figure
 from kith.core.clock import wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
-from kith.notifications.notice import Draft, notice_from
+from kith.notifications.notice import NoticeDraft, notice_from
 from kith.notifications.push.device import Address, Device
 from kith.notifications.push.message import Message, message_of
 from kith.notifications.push.push import SENDING_MAX
@@ -132,7 +132,7 @@ def _device(number: int, port: int) -> Device:
 
 def _message() -> Message:
     now_ms = wall_ms()
-    notice = notice_from((now_ms - EPOCH_MS) << TIME_SHIFT, Draft("like", 2, 1, now_ms, 3))
+    notice = notice_from((now_ms - EPOCH_MS) << TIME_SHIFT, NoticeDraft("like", 2, 1, now_ms, 3))
     return message_of(notice, 1, "Somebody with a name", "", _TEXT)
 
 

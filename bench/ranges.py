@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.figures import Data, Figure, imported
-from kith.commands.transfer.formats import Writer
+from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.clock import ms_of, wall_ms
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
@@ -19,8 +19,8 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
 from kith.graph.walk import whole_list
-from kith.home.affinity import Affinity
-from kith.home.facts import PostFacts
+from kith.home.rank.affinity import Affinity
+from kith.home.rank.facts import PostFacts
 from kith.posts.comments import Comments
 from kith.posts.post import Draft
 from kith.posts.posts import Posts
@@ -72,7 +72,7 @@ def _a_long_list(folder: Path) -> Data:
     file = folder / "long-list.tsv"
     if not file.exists():
         ids = np.arange(_LIST, dtype=np.int64)
-        with Writer(file) as writer:
+        with EdgeFileWriter(file) as writer:
             writer.write(np.column_stack([ids + 10, np.ones(_LIST, np.int64), _FIRST_MS + ids * _STEP_MS]))
     return Data(file, f"a list of {_LIST:,}")
 

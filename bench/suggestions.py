@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.figures import DATA_SETS, ROOT, Data, Figure, imported, real_graph, with_peer
-from kith.commands.transfer.formats import Writer, read
+from kith.commands.transfer.formats import EdgeFileWriter, read
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.run.config import Settings
@@ -109,7 +109,7 @@ def _worst_case(folder: Path) -> Data:
     pool = chosen.integers(1 << 40, 1 << 62, 1_000_000)
     weights = np.cumsum(np.arange(1, len(pool) + 1) ** -0.5)  # some are followed far more than others
     file = folder / "worst.tsv"
-    with Writer(file) as writer:
+    with EdgeFileWriter(file) as writer:
         for user in range(1, _WORST_USERS + 1):
             followees = chosen.integers(1 << 62, (1 << 63) - 1, _DEGREE)
             writer.write(_edges(np.full(_DEGREE, user), followees))

@@ -20,7 +20,7 @@ from bench import peers
 from bench.figures import SECONDS, Figure, generated, imported, real_graph, with_peer
 from kith.commands.transfer.formats import read
 from kith.core.events import Event
-from kith.engines.embedded.timeline_store import Rings
+from kith.engines.embedded.timeline_store import RingTimelines
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
@@ -28,7 +28,7 @@ from kith.graph.shapes import Listing
 from kith.graph.walk import whole_list
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.run.config import Settings
 from kith.run.opening.stores import Opened
@@ -70,7 +70,7 @@ def fanout(folder: Path) -> list[Figure]:
     everyone, chosen = np.unique(edges), np.random.default_rng(7)
     drawn = chosen.choice(edges[:, 1], _POSTS)
     each = chosen.permutation(np.unique(edges[:, 1]))
-    with Rings(folder / "timelines", slots=len(everyone)) as rings:
+    with RingTimelines(folder / "timelines", slots=len(everyone)) as rings:
         asyncio.run(_give(rings, chosen.permutation(everyone), itertools.repeat(TIMELINE_IDS_MAX)))  # as people come
         by_followers = _rounds(settings, lambda parts: _push_each(parts.graph, rings, drawn))
         by_author = _rounds(settings, lambda parts: _push_each(parts.graph, rings, each))
@@ -117,7 +117,7 @@ class Celebrity(NamedTuple):
 def _celebrity(settings: Settings, folder: Path, followers: Ids) -> Celebrity:
     chosen = np.random.default_rng(7)
     users, lengths = chosen.permutation(followers), chosen.integers(0, TIMELINE_IDS_MAX, len(followers))
-    with Rings(folder, slots=len(followers)) as rings:
+    with RingTimelines(folder, slots=len(followers)) as rings:
         asyncio.run(_give(rings, users, lengths.tolist()))  # so that their lines are full at different times
         os.sync()  # what `put` wrote is no part of this
         waits: list[float] = []
@@ -125,13 +125,13 @@ def _celebrity(settings: Settings, folder: Path, followers: Ids) -> Celebrity:
         return Celebrity(rounds.overall, max(waits) * 1000)
 
 
-async def _give(rings: Rings, users: Ids, lengths: Iterable[int]) -> None:
+async def _give(rings: RingTimelines, users: Ids, lengths: Iterable[int]) -> None:
     """Give each of the users a timeline of so many ids, in this order."""
     for user, length in zip(users.tolist(), lengths, strict=False):
         await rings.put(user, np.arange(length), await rings.begin(user))
 
 
-async def _deliver(parts: Opened, rings: Rings, waits: list[float]) -> int:
+async def _deliver(parts: Opened, rings: RingTimelines, waits: list[float]) -> int:
     """Four posts, delivered by a worker; how many deliveries. `waits`: how long each chunk held it, in seconds."""
     service, state = parts.graph, parts.fanout_state
     worker = Fanout(
@@ -176,7 +176,7 @@ def _rounds(settings: Settings, work: Callable[[Opened], Awaitable[int]]) -> Rou
 _post_ids = itertools.count(1 << 40)
 
 
-async def _push_each(service: Graph, rings: Rings, authors: Ids) -> int:
+async def _push_each(service: Graph, rings: RingTimelines, authors: Ids) -> int:
     pushed, graph = 0, service.graphs.number("follows")
     for author in authors.tolist():
         pushed += await rings.push(

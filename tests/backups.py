@@ -23,6 +23,7 @@ def state(opened: Environment) -> State:
     found = {name: rows for name, rows in content(opened).items() if name not in _MADE_AGAIN and rows}
     found[b"meta"] = [(key, note) for key, note in found[b"meta"] if not key.startswith(_OF_THE_COPY)]
     found[b"objects"] = [(key, row) for key, row in found.get(b"objects", []) if key[0] < 128]
+    found.pop(b"log-open", None)
     with opened.lmdb.begin() as txn:
         found[b"log"] = [
             (str(event.sequence).encode(), event.logged_ms + event.change)

@@ -43,9 +43,9 @@ from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.engines.embedded.retention import Keep
+from kith.engines.embedded.retention import LogBounds
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
-from kith.engines.embedded.timeline_store import RingReader, Rings
+from kith.engines.embedded.timeline_store import RingReader, RingTimelines
 from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.graph.store import EdgeStore
 from kith.home.fanout.consumer import NAME as FANOUT
@@ -299,7 +299,7 @@ def _embedded_edges(folder: Path) -> Iterator[EdgeStore]:
 def _embedded_log(
     folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
 ) -> Iterator[Logged]:
-    keep = Keep(events_max, lease_ms=3_600_000, leased_bytes_max=1 << 14 if leased_little else 1 << 34)
+    keep = LogBounds(events_max, lease_ms=3_600_000, leased_bytes_max=1 << 14 if leased_little else 1 << 34)
     with open_embedded(folder, keep=keep, now_ms=now_ms) as (environment, edges):
         yield Logged(edges, EmbeddedLog(environment, edges._commits))
 
@@ -307,7 +307,7 @@ def _embedded_log(
 @contextmanager
 def _embedded(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[Whole]:
     with contextlib.ExitStack() as opened:
-        data = open_embedded(folder / "data", now_ms=now_ms, keep=Keep(events_max))
+        data = open_embedded(folder / "data", now_ms=now_ms, keep=LogBounds(events_max))
         environment, edges = opened.enter_context(data)
         commits = edges._commits
         yield Whole(
@@ -316,13 +316,13 @@ def _embedded(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int 
             EmbeddedSuggestions(environment, commits),
             EmbeddedLog(environment, commits),
             EmbeddedFanoutState(environment, commits, FANOUT),
-            opened.enter_context(Rings(folder / "timelines", slots=slots, now_ms=now_ms)),
+            opened.enter_context(RingTimelines(folder / "timelines", slots=slots, now_ms=now_ms)),
         )
 
 
 @contextmanager
 def _embedded_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
-    with Rings(folder, slots=slots, now_ms=now_ms) as rings:
+    with RingTimelines(folder, slots=slots, now_ms=now_ms) as rings:
         yield rings
 
 

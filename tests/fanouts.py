@@ -19,7 +19,7 @@ from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import Delivery, FanoutState
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 from kith.leases.holding import Leases
 
 

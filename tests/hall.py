@@ -19,7 +19,7 @@ from kith.posts.engagement import Engagement
 from kith.posts.post import Draft
 from kith.posts.posts import Posts
 from kith.streams.live import Live
-from kith.streams.places import Place
+from kith.streams.places import StreamPosition
 from kith.streams.stream import Stream
 
 SPINS_MAX = 2_000
@@ -83,11 +83,11 @@ class Ear:
 
     def __init__(self, user: NodeId, at_new_post: Callable[[], Any] | None = None) -> None:
         self.heard: list[tuple[str, dict[str, Any]]] = []
-        self.places: list[Place] = []
+        self.places: list[StreamPosition] = []
         self.beats, self.ended, self._at_new_post = 0, "", at_new_post
         self.stream = Stream(user, self._hear, self._end, lambda: asyncio.sleep(0))
 
-    def _hear(self, place: Place, name: str, data: bytes) -> None:
+    def _hear(self, place: StreamPosition, name: str, data: bytes) -> None:
         self.places.append(place)
         if not name:
             self.beats += 1

@@ -15,7 +15,7 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.engines.embedded.retention import Keep
+from kith.engines.embedded.retention import LogBounds
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.records.store import AtVersion, Claim, Record, RecordKind
@@ -38,7 +38,7 @@ class History:
         events_max: int = 10_000_000,
     ) -> None:
         self.environment, self._chosen, self._repairs = opened, random.Random(seed), repairs
-        self._commits = CommitQueue(opened, now_ms=now_ms, keep=Keep(events_max))
+        self._commits = CommitQueue(opened, now_ms=now_ms, keep=LogBounds(events_max))
         self._edges = EmbeddedEdges(opened, self._commits)
         self._records = EmbeddedRecords(opened, self._commits)
         self._suggestions = EmbeddedSuggestions(opened, self._commits)

@@ -19,14 +19,14 @@ from kith.core.ids import NodeId, Snowflakes
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, HIDES
-from kith.home.affinity import Affinity
-from kith.home.facts import PostFacts
 from kith.home.home import Home, HomePage
-from kith.home.pinned import PinnedPosts
-from kith.home.ranker import Ranker
+from kith.home.rank.affinity import Affinity
+from kith.home.rank.facts import PostFacts
+from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import Served
-from kith.home.skeleton import Skeletons
+from kith.home.skeleton.pinned import PinnedPosts
+from kith.home.skeleton.skeleton import Skeletons
 from kith.home.slate import Slate, unpack
 from kith.log.store import LogStore
 from kith.posts.comments import Comments

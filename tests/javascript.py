@@ -16,8 +16,17 @@ LIMIT_S = 120
 
 def node(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """A run of Node."""
+    return _run("node", *arguments, cwd=cwd, **variables)
+
+
+def deno(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A run of Deno, which asks nothing of the network of its own accord."""
+    return _run("deno", *arguments, cwd=cwd, DENO_NO_UPDATE_CHECK="1", NO_COLOR="1", **variables)
+
+
+def _run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["node", *arguments],
+        command,
         cwd=cwd,
         env={**os.environ, **variables},
         capture_output=True,
@@ -35,4 +44,5 @@ def _version() -> int:
     return int(found[1]) if found else 0
 
 
+needs_deno = pytest.mark.skipif(shutil.which("deno") is None, reason="needs Deno on the PATH (`pip install deno`)")
 needs_node = pytest.mark.skipif(_version() < NODE_MIN, reason=f"needs Node {NODE_MIN} or newer on the PATH")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kith.core.clock import wall_ms
-from kith.engines.kafka.broker import Broker, Following, Handle, Record, Topic
+from kith.engines.kafka.broker import Broker, BrokerRecord, Following, Handle, Topic
 
 
 class MemoryKafka:
@@ -17,7 +17,7 @@ class MemoryKafka:
 
     def __init__(self, partitions: int = 4) -> None:
         self.partitions = partitions
-        self._records: dict[tuple[Topic, int], list[Record]] = defaultdict(list)
+        self._records: dict[tuple[Topic, int], list[BrokerRecord]] = defaultdict(list)
         self._starts: dict[tuple[Topic, int], int] = defaultdict(int)
         self.grown = asyncio.Event()
 
@@ -26,7 +26,7 @@ class MemoryKafka:
 
     def _append(self, topic: Topic, partition: int, value: bytes) -> int:
         offset = self._end(topic, partition)
-        self._records[topic, partition].append(Record(offset, wall_ms(), value))
+        self._records[topic, partition].append(BrokerRecord(offset, wall_ms(), value))
         self.grown.set()
         self.grown = asyncio.Event()
         return offset
@@ -46,7 +46,7 @@ class MemoryKafka:
     def _end(self, topic: Topic, partition: int) -> int:
         return self._starts[topic, partition] + len(self._records[topic, partition])
 
-    async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
+    async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
         start = self._starts[topic, partition]
         return self._records[topic, partition][max(0, first - start) : max(0, end - start)][:100]
 
@@ -135,7 +135,7 @@ class Gated:
         return offsets
 
     def following(self, topic: Topic, handle: Handle) -> Following:
-        async def gated(partition: int, records: Sequence[Record]) -> None:
+        async def gated(partition: int, records: Sequence[BrokerRecord]) -> None:
             if self._gate.reached.is_set():
                 await self._gate.open.wait()
             await handle(partition, records)

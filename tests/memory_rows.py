@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
 from kith.engines.cassandra.reading import Key, Values
-from kith.engines.cassandra.rows import Change, Journal, Part, listed, of_node
+from kith.engines.cassandra.rows import JournalRow, ListPart, RowChange, listed, of_node
 from kith.graph.shapes import Listing
 
 
@@ -33,7 +33,7 @@ class MemoryRows:
 
     def __init__(self) -> None:
         self._rows: dict[Key, tuple[int, Values | None]] = {}
-        self._journals: dict[int, Journal] = {}
+        self._journals: dict[int, JournalRow] = {}
 
     def table(self, name: str) -> dict[Values, Values]:
         """What is in a table."""
@@ -58,7 +58,7 @@ class MemoryRows:
             for listing in listings
         ]
 
-    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
         await _Step()
         entries = self.table("list_entries")
         return [
@@ -66,7 +66,7 @@ class MemoryRows:
             for listing, part in parts
         ]
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RowChange]) -> None:
         for table, key, values, timestamp, _ in changes:
             await _Step()
             before = self._rows.get(Key(table, key), (-1, None))
@@ -74,13 +74,13 @@ class MemoryRows:
             if timestamp > before[0]:
                 self._rows[Key(table, key)] = timestamp, values
 
-    async def journal(self, partition: int) -> Journal | None:
+    async def journal(self, partition: int) -> JournalRow | None:
         await _Step()
         return self._journals.get(partition)
 
     async def take_over(self, partition: int, before: int, epoch: int) -> bool:
         await _Step()
-        stored = self._journals.get(partition, Journal(0, b""))
+        stored = self._journals.get(partition, JournalRow(0, b""))
         if stored.epoch == before:
             self._journals[partition] = stored._replace(epoch=epoch)
         return stored.epoch == before
@@ -90,5 +90,5 @@ class MemoryRows:
         stored = self._journals.get(partition)
         if stored is None or stored.epoch != epoch:
             return False
-        self._journals[partition] = Journal(epoch, batch)
+        self._journals[partition] = JournalRow(epoch, batch)
         return True

@@ -137,7 +137,7 @@ PORTS = {
     "kith.run.opening.one_machine.EmbeddedSuggestions": "suggestions",
     "kith.run.opening.one_machine.EmbeddedRecords": "records",
     "kith.run.opening.timelines.RingReader": "timelines",
-    "kith.run.opening.timelines.Rings": "timelines",
+    "kith.run.opening.timelines.RingTimelines": "timelines",
     "kith.run.opening.one_machine.EmbeddedFanoutState": "fanout",
     "kith.run.opening.quotas.FileQuotas": "quotas",
 }

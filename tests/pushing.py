@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from cast import SECRET
+from cast import ALICE, BOB, SECRET
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -206,3 +206,8 @@ def app_address(kind: Any, name: str) -> Address:
     """Where an app is reached, by a name."""
     digits = hashlib.sha256(f"{kind} {name}".encode()).hexdigest()
     return token_address(kind, digits if kind == "apns" else f"fcm-{digits}")
+
+
+async def mention(ringing: PushDesk, who: NodeId = ALICE, by: NodeId = BOB, text: str = "look") -> None:
+    """Somebody mentions somebody in a post."""
+    await ringing.desk.services.write(by, text=text, mentions=(who,))

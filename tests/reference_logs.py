@@ -18,7 +18,7 @@ import msgspec
 from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded
 from kith.core.events import NOWHERE, Event, LogPosition
-from kith.log.store import LEASES_MAX, Batch, Behind, Bell, Failure, Fenced, LogLease, Progress
+from kith.log.store import LEASES_MAX, Backlog, Batch, Bell, Failure, Fenced, LogLease, Progress
 
 if TYPE_CHECKING:
     from reference_edges import ReferenceEdges, ScrambledEdges
@@ -125,7 +125,7 @@ class ReferenceLog:
         await self._called()
         return self.read_of(unpacked(after), range(self._logged.count), limit)
 
-    async def behind(self, after: LogPosition) -> Behind:
+    async def behind(self, after: LogPosition) -> Backlog:
         await self._called()
         return self._behind(unpacked(after))
 
@@ -242,10 +242,10 @@ class ReferenceLog:
             reached |= unpacked(event.mark)
         return Batch(events, packed(reached), lost)
 
-    def _behind(self, after: Offsets) -> Behind:
+    def _behind(self, after: Offsets) -> Backlog:
         whole = self.read_of(after, range(self._logged.count), 10**9)
         oldest_ms = min((event.logged_ms for event in whole.events), default=None)
-        return Behind(packed(self._ends()), len(whole.events), None if whole.lost else oldest_ms, whole.lost)
+        return Backlog(packed(self._ends()), len(whole.events), None if whole.lost else oldest_ms, whole.lost)
 
     def _keeps(self, position: LogPosition) -> bool:
         """Whether all that follows is there."""

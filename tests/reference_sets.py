@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kith.checks.sets import LEASE_MS, Lease, Looked, Members, SetKey, Standing, Wait
+from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsStanding, Wait
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreUnavailable
 
@@ -17,7 +17,7 @@ class ReferenceSets:
     def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._now_ms, self._leases = now_ms, 0
         self.sets: dict[tuple[bytes, SetKey], tuple[bytes | Ids, int]] = {}  # a lease or members, and when it ends
-        self._last: Standing | None = None
+        self._last: SetsStanding | None = None
         self._stands_until_ms = 0
         self.away = False
 
@@ -41,7 +41,7 @@ class ReferenceSets:
             self._leases += 1
             lease = self._leases.to_bytes(8, "big")
             self.sets[generation, key] = lease, self._now_ms() + LEASE_MS
-            return Lease(lease)
+            return FillLease(lease)
         members, ends_ms = kept
         if members is None or isinstance(members, bytes):
             return Wait(ends_ms - self._now_ms())
@@ -59,11 +59,11 @@ class ReferenceSets:
         for key in keys:
             self.sets.pop((generation, key), None)
 
-    async def last(self) -> Standing | None:
+    async def last(self) -> SetsStanding | None:
         self._asked()
         return self._last
 
-    async def standing(self) -> Standing | None:
+    async def standing(self) -> SetsStanding | None:
         self._asked()
         return self._last if self._now_ms() < self._stands_until_ms else None
 
@@ -71,7 +71,7 @@ class ReferenceSets:
         self._asked()
         return self._now_ms()
 
-    async def stand(self, instead_of: bytes | None, standing: Standing, until_ms: int) -> bool:
+    async def stand(self, instead_of: bytes | None, standing: SetsStanding, until_ms: int) -> bool:
         self._asked()
         if (None if self._last is None else self._last.generation) != instead_of:
             return False

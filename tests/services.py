@@ -24,14 +24,14 @@ from kith.core.paging import Window
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, BUILT_IN, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, NAMES, Graphs
 from kith.graph.store import EdgeStore
-from kith.home.affinity import Affinity
-from kith.home.facts import PostFacts
 from kith.home.fanout.state import FanoutState
 from kith.home.home import Home
-from kith.home.pinned import PinnedPosts
-from kith.home.ranker import Ranker
+from kith.home.rank.affinity import Affinity
+from kith.home.rank.facts import PostFacts
+from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
-from kith.home.skeleton import Skeletons
+from kith.home.skeleton.pinned import PinnedPosts
+from kith.home.skeleton.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.log.store import LogStore
 from kith.notifications.inbox import InboxStore

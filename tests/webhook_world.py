@@ -19,7 +19,7 @@ from kith.leases.holding import Leases
 from kith.outbound.outbound import Answer
 from kith.watch.tokens import WatchTokens
 from kith.webhooks.webhook import Secrets
-from kith.webhooks.webhooks import Seen, Webhooks
+from kith.webhooks.webhooks import WebhookProgress, Webhooks
 from kith.webhooks.worker import WebhookWorker
 
 SOURCES = range(1, 8)
@@ -85,11 +85,11 @@ class World:
         self.webhooks = Webhooks(self.edges, self.log, self.secrets, webhooks_max=webhooks_max, now_ms=self.clock)
         self._leases = ReferenceLeases(FakeClock())
 
-    async def create(self, url: str = URL, **asked: Any) -> Seen:
+    async def create(self, url: str = URL, **asked: Any) -> WebhookProgress:
         seen, _ = await self.made(url, **asked)
         return seen
 
-    async def made(self, url: str = URL, **asked: Any) -> tuple[Seen, str]:
+    async def made(self, url: str = URL, **asked: Any) -> tuple[WebhookProgress, str]:
         self._next_id += 1
         known = Graphs(await self.edges.declare(()))
         wants = {"graphs": ["follows"], "kinds": [], "known": known, **asked}
@@ -147,7 +147,7 @@ class World:
         process.cancel()
         await asyncio.wait([process])
 
-    async def state(self, seen: Seen) -> Seen:
+    async def state(self, seen: WebhookProgress) -> WebhookProgress:
         return await self.webhooks.look_at(seen.webhook.id)
 
 

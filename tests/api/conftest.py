@@ -10,7 +10,7 @@ import httpx
 import pytest
 from cast import People, people_of
 from coroutines import at_once
-from servers import Server, eventually, serving, sign
+from servers import PLAIN, Server, eventually, serving, sign
 
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
@@ -50,6 +50,13 @@ def system(server: Server) -> Iterator[httpx.Client]:
 def acting(server: Server) -> Iterator[Callable[[int], httpx.Client]]:
     """`acting(alice)`: a client with the server key, acting for that user."""
     yield from _clients(lambda user: server.client(acting=user))
+
+
+@pytest.fixture
+def visitor(server: Server) -> Iterator[httpx.Client]:
+    """A browser that shows an image: without credentials."""
+    with httpx.Client(base_url=server.url, **PLAIN) as client:
+        yield client
 
 
 @pytest.fixture

@@ -153,12 +153,19 @@ def test_boards_of_a_private_account_are_for_its_followers(acting: Acting, peopl
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     board = new(alice)
     ok(bob.post(f"{API}/users/{people.alice}/follow"))
+    ok(carol.post(f"{API}/boards/{board}/follow"))
     ok(alice.put(f"{API}/users/{people.alice}", json={"private": True}))
-    assert followers(bob, board) == [people.bob]
+    eventually(lambda: followers(bob, board) == [people.bob], 60)
+    assert count(alice, board) == 1
+    assert ok(carol.get(f"{API}/users/{people.carol}/interests"))["boardsFollowed"] == 0
     for path in (f"/boards/{board}", f"/boards/{board}/pins", f"/boards/{board}/followers"):
         assert code(carol.get(API + path), 404) == "BOARD_NOT_FOUND"
     assert code(carol.get(f"{API}/users/{people.alice}/boards"), 403) == "FORBIDDEN"
-    assert kinds(carol, [], [board]) == ["none"]
+    assert kinds(carol, [people.alice], [board]) == ["none", "none"]
+    ok(alice.put(f"{API}/users/{people.alice}", json={"private": False}))
+    eventually(lambda: ids(ok(carol.get(f"{API}/users/{people.carol}/implicit-following"))) == [people.alice], 60)
+    assert kinds(carol, [people.alice], [board]) == ["implicit", "explicit"]
+    assert set(followers(bob, board)) == {people.bob, people.carol}
 
 
 def test_a_collaborator_of_a_private_account_has_its_board_but_follows_it_by_the_account(

@@ -35,7 +35,7 @@ from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.record_store import CassandraRecords
-from kith.engines.cassandra.rows import CassandraRows, Change
+from kith.engines.cassandra.rows import CassandraRows, RowChange
 from kith.engines.cassandra.schema import TABLES, create
 from kith.engines.cassandra.small_stores import (
     SMALL_TABLES,
@@ -105,12 +105,12 @@ class RecordingRows(CassandraRows):
         super().__init__(session)
         self.written: set[Key] = set()
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RowChange]) -> None:
         self.written.update(Key(change.table, change.key) for change in changes)
         await super().write(changes)
 
     async def delete_all(self) -> None:
-        await super().write([Change(*key, None, offset_of_now()) for key in self.written])
+        await super().write([RowChange(*key, None, offset_of_now()) for key in self.written])
         await self.session.conditional("DELETE FROM metadata WHERE name = 'graphs' IF EXISTS")
         self.written.clear()
 

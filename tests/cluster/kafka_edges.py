@@ -18,7 +18,7 @@ from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.kafka.connecting import Kafka
 from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.owning import Owning
-from kith.engines.kafka.retention import Keep
+from kith.engines.kafka.retention import PartitionBounds
 from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.log.commands import Command, Decided
 
@@ -50,7 +50,7 @@ class KafkaEdges(ReferenceEdges):
 
     transactional = False
 
-    def __init__(self, kafka: Kafka, keep: Keep, now_ms: Clock) -> None:
+    def __init__(self, kafka: Kafka, keep: PartitionBounds, now_ms: Clock) -> None:
         super().__init__(_Told(now_ms))
         self.kafka = kafka
         self.engine = KafkaEngine(kafka, lambda node: node % kafka.partitions, keep=keep, now_ms=now_ms)
@@ -93,7 +93,9 @@ def open_log(
     kafka: KafkaOfTests, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
 ) -> Iterator[Logged]:
     """A log over topics of its own, which are closed in the loop that used them."""
-    edges = KafkaEdges(kafka, Keep(events_max, 3_600_000, events_max + 600 if leased_little else 10**9), now_ms)
+    edges = KafkaEdges(
+        kafka, PartitionBounds(events_max, 3_600_000, events_max + 600 if leased_little else 10**9), now_ms
+    )
     yield Logged(edges, edges.engine.log)
     if kafka.loop is not None:
         kafka.loop.run_until_complete(edges.close())

@@ -19,7 +19,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.paging import Mark, Window
 from kith.engines.cassandra import batch
 from kith.engines.cassandra.dividing import Divider
-from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.graph.audit import audit
 from kith.graph.edge import State
 
@@ -37,7 +37,7 @@ def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return shared().thread.call(coroutine)
 
 
-async def parts_of_dana() -> Parts:
+async def parts_of_dana() -> ListParts:
     (row,) = await shared().rows.get([parts_row(FOLLOWERS_OF_DANA)])
     return read_parts(row)
 

@@ -23,7 +23,7 @@ from kith.engines.cassandra.connecting import connect
 from kith.engines.cassandra.edge_commands import WriteEdges
 from kith.engines.cassandra.metadata import Metadata
 from kith.engines.cassandra.owner import CassandraOwner
-from kith.engines.cassandra.rows import CassandraRows, Change
+from kith.engines.cassandra.rows import CassandraRows, RowChange
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.log.commands import Command
 from kith.log.store import Fenced
@@ -59,7 +59,7 @@ class MortalRows(CassandraRows):
         if self._steps >= self._dies_at:
             raise Killed
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RowChange]) -> None:
         await self._hold_up("write")
         for change in changes:
             self._step()

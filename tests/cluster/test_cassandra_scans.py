@@ -11,7 +11,7 @@ from cassandra_stores import Opened, offset_of_now, opened_in, shared
 from cast import ALICE, BOB, CAROL, DANA
 from edges import G, edge_of, state_of, writes_of
 
-from kith.engines.cassandra.rows import Change
+from kith.engines.cassandra.rows import RowChange
 from kith.graph.audit import audit
 from kith.graph.edge import POSITION_MIN, Direction, State
 
@@ -35,11 +35,11 @@ def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
         edges, of_node = opened.edges, opened.partitions.of_node
         before = await state_of(edges, [ALICE, BOB, CAROL, DANA])
         wrong = [
-            Change("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE), None, 0),
-            Change("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
-            Change("list_entries", (G, 77, OUT, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
-            Change("counts", (BOB, G, OUT, NORMAL, of_node(BOB)), (7, 0), 0),
-            Change("counts", (DANA, G, IN, NORMAL, of_node(CAROL)), None, 0),
+            RowChange("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE), None, 0),
+            RowChange("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
+            RowChange("list_entries", (G, 77, OUT, NORMAL, POSITION_MIN, 9, BOB), (0,), 0),
+            RowChange("counts", (BOB, G, OUT, NORMAL, of_node(BOB)), (7, 0), 0),
+            RowChange("counts", (DANA, G, IN, NORMAL, of_node(CAROL)), None, 0),
         ]
         await shared().rows.write([one._replace(timestamp=offset_of_now()) for one in wrong])
         opened.begin_again()  # owners with nothing in memory

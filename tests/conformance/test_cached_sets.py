@@ -9,7 +9,7 @@ import pytest
 from coroutines import Run
 from engines import Engine
 
-from kith.checks.sets import CachedSets, Lease, Members, Standing, Wait
+from kith.checks.sets import CachedSets, FillLease, Members, SetsStanding, Wait
 from kith.core.events import LogPosition
 from kith.core.ids import ID_MAX
 
@@ -28,7 +28,7 @@ def sets(engine: Engine, tmp_path: Path) -> Iterator[CachedSets]:
 
 async def lease_of(sets: CachedSets, key: tuple[int, int] = ALICE) -> bytes:
     (found,) = await sets.look(OLD, [(key, [1])])
-    assert isinstance(found, Lease)
+    assert isinstance(found, FillLease)
     return found.name
 
 
@@ -58,7 +58,7 @@ def test_sets_are_apart_and_looked_at_together(run: Run, sets: CachedSets) -> No
             assert await sets.bring(OLD, key, await lease_of(sets, key), ids, 60_000)
         found = await sets.look(OLD, [(BOB, [1, 2]), (ALICE, [2, 3]), ((4, 7), [1])])
         assert found[:2] == [Members([False, False]), Members([True, False])]
-        assert isinstance(found[2], Lease)
+        assert isinstance(found[2], FillLease)
 
     run(scene())
 
@@ -91,7 +91,7 @@ def test_those_of_another_generation_are_as_if_not_there(run: Run, sets: CachedS
     async def scene() -> None:
         assert await sets.bring(OLD, ALICE, await lease_of(sets), [1], 60_000)
         (found,) = await sets.look(NEW, [(ALICE, [1])])
-        assert isinstance(found, Lease)
+        assert isinstance(found, FillLease)
 
     run(scene())
 
@@ -99,7 +99,7 @@ def test_those_of_another_generation_are_as_if_not_there(run: Run, sets: CachedS
 def test_how_far_they_are_is_noted_by_one_who_knows_the_generation(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         assert await sets.last() is None
-        first, later = (Standing(OLD, LogPosition(at)) for at in (b"\x00\xff1", b"2"))
+        first, later = (SetsStanding(OLD, LogPosition(at)) for at in (b"\x00\xff1", b"2"))
         until_ms = await sets.now_ms() + 60_000
         assert await sets.stand(None, first, until_ms)
         assert not await sets.stand(None, later, until_ms)
@@ -108,16 +108,16 @@ def test_how_far_they_are_is_noted_by_one_who_knows_the_generation(run: Run, set
         assert await sets.stand(OLD, later, 0)
         assert await sets.standing() is None
         assert await sets.last() == later
-        assert await sets.stand(OLD, Standing(NEW, first.at), until_ms)
+        assert await sets.stand(OLD, SetsStanding(NEW, first.at), until_ms)
         assert not await sets.stand(OLD, later, until_ms)
-        assert await sets.standing() == Standing(NEW, first.at)
+        assert await sets.standing() == SetsStanding(NEW, first.at)
 
     run(scene())
 
 
 def test_nobody_keeps_them_up_to_date_any_more_once_that_moment_is_over(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
-        assert await sets.stand(None, Standing(OLD, LogPosition(b"1")), await sets.now_ms() - 1)
+        assert await sets.stand(None, SetsStanding(OLD, LogPosition(b"1")), await sets.now_ms() - 1)
         assert await sets.standing() is None
         assert await sets.last() is not None
 

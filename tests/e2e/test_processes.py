@@ -23,7 +23,8 @@ from servers import AGREED, API, Server, eventually, free_port, launch, named, p
 from kith.core.events import LogPosition
 from kith.core.tokens import WriteMark, WriteTokens
 from kith.engines.embedded.credential_store import EmbeddedCredentials
-from kith.engines.embedded.environment import FORMAT, Environment
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.formats import FORMAT
 from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
 from kith.run.opening import keys

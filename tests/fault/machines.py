@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,10 @@ class Machine:
         self.process: Forked | None = None
         folder.mkdir(parents=True)
 
-    def start(self, *, of: Machine | None = None, **environment: str) -> None:
-        """Serve the folder, as a standby of another machine where one is named, until it
-        does."""
+    def start(self, *, of: Machine | None = None, is_up: Callable[[], bool] | None = None, **environment: str) -> None:
+        """Serve the folder, as a standby of another machine where one is named, until it does. `is_up`: whether it
+        does; of one that may be told at once that it is the primary no more, `answers`.
+        """
         command = ["serve"] if of is None else ["standby", "--of", of.url]
         variables = {**self.environment, "KITH_PRIMARY_KEY": KEY, **environment}
         with (self.folder / "log").open("ab") as said:
@@ -40,7 +41,8 @@ class Machine:
                 *(*command, "--data", self.data, "--port", str(self.port)),
                 env=variables, stdout=said, stderr=said, cwd=self.folder, start_new_session=True,
             )  # fmt: skip
-        self.until(lambda: self._ended() or (self.leads() if of is None else self.follows()))
+        is_up = is_up or (self.leads if of is None else self.follows)
+        self.until(lambda: self._ended() or is_up())
         assert not self._ended(), self.said()[-4_000:]
 
     def _ended(self) -> bool:
@@ -72,6 +74,13 @@ class Machine:
     def readiness(self) -> Any:
         """What /readyz says."""
         return httpx.get(f"{self.url}/readyz", timeout=2, **PLAIN).json()
+
+    def answers(self) -> bool:
+        """Whether it answers, ready or not."""
+        try:
+            return bool(self.readiness())
+        except httpx.TransportError:
+            return False
 
     def ready(self) -> bool:
         """Whether it is ready."""

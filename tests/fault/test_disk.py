@@ -120,6 +120,7 @@ def test_a_failed_sync_is_not_acknowledged_and_takes_nothing_acknowledged_with_i
     folder = tmp_path / "data"
     with engine_over(folder, environment=disk.environment) as engine:
         assert "sequence" in engine("write", 0, BATCH)
+        engine("sync")  # else a checkpoint may meet the fault
         disk.order("EIO-JOURNAL once")
         assert engine("write", BATCH, BATCH)["error"] == "STORE_UNAVAILABLE"
         assert not disk.pending

@@ -6,6 +6,8 @@ import os
 import random
 import signal
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -17,6 +19,7 @@ from processes import FaultyDisk
 from servers import API
 
 _KILLS = int(os.environ.get("TEST_KILLS", "3"))
+_MINUTE_S = 60.0
 
 
 def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
@@ -38,7 +41,7 @@ def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
             assert mode == "async" or missing == 0, f"{missing} of {writers.count()} are lost"
             lost, primary = lost + missing, standby
         old = all_[-2]
-        old.start()
+        old.start(is_up=old.answers)
         old.until(lambda: old.follow(1, 2).json().get("error", {}).get("code") == "NOT_PRIMARY")
     print(f"{mode}: {times} kills, {lost} acknowledged writes lost")
 
@@ -163,6 +166,40 @@ def test_a_primary_that_names_its_peers_asks_them_before_it_acknowledges_anythin
         with pytest.raises(AssertionError):
             first.start()
         assert f"{second.url} was made the primary" in first.said()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["one", "async"])
+def test_a_primary_that_was_paused_for_a_minute_comes_back_to_acknowledge_nothing(tmp_path: Path, mode: str) -> None:
+    """Its leases and time limits have passed, requests wait in its sockets, and the new primary has gone on."""
+    asked = [(user, 5_000 + user) for user in range(20)]
+    with machines(tmp_path, "first", "second") as (first, second):
+        first.environment |= {"KITH_PEERS": second.url, "KITH_STANDBY_MODE": mode}
+        first.start()
+        second.start(of=first)
+        before = Writers(first, 4, 100)
+        first.until(lambda: before.count() > 100)
+        first.signal(signal.SIGSTOP)
+        resumed_s = time.monotonic() + _MINUTE_S
+        with ThreadPoolExecutor(len(asked)) as threads:
+            waiting = [threads.submit(first.follow, *pair, 2 * _MINUTE_S) for pair in asked]
+            promoted = second.promote()
+            assert promoted.returncode == 0, promoted.stderr
+            second.until(second.leads)
+            during = Writers(second, 4, 200)
+            threading.Event().wait(resumed_s - time.monotonic())
+            first.signal(signal.SIGCONT)
+            statuses = [answer.result().status_code for answer in waiting]
+        before.stop()
+        first.until(lambda: statuses.append(first.follow(1, 2).status_code) or not first.ready())
+        assert set(statuses) == {503}
+        assert code(first.follow(1, 2), 503) == "NOT_PRIMARY"
+        during.stop()
+        assert not any(second.holding([*asked, (1, 2)]))
+        assert during.count() > 100
+        assert during.lost(second) == 0
+        lost = before.lost(second)
+        assert mode == "async" or lost == 0, f"{lost} of {before.count()} are lost"
 
 
 def test_of_two_standbys_one_is_promoted_and_the_other_follows_it(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from naive_timelines import NaiveTimelines
 from timeline_writer import forked
 
 from kith.engines.embedded import builds, directory, ring_file, ring_writers, timeline_store
-from kith.engines.embedded.timeline_store import Rings
+from kith.engines.embedded.timeline_store import RingTimelines
 
 SLOTS, USERS = 4, range(8)
 _TRACED = {module.__file__ for module in (builds, directory, ring_file, ring_writers, timeline_store)}
@@ -105,7 +105,7 @@ def traced(folder: Path, change: Change, at_line: Callable[[], None]) -> None:
     clock = FakeClock()
     clock.ms += SLOTS
     sys.settrace(trace)
-    with Rings(folder, slots=SLOTS, now_ms=clock) as store:
+    with RingTimelines(folder, slots=SLOTS, now_ms=clock) as store:
         for step in change.steps:
             step(BlockingTimelines(store))
     sys.settrace(None)
@@ -148,7 +148,7 @@ def check(folder: Path, states: list[set[tuple[int, ...] | None]], where: str) -
     clock, reader = FakeClock(), reading(folder)
     clock.ms += 100
     before = [shown(reader, user) for user in USERS]
-    with Rings(folder, slots=SLOTS, now_ms=clock) as opened:
+    with RingTimelines(folder, slots=SLOTS, now_ms=clock) as opened:
         store = BlockingTimelines(opened)
         for view in (before, [shown(store, user) for user in USERS], [shown(reader, user) for user in USERS]):
             for user in USERS:
@@ -163,7 +163,7 @@ def check(folder: Path, states: list[set[tuple[int, ...] | None]], where: str) -
 def main(folder: Path) -> None:
     """Every change, every line."""
     clock = FakeClock()
-    with Rings(folder / "before", slots=SLOTS, now_ms=clock) as store:
+    with RingTimelines(folder / "before", slots=SLOTS, now_ms=clock) as store:
         fill(BlockingTimelines(store), clock)
     for name, change in CHANGES.items():
         states = allowed(change)

@@ -24,7 +24,7 @@ from blocking_timelines import BlockingTimelines, reading
 from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
-from kith.engines.embedded.timeline_store import Rings
+from kith.engines.embedded.timeline_store import RingTimelines
 from kith.home.timelines import TIMELINE_IDS_MAX, Ids
 
 USERS, SLOTS = 3000, 2000
@@ -85,7 +85,7 @@ def check(store: BlockingTimelines, user: int, pushed: int, *, in_order: bool = 
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[BlockingTimelines]:
     """A writer."""
-    with Rings(folder, slots=SLOTS) as rings:
+    with RingTimelines(folder, slots=SLOTS) as rings:
         yield BlockingTimelines(rings)
 
 

@@ -31,7 +31,7 @@ from typing import cast
 from kith.core.clock import Hlc, HybridClock, wall_ms
 from kith.core.ids import NodeId
 from kith.engines.embedded import checkpoints
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Durability, Environment
@@ -97,7 +97,7 @@ async def put_some(store: EmbeddedEdges, records: EmbeddedRecords, chosen: rando
     return "".join(map(line_of, put.changes)) + f"record {id_} {version}\n"
 
 
-def rewrite(batch: Batch) -> None:
+def rewrite(batch: Transaction) -> None:
     """A job that does not say what it changes, so its group has no entry in the journal."""
     batch.undescribed()
     batch.put_note("rewritten", os.urandom(1_000))

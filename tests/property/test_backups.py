@@ -20,7 +20,7 @@ from kith.engines.embedded import segments
 from kith.engines.embedded.changes import note_changed
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter
-from kith.engines.embedded.retention import Keep, Retention
+from kith.engines.embedded.retention import LogBounds, Retention
 from kith.run.backups import making
 from kith.run.backups.making import BackUp
 from kith.run.backups.parts import read_parts
@@ -254,7 +254,7 @@ def test_where_the_log_has_a_hole_the_next_increment_is_a_whole_backup_and_says_
                 writer = LogWriter(write.txn, one.store.log)
                 writer.append(note_changed("another", b"1"))
                 writer.flush()
-                Retention(Keep(5), one.store.log, one.store.meta).forget(write.txn, writer.last, 0)
+                Retention(LogBounds(5), one.store.log, one.store.meta).forget(write.txn, writer.last, 0)
         made = maker.make(whole=False)
         assert "events were forgotten" in made.because
         assert [part.kind for part in made.parts] == ["whole"]

@@ -1,6 +1,7 @@
-"""For any history of follows, some for a time, blocks, and boards made, hidden, moved, merged and deleted, every list
-and count is what a naive model of article 002 says: on an engine with transactions and on one that delays, repeats and
-reorders, where processes stop between any two writes and repeat what they had no answer to.
+"""For any history of follows, some for a time, blocks, accounts made private or put away and brought back, and boards
+made, hidden, moved, merged and deleted, every list and count is what a naive model of article 002 says: on an engine
+with transactions and on one that delays, repeats and reorders, where processes stop between any two writes and repeat
+what they had no answer to.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from cast import FakeClock
 from coroutines import answer, run_all
 from edges import all_pages
 from engines import Engine, Whole
+from reference_leases import own_leases
 from services import Services
 
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.graph import nodes
+from kith.graph.nodes import NodeOperation
 from kith.people.privacy import SYSTEM
+from kith.people.removal import account_jobs
 
 PORT = "whole"
 PEOPLE = [NodeId(user) for user in range(1, 6)]
@@ -59,10 +64,29 @@ class Naive:
     def __init__(self) -> None:
         self.follows: dict[Pair, int] = {}  # until when; 0: until it is undone
         self.blocks: set[Pair] = set()
+        self.private: set[int] = set()
+        self.away: set[int] = set()
+        self.requests: set[Pair] = set()
         self.boards: dict[int, Owned] = {}
-        self.own: set[Pair] = set()  # (user, board) followed by itself
-        self.against: set[Pair] = set()
+        self.said: set[Pair] = set()  # (user, board) followed by itself, while its owner is public and both are here
+        self.unsaid: set[Pair] = set()
         self.members: set[Pair] = set()
+
+    @property
+    def own(self) -> set[Pair]:
+        """(user, board) followed by itself."""
+        closed = {board for board, owned in self.boards.items() if owned.owner in self.private | self.away}
+        return {(user, board) for user, board in self.said if board not in closed and user not in self.away}
+
+    @property
+    def against(self) -> set[Pair]:
+        """(user, board) unfollowed."""
+        return {(user, board) for user, board in self.unsaid if not {user, self.boards[board].owner} & self.away}
+
+    @property
+    def following(self) -> set[Pair]:
+        """(user, owner) of whom all boards are followed."""
+        return {pair for pair in self.follows if not {*pair} & self.away}
 
     def blocked(self, one: int, other: int) -> bool:
         return (one, other) in self.blocks or (other, one) in self.blocks
@@ -70,22 +94,32 @@ class Naive:
     def forget(self, user: int, owner: int) -> None:
         """Nothing holds any more that a user said of single boards of an owner."""
         theirs = {(user, board) for board, owned in self.boards.items() if owned.owner == owner}
-        self.own -= theirs
-        self.against -= theirs
+        self.said -= theirs
+        self.unsaid -= theirs
 
     def follow(self, user: int, owner: int, expires_ms: int) -> None:
-        if not self.blocked(user, owner):
-            if (user, owner) not in self.follows:
-                self.forget(user, owner)
-            self.follows[user, owner] = expires_ms
+        if self.blocked(user, owner) or owner in self.away:
+            return
+        if owner not in self.private:
+            self.let_in(user, owner, expires_ms)
+        elif (user, owner) not in self.follows:
+            self.requests.add((user, owner))
+
+    def let_in(self, user: int, owner: int, expires_ms: int) -> None:
+        if (user, owner) not in self.follows:
+            self.forget(user, owner)
+        self.follows[user, owner] = expires_ms
+        self.requests.discard((user, owner))
 
     def unfollow(self, user: int, owner: int) -> None:
         self.follows.pop((user, owner), None)
+        self.requests.discard((user, owner))
         self.forget(user, owner)
 
     def expire(self, now_ms: int) -> None:
         for user, owner in [pair for pair, until in self.follows.items() if until and until <= now_ms]:
-            self.unfollow(user, owner)
+            del self.follows[user, owner]
+            self.forget(user, owner)
 
     def block(self, one: int, other: int) -> None:
         self.blocks.add((one, other))
@@ -96,29 +130,31 @@ class Naive:
         owned = self.boards.get(board)
         if owned is None or (owned.owner != user and self.blocked(user, owned.owner)):
             return False
-        return not owned.secret or user == owned.owner or (user, board) in self.members
+        if user == owned.owner or (user, board) in self.members:
+            return True
+        return not owned.secret and (owned.owner not in self.private or (user, owned.owner) in self.follows)
 
     def follow_board(self, user: int, board: int) -> None:
         owned = self.boards.get(board)
         if owned is None or owned.secret or owned.owner == user or not self.sees(user, board):
             return
         if (user, owned.owner) in self.follows:
-            self.against.discard((user, board))
-        else:
-            self.own.add((user, board))
+            self.unsaid.discard((user, board))
+        elif owned.owner not in self.private:
+            self.said.add((user, board))
 
     def unfollow_board(self, user: int, board: int) -> None:
         owned = self.boards.get(board)
-        if owned is None or owned.secret or owned.owner == user or not self.sees(user, board):
+        if owned is None or owned.secret or owned.owner == user:
             return
         if (user, owned.owner) in self.follows:
-            self.against.add((user, board))
-        self.own.discard((user, board))
+            self.unsaid.add((user, board))
+        self.said.discard((user, board))
 
     def close(self, board: int) -> None:
         """Nobody follows a board any more."""
-        self.own = {pair for pair in self.own if pair[1] != board}
-        self.against = {pair for pair in self.against if pair[1] != board}
+        self.said = {pair for pair in self.said if pair[1] != board}
+        self.unsaid = {pair for pair in self.unsaid if pair[1] != board}
 
     def hide(self, board: int, secret: bool) -> None:
         self.boards[board] = self.boards[board]._replace(secret=secret)
@@ -134,26 +170,26 @@ class Naive:
         self.members.discard((to, board))
         for user in map(int, PEOPLE):
             pair = (user, board)
-            if user == to or (user, to) in self.follows:
-                self.own.discard(pair)
+            if user == to or (user, to) in self.follows or self.blocked(user, to):
+                self.said.discard(pair)
             if user == to or (user, to) not in self.follows:
-                self.against.discard(pair)
+                self.unsaid.discard(pair)
 
     def merge(self, board: int, into: int) -> None:
         owner = self.boards[into].owner
-        carried = {(user, into) for user, followed in self.own if followed == board}
-        self.own |= {pair for pair in carried if (pair[0], owner) not in self.follows}
+        carried = {(user, into) for user, followed in self.said if followed == board}
+        self.said |= {pair for pair in carried if (pair[0], owner) not in self.follows}
         self.delete(board)
 
     def followers(self, board: int) -> set[int]:
         owned = self.boards[board]
         if owned.secret:
             return set()
-        through = {user for user, owner in self.follows if owner == owned.owner and (user, board) not in self.against}
+        through = {user for user, owner in self.following if owner == owned.owner and (user, board) not in self.against}
         return through | {user for user, followed in self.own if followed == board}
 
     def kind(self, user: int, owner: int) -> str:
-        if (user, owner) in self.follows:
+        if (user, owner) in self.following:
             return "explicit"
         return (
             "implicit" if any(self.boards[board].owner == owner for one, board in self.own if one == user) else "none"
@@ -172,29 +208,38 @@ class History:
         self.chosen, self.clock, self.naive = random.Random(seed), FakeClock(), Naive()
         self.at: LogPosition = NOWHERE
         self.made = self.stops = 0
+        self.opened = False  # somebody became private or public, went or came, and the consumer may not know
 
     async def begin(self, whole: Whole) -> None:
         self.whole = whole
         self.edges, self.records = Stopping(whole.edges), Stopping(whole.records)
         self.kith = await Services.over(self.edges, self.records, self.clock)  # type: ignore[arg-type]
         self.steps = (self.edges, self.records)
+        self.jobs = account_jobs(self.kith.graph, own_leases())
 
     async def act(self) -> None:
         """One random thing that happens; whoever was stopped in it does it again."""
         chosen, naive, kith = self.chosen, self.naive, self.kith
-        one, other = chosen.sample(PEOPLE, 2)
-        board = NodeId(chosen.choice(sorted(naive.boards))) if naive.boards else NodeId(0)
+        one = chosen.choice([user for user in PEOPLE if user not in naive.away])
+        other = chosen.choice([user for user in PEOPLE if user != one])
+        boards = sorted(board for board, owned in naive.boards.items() if owned.owner not in naive.away)
+        board = NodeId(chosen.choice(boards) if boards else 0)
         owned = naive.boards.get(board)
         owner = NodeId(owned.owner if owned else 1)
         following = kith.board_following
-        match chosen.randrange(22):
+        match chosen.randrange(27):
             case 0 | 1 | 2:
                 until = self.clock.ms + chosen.choice((5_000, 20_000)) if chosen.random() < 0.3 else 0
+                if other in naive.private:
+                    until = naive.follows.get((one, other), 0)
                 await self.does(lambda: kith.people.follow(one, other, until))
                 naive.follow(one, other, until)
-            case 3 | 4:
+            case 3:
                 await self.does(lambda: kith.people.unfollow(one, other))
                 naive.unfollow(one, other)
+            case 4:
+                await self.does(lambda: kith.people.remove_follower(one, other))
+                naive.unfollow(other, one)
             case 5:
                 await self.does(lambda: kith.people.block(one, other))
                 naive.block(one, other)
@@ -219,11 +264,34 @@ class History:
             case 19 | 20 if owned and one != owner:
                 await self.move(owner, board, one)
             case 21 if owned:
-                into = NodeId(chosen.choice(sorted(naive.boards)))
+                into = NodeId(chosen.choice(boards))
                 target = naive.boards[into]
                 if into != board and target == owned:
                     await self.does(lambda: kith.boards.merge(owner, board, into))
                     naive.merge(board, into)
+
+            case 22 | 23:
+                private = one not in naive.private
+                await self.does(lambda: kith.edges.change_node(one, private=private))
+                naive.private ^= {int(one)}
+                self.opened = True
+            case 24:
+                for user, asked in sorted(pair for pair in naive.requests if not {*pair} & naive.away):
+                    await self.does(partial(kith.people.accept, NodeId(asked), NodeId(user)))
+                    naive.let_in(user, asked, 0)
+
+            case 25 | 26:
+                await self.go_or_come(NodeId(min(naive.away, default=one)))
+
+    async def go_or_come(self, user: NodeId) -> None:
+        """An account is put away, or brought back."""
+        operation = NodeOperation.RESTORE if user in self.naive.away else NodeOperation.ARCHIVE
+        self.whole.settle()  # a job waits until lists show what was before it
+        self.clock.ms += 1
+        await self.jobs.start(operation, user)
+        await self.jobs.wait()
+        self.naive.away ^= {int(user)}
+        self.opened = True
 
     async def make(self, owner: NodeId) -> None:
         self.made += 1
@@ -238,6 +306,8 @@ class History:
             return
         await self.does(lambda: kith.boards.invite(owner, board, to))
         naive.members.add((to, board))
+        if self.opened or owner in naive.private:  # who follows it, as lists show them, is asked below
+            await self.catch_up_with_all()
         barred = any(naive.blocked(user, to) for user, followed in naive.own if followed == board)
         self.whole.settle()  # whom one blocks is read from a list
         await self.does(lambda: kith.boards.move(owner, board, to))
@@ -270,15 +340,22 @@ class History:
             if not await upkeep.work_backlog():
                 break
 
-    async def check(self) -> None:
-        """Every list, count and check, once lists show what was written and the consumer handled it."""
-        for _ in range(3):  # what it writes itself comes by the log, too
+    async def catch_up_with_all(self) -> None:
+        """Lists show what was written, and the consumer handled it."""
+        for _ in range(4):  # what it writes itself comes by the log, too
+            await self.whole.edges.put_note("tick", None)  # a commit has the log tell what expired
             self.whole.settle()
             await self.catch_up()
         self.whole.settle()
+        self.opened = False
+
+    async def check(self) -> None:
+        """Every list, count and check of who is here, once all is caught up with."""
+        await self.catch_up_with_all()
         naive, kith, chosen = self.naive, self.kith, self.chosen
         following, limit = kith.board_following, chosen.randint(1, 3)
-        for board in sorted(naive.boards):
+        here = [user for user in PEOPLE if user not in naive.away]
+        for board in sorted(board for board, owned in naive.boards.items() if owned.owner in here):
             viewer = SYSTEM if chosen.random() < 0.5 else NodeId(naive.boards[board].owner)
             backward = chosen.random() < 0.3
             fetch = partial(following.followers, viewer, board)
@@ -286,7 +363,7 @@ class History:
             assert [mark.id for mark in listed] == [mark.id for mark in sorted(listed, reverse=True)]
             assert sorted(mark.id for mark in listed) == sorted(naive.followers(board))
             assert await following.follower_count(viewer, board) == len(listed)
-        for user in PEOPLE:
+        for user in here:
             own = {board for one, board in naive.own if one == user}
             against = {board for one, board in naive.against if one == user}
             boards, page = await following.followed(SYSTEM, user, Window(50))
@@ -319,7 +396,10 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_boards_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
+def test_boards_are_what_a_naive_model_says(
+    tmp_path: Path, engine: Engine, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "_LISTS_LAG_S", 0)
     history = History(seed)
 
     async def live(whole: Whole) -> None:

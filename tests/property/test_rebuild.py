@@ -21,7 +21,7 @@ from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter, bounds, newest_version, read_logged
 from kith.engines.embedded.rebuild import rebuild
 from kith.engines.embedded.record_store import every_record
-from kith.engines.embedded.retention import Keep, Retention
+from kith.engines.embedded.retention import LogBounds, Retention
 from kith.engines.embedded.sorted_changes import do_all
 from kith.records.store import Record, RecordKind
 
@@ -35,6 +35,7 @@ def kept(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
     """Every row that must be there again. Of the log the events: how they share rows is by transactions."""
     found = {name: rows for name, rows in content(opened).items() if name not in _MADE_AGAIN}
     found[b"meta"] = [(key, note) for key, note in found[b"meta"] if key != b"format"]
+    del found[b"log-open"]
     with opened.lmdb.begin() as txn:
         events = [
             (str(event.sequence).encode(), event.logged_ms + event.change)
@@ -203,7 +204,7 @@ def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
                 writer = LogWriter(write.txn, source.log)
                 writer.append(note_changed("another", b"1"))
                 writer.flush()
-                Retention(Keep(50), source.log, source.meta).forget(write.txn, writer.last, 0)
+                Retention(LogBounds(50), source.log, source.meta).forget(write.txn, writer.last, 0)
 
         with pytest.raises(Conflict, match="events that were forgotten"):
             rebuild(source, target, forget)

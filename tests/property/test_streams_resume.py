@@ -24,7 +24,7 @@ from kith.core.ids import NodeId
 from kith.graph.graphs import HIDES, LIKES
 from kith.posts.post import PostEdit
 from kith.streams.live import Live
-from kith.streams.places import Place
+from kith.streams.places import StreamPosition
 from kith.streams.rounds import ROUND_EVERY_S
 from kith.streams.stream import Stream
 
@@ -79,7 +79,7 @@ class Reader:
             live.leave(stream)
             self.at = None
 
-    def hear(self, place: Place, name: str, data: bytes) -> None:
+    def hear(self, place: StreamPosition, name: str, data: bytes) -> None:
         self.last = str(place)
         body = json.loads(data) if name else {}
         post = int(body.get("postId", 0))

@@ -134,6 +134,17 @@ def test_nothing_is_called_a_drawer() -> None:
     assert not [name for name in MODULES if NO_DRAWERS & set(name.split("."))]
 
 
+def test_a_name_of_a_class_means_one_thing() -> None:
+    """The Python client mirrors the API's shapes, and may call them the same."""
+    places: dict[str, list[str]] = {}
+    for name, tree in trees().items():
+        if not name.startswith("kith.client"):
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(name)
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
 def test_no_file_is_dead() -> None:
     """Every module is imported by another, or named where the outside comes in."""
     used = set(cli.MODULES.values()).union(*(found - {name} for name, found in imports().items()))

@@ -47,6 +47,17 @@ async () => {
 }
 """
 """Posts are numbered; the newest is first, so one that is there twice is not smaller than the one above it."""
+NOTE_SHIFTS = """
+shifted = 0;
+new PerformanceObserver((all) => {
+  for (const one of all.getEntries()) {
+    if (one.sources.some(({ node }) => node && !node.closest?.(".list-end"))) shifted += one.value;
+  }
+}).observe({ type: "layout-shift", buffered: true });
+"""
+"""The end of the list, which says that more comes, makes room for it: that is no jump."""
+SHIFTED_MAX = 0.1
+"""What Web Vitals call good."""
 TO_THE_END = """
 (scrollTo(0, document.documentElement.scrollHeight),
   document.querySelector("kith-list").textContent.endsWith("That is all."))
@@ -59,8 +70,10 @@ def test_two_thousand_posts_are_scrolled_through_with_two_hundred_in_the_page(st
     stage.at(page, "#/latest")
     expect(page.get_by_role("link", name="Latest")).to_have_attribute("aria-current", "page")
     expect(page.locator("kith-post").first).to_be_visible()
+    page.evaluate(NOTE_SHIFTS)
     found = page.evaluate(SCROLL, POSTS)
     assert found["seen"] == POSTS
+    assert page.evaluate("shifted") < SHIFTED_MAX
     assert found["most"] <= NODES_MAX
     expect(page.get_by_text("That is all.")).to_be_visible()
 

@@ -81,6 +81,29 @@ def test_why_a_post_is_there_and_hiding_it(stage: Stage) -> None:
     expect(card(page, "once more")).to_be_visible()
 
 
+def test_a_post_is_saved_and_shared_and_its_author_seen_less_and_muted(stage: Stage) -> None:
+    stage.follow(stage.bob, stage.alice)
+    stage.post(stage.alice, "to be kept")
+    page = stage.open(stage.bob)
+    card(page, "to be kept").get_by_role("button", name="Save").click()
+    card(page, "to be kept").get_by_role("button", name="Share").click()
+    expect(card(page, "to be kept").get_by_role("button", name="Save")).to_have_attribute("aria-pressed", "true")
+    expect(card(page, "to be kept").get_by_role("button", name="Share, 1")).to_be_visible()
+    stage.settled(page)
+    stage.at(page, "#/saved")
+    expect(card(page, "to be kept")).to_be_visible()
+    stage.at(page, f"#/user/{stage.alice}/followers")
+    expect(page.get_by_role("link", name="Bob").first).to_be_visible()
+    stage.at(page, f"#/user/{stage.alice}")
+    for choice, said in (("See fewer posts", "You will see fewer posts of Alice."), ("Mute", "Alice is muted")):
+        page.get_by_role("button", name="More about Alice", exact=True).click()
+        page.get_by_role("button", name=choice, exact=True).click()
+        expect(page.get_by_text(said)).to_be_visible()
+    stage.settled(page)
+    (how,) = stage.ask("POST", "/relationships", {"targets": [str(stage.alice)]}, stage.bob)["relationships"]
+    assert how["muting"]
+
+
 def test_the_inbox_counts_as_it_comes(stage: Stage) -> None:
     post = stage.post(stage.alice, "a post to like")
     page = stage.open_live(stage.alice)

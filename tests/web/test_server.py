@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from scenes import Stage, card
 from servers import AGREED, COMMAND, serving
 
@@ -15,6 +16,10 @@ AWAY = "You are offline, or the server is not there."
 
 def kith(*arguments: str | Path) -> None:
     subprocess.run([COMMAND, *arguments], check=True, env={**os.environ, **AGREED}, capture_output=True)
+
+
+def like_of(page: Page, text: str) -> Locator:
+    return card(page, text).get_by_role("button", name=re.compile("^Like"))
 
 
 def test_a_server_that_is_gone_and_back_and_restored_loses_nothing_that_was_typed(
@@ -26,7 +31,11 @@ def test_a_server_that_is_gone_and_back_and_restored_loses_nothing_that_was_type
         page = stage.open(1)
         stage.at(page, "#/latest")
         expect(page.locator("kith-post").first).to_be_visible()
+        other = stage.open(1, page.context)
+        stage.at(other, "#/latest")
         kith("backup", tmp_path / "backup", "--data", server.data)
+        like_of(other, "post number 58").click()  # so this tab waits for a write that the backup lacks
+        stage.settled(other)
         page.get_by_role("button", name="Write").click()
         page.get_by_label("What you say").fill("typed before it stopped")
     expect(page.get_by_text(AWAY)).to_be_visible()
@@ -47,4 +56,8 @@ def test_a_server_that_is_gone_and_back_and_restored_loses_nothing_that_was_type
         expect(card(page, "typed before it was restored")).to_be_visible()
         stage.settled(page)
         expect(page.get_by_text("post number 59", exact=True)).to_be_visible()
+        like_of(other, "post number 57").click()
+        stage.settled(other)
+        expect(like_of(other, "post number 57")).to_have_attribute("aria-pressed", "true")
+        expect(other.get_by_text("out of date")).to_have_count(0)
     stage.close()

@@ -35,29 +35,29 @@ export interface Operations {
   /**
    * Destinations, newest first.
    *
-   * Whom the node's edges go to. A range of time costs the same wherever in the list it lies. User tokens get
-   * pages less the accounts that the app hides.
+   * The nodes that this node's edges go to. A range of time costs the same wherever in the list it lies. For user
+   * tokens, pages leave out accounts that the app hides.
    */
   edgesOut(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Destinations, newest first.
    *
-   * Whom the node's edges go to. A range of time costs the same wherever in the list it lies. User tokens get
-   * pages less the accounts that the app hides.
+   * The nodes that this node's edges go to. A range of time costs the same wherever in the list it lies. For user
+   * tokens, pages leave out accounts that the app hides.
    */
   edgesOutPage(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Promise<ListAnswer>;
   /**
    * Sources, newest first.
    *
-   * Whose edges come to the node. A range of time costs the same wherever in the list it lies. User tokens get
-   * pages less the accounts that the app hides.
+   * The nodes whose edges come to this node. A range of time costs the same wherever in the list it lies. For
+   * user tokens, pages leave out accounts that the app hides.
    */
   edgesIn(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Sources, newest first.
    *
-   * Whose edges come to the node. A range of time costs the same wherever in the list it lies. User tokens get
-   * pages less the accounts that the app hides.
+   * The nodes whose edges come to this node. A range of time costs the same wherever in the list it lies. For
+   * user tokens, pages leave out accounts that the app hides.
    */
   edgesInPage(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Promise<ListAnswer>;
   /**
@@ -99,7 +99,7 @@ export interface Operations {
    * Follow a user.
    *
    * Repeating it changes nothing. A private account is asked first (`requested`). With `expiresAt` it ends by
-   * itself, in every list and count at that moment; what was said last holds, so a follow without it lasts.
+   * itself, in every list and count at that moment; the last request holds, so a follow without it lasts.
    */
   follow(user: Int64, options?: FollowRequest & CallOptions): Promise<Followed>;
   /**
@@ -208,25 +208,25 @@ export interface Operations {
   /**
    * Whom a user blocks.
    *
-   * The user's own. The newest block first; who is deactivated shows again when they are back.
+   * The user's own. The newest block first; deactivated accounts show again when they are back.
    */
   blocked(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
    * Whom a user blocks.
    *
-   * The user's own. The newest block first; who is deactivated shows again when they are back.
+   * The user's own. The newest block first; deactivated accounts show again when they are back.
    */
   blockedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
    * Whom a user mutes.
    *
-   * The user's own. The newest mute first; who is deactivated shows again when they are back.
+   * The user's own. The newest mute first; deactivated accounts show again when they are back.
    */
   muted(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
    * Whom a user mutes.
    *
-   * The user's own. The newest mute first; who is deactivated shows again when they are back.
+   * The user's own. The newest mute first; deactivated accounts show again when they are back.
    */
   mutedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
@@ -325,7 +325,7 @@ export interface Operations {
   /**
    * The user of this name.
    *
-   * In any spelling: `Ann` and `ann` are one name. 404 as well for whom the acting user may not see.
+   * In any spelling: `Ann` and `ann` are one name. 404 also for a user whom the acting user may not see.
    */
   userByUsername(username: string, options?: CallOptions): Promise<ProfileAnswer>;
   /**
@@ -520,17 +520,15 @@ export interface Operations {
   /**
    * The comments on a post.
    *
-   * With the first replies to each. `totalCount` counts them all, whoever may see them, but for those that are
-   * `deleted`. Where there are some that the reader may not see, a page may be short, even empty, and still have
-   * more.
+   * With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
+   * may not see. A page may be short, even empty, and still have more.
    */
   postComments(post: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Listing<CommentAnswer, CommentsAnswer>;
   /**
    * The comments on a post.
    *
-   * With the first replies to each. `totalCount` counts them all, whoever may see them, but for those that are
-   * `deleted`. Where there are some that the reader may not see, a page may be short, even empty, and still have
-   * more.
+   * With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
+   * may not see. A page may be short, even empty, and still have more.
    */
   postCommentsPage(post: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Promise<CommentsAnswer>;
   /**
@@ -623,13 +621,15 @@ export interface Operations {
   /**
    * Whose stories there are for me.
    *
-   * One entry an author: one's own, then authors with unseen stories, then the others; the closest first.
+   * One entry an author: the user's own first, then authors with unseen stories, then the others; the closest
+   * first.
    */
   storyStrip(options?: { limit?: number; cursor?: string } & CallOptions): Listing<StripEntryAnswer, StripAnswer>;
   /**
    * Whose stories there are for me.
    *
-   * One entry an author: one's own, then authors with unseen stories, then the others; the closest first.
+   * One entry an author: the user's own first, then authors with unseen stories, then the others; the closest
+   * first.
    */
   storyStripPage(options?: { limit?: number; cursor?: string } & CallOptions): Promise<StripAnswer>;
   /**
@@ -677,7 +677,7 @@ export interface Operations {
   /**
    * Make a board.
    *
-   * Who follows its owner follows it from now on, unless it is secret.
+   * Followers of its owner follow it from now on, unless it is secret.
    */
   createBoard(name: string, options?: Omit<BoardRequest, "name"> & { key?: string } & CallOptions): Promise<BoardAnswer>;
   /**
@@ -701,13 +701,15 @@ export interface Operations {
   /**
    * Give a board to a collaborator.
    *
-   * Who follows it by itself goes on doing so; who followed it through the owner does no more. Its owner only.
+   * Users who follow the board itself go on following it; those who followed it through the old owner do not. Its
+   * owner only.
    */
   moveBoard(board: Int64, owner: Int64, options?: CallOptions): Promise<BoardAnswer>;
   /**
    * Merge a board into another.
    *
-   * The other one of the same owner takes the pins and followers; this one is gone. Of very many, some follow.
+   * Moves pins and followers to another board of the same owner, and deletes this one. Where they are very many,
+   * some move later.
    */
   mergeBoard(board: Int64, into: Int64, options?: CallOptions): Promise<BoardAnswer>;
   /**
@@ -761,7 +763,7 @@ export interface Operations {
   /**
    * Follow a board.
    *
-   * Of a user whom one follows: takes back that it was unfollowed. Repeating it changes nothing.
+   * For a board of a user whom one follows, this takes an unfollow back. Repeating it changes nothing.
    */
   followBoard(board: Int64, options?: CallOptions): Promise<BoardFollowedAnswer>;
   /**
@@ -785,13 +787,13 @@ export interface Operations {
   /**
    * Who follows a board.
    *
-   * Through its owner or by itself, newest follow first, at the same cost at any depth.
+   * Those who follow it through its owner or directly, newest follow first, at the same cost at any depth.
    */
   boardFollowers(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows a board.
    *
-   * Through its owner or by itself, newest follow first, at the same cost at any depth.
+   * Those who follow it through its owner or directly, newest follow first, at the same cost at any depth.
    */
   boardFollowersPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
@@ -881,8 +883,8 @@ export interface Operations {
   /**
    * What others did that concerns the acting user.
    *
-   * Newest first, kept for 90 days. What the user must not see, muted or does not want is not in it, nor what
-   * was taken back: the same rules as everywhere, asked now.
+   * Newest first, kept for 90 days. It leaves out what the user must not see, muted or does not want, and what
+   * was taken back: the same rules as everywhere, asked at this moment.
    *
    * Likes, shares and follows of one post or person are one item, dated and placed by the newest.
    */
@@ -890,8 +892,8 @@ export interface Operations {
   /**
    * What others did that concerns the acting user.
    *
-   * Newest first, kept for 90 days. What the user must not see, muted or does not want is not in it, nor what
-   * was taken back: the same rules as everywhere, asked now.
+   * Newest first, kept for 90 days. It leaves out what the user must not see, muted or does not want, and what
+   * was taken back: the same rules as everywhere, asked at this moment.
    *
    * Likes, shares and follows of one post or person are one item, dated and placed by the newest.
    */
@@ -911,7 +913,7 @@ export interface Operations {
   /**
    * Mark notifications as seen.
    *
-   * That the user knows they are there: what a badge counts. With `ids`: up to the newest of them.
+   * Marks them as seen, which a badge counts, not as read. With `ids`: all up to the newest of them.
    */
   markSeen(options?: MarkRequest & CallOptions): Promise<MarkedAnswer>;
   /**
@@ -929,21 +931,21 @@ export interface Operations {
   /**
    * Set what the acting user wants to be told of.
    *
-   * In lists at once. What happens within the next minute may still be stored by what was set before, and then
-   * is not shown.
+   * Lists follow them at once. What happens within the next minute may still be stored by the old preferences,
+   * and is then not shown.
    */
   putPreferences(options?: PreferencesRequest & CallOptions): Promise<PreferencesAnswer>;
   /**
    * Have notifications ring on a device.
    *
    * Send it each time the app starts: the same device keeps its id. A device that another user registered before
-   * is this user's from now on, and no more the other's. A user has 20 at most.
+   * belongs to this user from now on. A user has 20 at most.
    */
   addDevice(kind: "apns" | "fcm" | "webpush", options?: Omit<DeviceRequest, "kind"> & CallOptions): Promise<DeviceAnswer>;
   /**
    * Where notifications ring.
    *
-   * Oldest registration first. A device that its provider knows no more is gone from it.
+   * Oldest registration first, without devices that their provider does not know any more.
    */
   devices(options?: CallOptions): Promise<DevicesAnswer>;
   /**
@@ -967,7 +969,7 @@ export interface Operations {
   /**
    * Label a post or a user.
    *
-   * In effect at once. `hide`: only you and its author see it. `limit`: besides, the author's followers do.
+   * In effect at once. `hide`: only you and its author see it. `limit`: the author's followers see it too.
    * `sensitive`: shown, and marked. A user's labels hold for all their posts and comments. Repeating it changes
    * nothing.
    */
@@ -1013,8 +1015,8 @@ export interface Operations {
   /**
    * Send dead letters again.
    *
-   * All of them, once, beside what is new, and marked `replayed`; what is not taken is a dead letter again. How
-   * many.
+   * Sends all of them once, beside new changes, marked `replayed`; those not taken become dead letters again.
+   * Answers how many.
    */
   replayWebhook(webhook: Int64, options?: CallOptions): Promise<CountAnswer["count"]>;
   /**
@@ -1067,7 +1069,8 @@ export interface EdgesRequest {
  * One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now.
  *
  * `move`: gives a live edge another `position`, so that it moves in its lists; where there is none it does nothing.
- * `expiresAt`: an edge that is added is removed at that moment; what is said last holds, so without it the edge lasts.
+ * `expiresAt`: an edge that is added is removed at that moment; the last write holds, so one without it makes the edge
+ * last.
  */
 export interface EdgeRequest {
   op: "add" | "archive" | "move" | "negate" | "remove";
@@ -1560,14 +1563,14 @@ export interface WhyAnswer {
   id: string;
   score: number;
   reason: string;
-  parts: Part[];
+  parts: ScorePart[];
   damping: number;
   excludedBy: string[];
   copyOf: string | null;
 }
 
 /** One feature of a post: its value (0 to 1), its weight, and what it adds to the score. */
-export interface Part {
+export interface ScorePart {
   name: string;
   value: number;
   weight: number;

@@ -1,4 +1,4 @@
-"""Who asks, what they may read and do, and how often. The one place of that policy; doors ask it.
+"""Who calls, what they may read and do, and how often: all of that policy, which every door asks.
 
 `guard` (credentials, requests a second) · `credentials` (the port of keys and secrets) · `policy` (whose lists and
 edges) · `quotas` (per user, in longer times), over `sliding_window` (rule and port). Who may see whom is decided in

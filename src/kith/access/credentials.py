@@ -1,4 +1,4 @@
-"""The port of what all processes let callers in by: server keys, and the secrets that tokens are signed with."""
+"""The port of credentials: server keys, and the secrets that tokens are signed with, shared by all processes."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class CredentialStore(Protocol):
         ...
 
     async def secret(self, name: str) -> bytes:
-        """A random secret of 32 bytes, made when it is first asked for; whoever asks at once gets the same."""
+        """A random secret of 32 bytes, made when it is first asked for. Calls at the same moment get the same one."""
         ...

@@ -1,9 +1,9 @@
 """Who may read and do what, decided in one place for every door.
 
-Graphs: a server key reads everything, whomever it names; a user token reads its own lists. People, posts, comments,
-stories, media: whoever acts for a user sees what that user may; the back office (`X-Kith-User: system`) sees all; a
-server key that names nobody sees what a visitor may. What the app itself does (labels, profiles, deactivation) takes a
-server key, named or not.
+Graphs: a server key reads everything, also when it names a user; a user token reads its own lists. People, posts,
+comments, stories, media: a caller who acts for a user sees what that user may; the back office (`X-Kith-User: system`)
+sees all; a server key that names nobody sees what a visitor may. What the app itself does (labels, profiles,
+deactivation) takes a server key, named or not.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from kith.people.privacy import Privacy
 
 T = TypeVar("T")
 _TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
-"""States of edges that hold. The others tell who took something back, or left."""
+"""States of edges that hold. The others would tell users that somebody took something back, or left."""
 
 _COMMENTING, _FOLLOWING = "POST /posts/{id}/comments", "POST and DELETE /boards/{id}/follow"
 KEPT_BY_ROUTES = {
@@ -106,7 +106,7 @@ class ReadPolicy:
     """What a caller may read of graphs and of people's lists."""
 
     def __init__(self, graph: Graph, privacy: Privacy, checked: EdgeStore | None = None) -> None:
-        """`checked`: what is asked whether an edge is there, if that is not the graph's store."""
+        """`checked`: answers whether an edge is there; by default the graph's store."""
         self._graphs, self._store, self._privacy = graph.graphs, checked or graph.store, privacy
         self._follows = graph.graphs.number(FOLLOWS)
 

@@ -1,6 +1,6 @@
 """How often a user may do what costs others most: load feeds, post, engage, upload (article 001's limits).
 
-For user tokens only: who holds a server key limits their users themselves. Counted over all API processes. A refused
+For user tokens only: an app with a server key limits its users itself. Counted over all API processes. A refused
 request that wrote nothing gives back what it took, but for an upload, which costs as much when it is refused; one that
 is repeated under its Idempotency-Key counts again.
 """
@@ -17,7 +17,7 @@ from kith.core.errors import RateLimited, Unavailable
 
 QuotaName = Literal["feed", "posts", "engagement", "media"]
 KINDS: tuple[QuotaName, ...] = get_args(QuotaName)
-"""What is counted apart; the order is that of the store. Which operation counts as what stands in its `quota`."""
+"""The kinds that are counted, in the order of the store. An operation names its kind in `quota`."""
 NEAR_SHARE, NEAR_MAX = 0.8, 20
 _UPLOADS = KINDS.index("media")
 _DONE = {
@@ -72,7 +72,7 @@ class Quotas:
         return Charge(kind, caller.user, taken.part)
 
     async def near(self) -> list[Near]:
-        """Who has used NEAR_SHARE of a quota or more, NEAR_MAX of each kind, those with the most first."""
+        """Users who have used NEAR_SHARE of a quota or more, NEAR_MAX of each kind, those with the most first."""
         found = []
         for kind, quota in self._quotas.items():
             used_min = max(1, int(NEAR_SHARE * quota.limit))

@@ -1,9 +1,9 @@
-"""At most so many in any window of time, however it is laid: the rule, and the port of what keeps count.
+"""A sliding-window limit: at most `limit` requests in any window of time. The rule, and the port that keeps the counts.
 
-A window is cut into PARTS. What was let in is counted by part, and the counts of the present part and of the PARTS
-before it add up to what is held against the limit. So no window ever holds more than the limit, and what was let in
-counts a part longer than the window at most. A window after the last one was let in nothing counts, so nobody waits
-longer than that. That takes a few numbers, whatever the limit is.
+A window is cut into PARTS, and requests let in are counted by part. The sum over the present part and the PARTS before
+it is compared with the limit. So no window ever holds more than the limit, and a request counts for at most one part
+longer than the window. One window after the last request nothing counts any more, so nobody waits longer. This takes a
+few numbers, whatever the limit is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Counts(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Whether one more was let in: in which part, or, after `wait_s`, when to ask again."""
+    """Whether a request was let in. `part`: in which part it was counted; `wait_s`: when to ask again, if not."""
 
     part: int
     wait_s: float = 0.0
@@ -66,7 +66,7 @@ class QuotaStore(Protocol):
     async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
         """Up to `limit` users who have used `used_min` or more, those with the most first. For operators.
 
-        An engine may look at some thousands of users only, whichever they are.
+        An engine may look at some thousands of users only, any of them.
         """
         ...
 
@@ -102,8 +102,8 @@ def give_back(held: Counts, part: int) -> Counts:
 
 
 def _moved(held: Counts, part: int, window_s: int, now_s: float) -> Counts:
-    """The counts as of now, in `part`. Where the clock was set back they count as if let in now, the last part in this
-    one; where it was set back by more than a window, it begins anew.
+    """The counts as of now, in `part`. If the clock was set back, they count as if let in now; if by more than a
+    window, counting starts over.
     """
     steps = part - held.part
     if steps < -PARTS or now_s - held.last_s >= window_s:

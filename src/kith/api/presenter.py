@@ -23,7 +23,7 @@ from kith.notifications.kept import Reads
 from kith.people.privacy import SYSTEM, Viewer
 from kith.people.profiles import Profile, Profiles, read_profile
 from kith.posts.comment import Comment
-from kith.posts.comment_reader import CommentCounts, CommentPage, CommentReader, Found
+from kith.posts.comment_reader import CommentCounts, CommentPage, CommentReader, StoredComments
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post, PostType, Visibility
 from kith.posts.posts import Beside
@@ -292,7 +292,7 @@ class Presenter:
             copies=copies,
         )
 
-    async def comments(self, viewer: Viewer, found: Found) -> tuple[list[CommentAnswer], CommentPage]:
+    async def comments(self, viewer: Viewer, found: StoredComments) -> tuple[list[CommentAnswer], CommentPage]:
         """What the viewer, who may see the post, sees of a page of comments, with the first replies to each."""
         page, authors = await together(
             self._immediate, self._comments.shown(viewer, found), self.authors(found.authors)

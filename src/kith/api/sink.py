@@ -38,7 +38,11 @@ class Sink:
         self._outgoing.send(raw)
 
     async def room(self) -> None:
-        """Wait until half of the buffer is free. A client that leaves it full for `taken_s` is slow, and cut off."""
+        """Wait until half of the buffer is free. A client that leaves it full for `taken_s` is slow, and cut off; where
+        the client is gone, the stream has ended.
+        """
+        if self._outgoing.closed:
+            self.end("gone")
         last_s, pause_s = time.monotonic() + self._taken_s, _FIRST_LOOKED_S
         while self.ended is None and not self.has_room:
             if time.monotonic() > last_s:

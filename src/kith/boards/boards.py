@@ -1,8 +1,8 @@
 """Makes, changes, moves, merges and deletes boards; who sees which board, and who may pin on it.
 
-A board is a record and an edge from its owner; the edge's state says whether others than members see it. What a change
-means for those who follow or unfollowed the board is done page by page by `upkeep`, from a note that is written first:
-so a process may stop anywhere, and another goes on.
+A board is a record and an edge from its owner; the edge's state says whether others than members see it. `upkeep`
+settles what a change means for followers, page by page, from a note that is written first: so a process may stop
+anywhere, and another resumes.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ BOARD_LOOKS_MAX = 5_000
 _NORMAL = State.NORMAL  # looked up once, as a check of many boards asks for it often
 
 Prepare: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
-"""Notes, before a change of a board is written, what the change will mean for others. `Upkeep.prepare`."""
+"""Notes a change of a board before it is written, so that its followers are settled whatever happens.
+`Upkeep.prepare`."""
 SLICES_BEFORE_MOVE = 40
 """How many pages of a board's lists a move settles of the changes before it."""
 
 
 class Finish(Protocol):
-    """Does what was noted for a board, or as much of it as a request waits for. `Upkeep.finish`."""
+    """Settles the noted changes of a board, as much of it as a request waits for. `Upkeep.finish`."""
 
     def __call__(self, board: int, slices: int = SLICES_AT_ONCE) -> Awaitable[Finished]:
         """`slices`: how many pages of lists."""
@@ -125,11 +126,11 @@ class Boards:
         return (await self._rewrite(actor, id_, lambda board, _: _emptied(board))).mark
 
     async def move(self, actor: NodeId, id_: int, to: NodeId) -> BoardWritten:
-        """Give a board to `to`, one of its members, who takes it with those who follow it by itself.
+        """Give a board to `to`, one of its members. Users who follow the board itself go on following it.
 
         Errors: BoardNotFound; Forbidden for all but its owner, where the two block each other, where `to` is no member,
         and where one of the board's followers and `to` block each other; UserNotFound if `to` is not there;
-        BoardLimitReached; Conflict while its followers are still gone through after the change before this one.
+        BoardLimitReached; Conflict while its followers are still being settled after the previous change.
         """
         board = await self._owned(actor, id_)
         if board.owner == to:
@@ -318,7 +319,7 @@ class Boards:
             raise BoardLimitReached(f"a user may own {BOARDS_MAX} boards; delete or merge some first", max=BOARDS_MAX)
 
     async def _check_may_take(self, board: Board, actor: NodeId, to: NodeId) -> None:
-        """The errors of `move` that are about who takes the board."""
+        """The errors of `move` that concern the new owner."""
         if any(await self._privacy.blocked_either_way(actor, [to])):
             raise Forbidden("one of you has blocked the other", id=str(to))
         if not await self._is_member(to, board.id):

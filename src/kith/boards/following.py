@@ -1,8 +1,8 @@
-"""Who follows which board: by itself, or through its owner. Checks, lists and counts, as programs over plain edges.
+"""Follows of boards: explicit, or through the owner. Checks, lists and counts, as programs over plain edges.
 
-A board's followers are those of its owner, less those who unfollowed the board, and those who follow it by itself. A
-check looks up three rows, however many boards a user ever unfollowed; a page of followers reads as much of two lists as
-it shows; a count is that of three lists. `settling` keeps these lists apart.
+A board's followers are the followers of its owner, less those who unfollowed the board, plus those who follow the board
+explicitly. A check looks up three rows, however many boards a user ever unfollowed; a page of followers reads as much
+of two lists as it shows; a count adds up three lists. `settling` keeps these lists disjoint.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from kith.boards.board import Board, missing
 from kith.boards.boards import Boards, may_see
-from kith.boards.settling import Rows, later, void
+from kith.boards.settling import DecidingEdges, later, void
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
@@ -95,7 +95,7 @@ class BoardFollowing:
         return BoardFollowed(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def unfollow(self, actor: NodeId, id_: int) -> BoardFollowed:
-        """Make `actor` follow a board no more, also one that they follow through its owner.
+        """End `actor`'s follow of a board, also of one that they follow through its owner.
 
         Errors: BoardNotFound; SelfEdge for their own; NotFollowing for one that they never followed; Forbidden to a
         deactivated account.
@@ -108,7 +108,7 @@ class BoardFollowing:
         rows = await self._observe(actor, board)
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
         own = rows.own
-        if own is None or own.state != State.NORMAL:
+        if own is None or own.state == State.REMOVED:
             await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
         if follow is not None and follow.state == State.NORMAL and board.is_open:
             changes = await self._add(settling.against, actor, board, rows)
@@ -121,8 +121,9 @@ class BoardFollowing:
         mark = later(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def _observe(self, actor: NodeId, board: Board) -> Rows:
-        """The rows of a user and a board. What is written from now on is newer than all that could make it void."""
+    async def _observe(self, actor: NodeId, board: Board) -> DecidingEdges:
+        """The rows of a user and a board. Also moves the clock on, so that what is written next is newer than anything
+        that could void it."""
         (rows,) = await self._settling.rows([(actor, board)])
         for edge in (rows.follow, *rows.blocks):
             if edge is not None:
@@ -130,8 +131,9 @@ class BoardFollowing:
         self._graph.clock.observe(max(board.since, board.owned_since))
         return rows
 
-    async def _add(self, graph: int, actor: NodeId, board: Board, rows: Rows) -> list[EdgeChange]:
-        """Write what a user says of a board, on the conditions of a follow. One that is there and void is said anew."""
+    async def _add(self, graph: int, actor: NodeId, board: Board, rows: DecidingEdges) -> list[EdgeChange]:
+        """Write a user's follow or unfollow of a board, on the conditions of a follow. A void one that is there is
+        written again."""
         write = msgspec.structs.replace(
             self._graph.adding(graph, actor, NodeId(board.id)),
             keep_live=all(edge.graph != graph for edge in void(actor, board, rows)),
@@ -215,7 +217,7 @@ class BoardFollowing:
         return (await self.follower_counts([await self._boards.get(viewer, id_)]))[0]
 
     async def follower_counts(self, boards: Sequence[Board]) -> list[int]:
-        """How many follow each board: of three lists the lengths."""
+        """How many follow each board, from the lengths of three lists."""
         settling = self._settling
         counts = await self._store.count_many(
             [
@@ -267,8 +269,8 @@ class BoardFollowing:
 
 
 def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, against: State | None) -> Kind:
-    """How a board is followed. Pure. `owner`: as they stand to the actor; `own`, `against`: what was said of the board
-    itself.
+    """How a board is followed. Pure. `owner`: how they stand to the actor; `own`, `against`: the follow and the
+    unfollow of the board itself.
     """
     through = owner.followed
     holds = against is not _NORMAL if through else own is _NORMAL
@@ -279,7 +281,7 @@ def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, ag
 
 def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> Kind:
     """How a user is followed. Pure. `implicit`: the row that says whether one of their boards is."""
-    if not (user.followed or implicit is _NORMAL) or oneself:
+    if not (user.followed or (implicit is _NORMAL and not user.private)) or oneself:
         return "none"
     if user.blocked or user.state is not _NORMAL or user.labels & HIDE:
         return "none"

@@ -1,10 +1,10 @@
-"""What holds of a user and a board, decided from rows alone: whichever process looks, in whatever order.
+"""Decides from rows alone whether a user follows a board: the same in any process, in any order.
 
-Somebody follows a board if they follow its owner and did not unfollow it, or do not follow its owner and followed it by
-itself. So that a board's followers can be counted as three lists, an unfollow is there only beside a follow of the
-owner, and a follow of a board only where there is none. What a later statement made void is dropped by `settle`: after
-each write by whoever wrote, and again by `upkeep` for every such change in the log. A drop names the version that it
-drops, so what was said since stays, and repeating it changes nothing. Works on an engine without transactions.
+A user follows a board if they follow its owner and did not unfollow the board, or do not follow its owner and followed
+the board itself. So that a board's followers can be counted from three lists, an unfollow of a board is stored only
+beside a follow of its owner, and a follow of a board only without one. `settle` drops the edges that a later write made
+void: the writer calls it after each write, and `upkeep` again for each such event of the log. A drop names the version
+that it drops, so newer edges stay, and repeating it changes nothing. Works on an engine without transactions.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _AGREED_TRIES = 8
 """How often an implicit follow is looked at again, as others may change what it depends on meanwhile."""
 
 
-SLICES_AT_ONCE = 4
+SLICES_AT_ONCE = 6
 """How many pages of a board's lists a request settles itself."""
 
 
 class Finished(NamedTuple):
-    """What was written to settle a board; whether nothing is left of the changes that were made of it."""
+    """The mark of what was written to settle a board, and whether all of its changes are settled."""
 
     mark: WriteMark
     done: bool
 
 
-class Rows(NamedTuple):
+class DecidingEdges(NamedTuple):
     """The stored edges that decide about a user and a board. `blocks`: of the user and the owner, either way.
 
     `user_away`, `owner_away`: their account is deactivated. `owner_private`: it is for its followers.
@@ -72,7 +72,7 @@ class Settling:
         """The board of each id as it is stored, whoever may see it; None where there never was one."""
         return await read_boards(self.records, ids)
 
-    async def rows(self, pairs: Sequence[Pair]) -> list[Rows]:
+    async def rows(self, pairs: Sequence[Pair]) -> list[DecidingEdges]:
         """The rows of each user and board."""
         ties = [(user, board.owner) for user, board in pairs]
         said = [(user, board.id) for user, board in pairs]
@@ -92,13 +92,13 @@ class Settling:
         away = [node.state is State.ARCHIVED for node in nodes]
         private = [node.private for node in nodes[1::2]]
         each = zip(follows, own, against, zip(out, into, strict=True), away[::2], away[1::2], private, strict=True)
-        return [Rows(*row) for row in each]
+        return [DecidingEdges(*row) for row in each]
 
     async def settle(self, pairs: Sequence[Pair]) -> WriteMark:
-        """Drop what is void of what these users said of these boards, and agree the implicit follows with it.
+        """Drop the void follows and unfollows of these boards by these users, and make the implicit follows agree.
 
-        Followers of a board that was merged into another are carried over first. What holds is archived while the owner
-        is away, and comes back with them.
+        Followers of a board that was merged into another are carried over first. Edges that hold are archived while the
+        owner is deactivated, or private and not followed by the user, and restored when that ends.
         """
         mark, ties = NO_MARK, dict[tuple[int, int], None]()
         while pairs:
@@ -137,20 +137,20 @@ class Settling:
         return EdgeWrite(now, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
 
     async def depend(self, user: NodeId, owner: NodeId) -> bool:
-        """Whether a user said anything of boards, and an owner has some; true where lists may lag."""
+        """Whether a user followed or unfollowed any board, and an owner has any; true if lists may lag."""
         return not self.store.transactional or bool(await self.depending([(user, owner)]))
 
     async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
-        """Those of the users and owners where the user said anything of boards, and the owner has some.
+        """The pairs in which the user followed or unfollowed any board, and the owner has any.
 
-        Most users said nothing: one call for all tells these. Where lists may lag, only the owners are asked about.
+        Most users did not: one call for all of them tells. If lists may lag, only the owners are asked about.
         """
         if not pairs:
             return []
         if self.store.transactional:
-            graphs, out = (self.own, self.against), Direction.OUT
-            said = await self.store.count_many([Listing(graph, user, out) for user, _ in pairs for graph in graphs])
-            pairs = [pair for pair, *counts in zip(pairs, said[::2], said[1::2], strict=True) if any(counts)]
+            said = await self.store.count_many([listing for user, _ in pairs for listing in self._said_by(user)])
+            counts = zip(pairs, said[::3], said[1::3], said[2::3], strict=True)
+            pairs = [pair for pair, *some in counts if any(some)]
             if not pairs:
                 return []
         boards = await self.store.count_many([listing for _, owner in pairs for listing in self._boards_of(owner)])
@@ -160,7 +160,8 @@ class Settling:
         return [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
 
     async def changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
-        """Settle what a user said of an owner's boards, after a follow, unfollow or block of the two.
+        """Settle a user's follows and unfollows of an owner's boards, after a follow, unfollow or block between the
+        two.
 
         `ended`: the user follows nothing of the owner's any more; where there was no follow of the owner to drop, this
         is noted in its row. Where lists may lag it is noted in any case: they may not show yet what it ends.
@@ -175,15 +176,15 @@ class Settling:
     async def said(self, user: int, owner: int) -> list[Board]:
         """The boards of an owner that a user followed or unfollowed by themselves, as the rows say.
 
-        Where lists may lag, the owner's are read, not the user's, which are the ones that change.
+        If lists may lag, the owner's lists are read, because the user's are just changing.
         """
-        theirs = [Listing(graph, user, Direction.OUT) for graph in (self.own, self.against)]
-        boards = self._boards_of(owner)
+        theirs, boards = self._said_by(user), self._boards_of(owner)
         if self.store.transactional:
             counts = await self.store.count_many([*theirs, *boards])
-            if not (counts[0] or counts[1]) or not (counts[2] or counts[3]):
+            said, owned = sum(counts[:3]), sum(counts[3:])
+            if not said or not owned:
                 return []
-            if counts[0] + counts[1] < counts[2] + counts[3]:
+            if said < owned:
                 ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
@@ -194,13 +195,20 @@ class Settling:
         if not len(ids):
             return []
         there = await together(at_once, *(self.store.contains(listing, ids) for listing in theirs))
-        found = await self.read(ids[there[0] | there[1]].tolist())
+        found = await self.read(ids[np.logical_or.reduce(there)].tolist())
         return [board for board in found if board is not None and board.owner == owner]
+
+    def _said_by(self, user: int) -> list[Listing]:
+        """Three lists: the boards that a user follows by themselves, those of owners who are away or private, and those
+        that they unfollowed.
+        """
+        own = [Listing(self.own, user, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
+        return [*own, Listing(self.against, user, Direction.OUT)]
 
     async def agree(self, user: int, owner: int) -> WriteMark:
         """Make the implicit follow of an owner say whether the user follows any board of theirs by itself.
 
-        Looks again after it wrote: whoever writes last, here or on another host, sees what is so.
+        Looks again after it wrote: so the last writer, here or on another host, sees the final state.
         """
         mark = NO_MARK
         for _ in range(_AGREED_TRIES):
@@ -243,11 +251,12 @@ def later(mark: WriteMark, after: WriteMark) -> WriteMark:
     return mark if after is NO_MARK else after
 
 
-def void(user: int, board: Board, rows: Rows) -> list[Edge]:
-    """Those of what a user said of a board, and holds as stored, that no longer counts. Pure.
+def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
+    """The stored follow or unfollow of a board by a user that no longer counts. Pure.
 
-    Of the follow of the owner and what was said of the board, the later statement counts; a follow that was dropped
-    and the blocks of the two count from their last change on. Who owned the board has said nothing of it until then.
+    Of a follow of the owner and a follow or unfollow of the board, the later one counts; a dropped follow, and blocks
+    between the two, count from their last change on. What a user wrote of a board before they stopped owning it does
+    not count.
     """
     said = [edge for edge in (rows.own, rows.against) if edge is not None and edge.state == State.NORMAL]
     if not board.is_open or user == board.owner:
@@ -264,25 +273,31 @@ def void(user: int, board: Board, rows: Rows) -> list[Edge]:
     ]
 
 
-def returned(user: int, board: Board, rows: Rows) -> list[tuple[Edge, State]]:
-    """Edges that go with the owner of a board, or come back with them, and the states that they get. Pure.
+def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, State]]:
+    """Edges that are archived, restored, or ended meanwhile, and the states that they get. Pure.
 
-    What was ended meanwhile does not come back. Boards that are not there any more are left to `void`.
+    All are archived while the owner is deactivated; explicit follows of the board also while the owner is private,
+    because the board is then for followers of the account. The edges of a deactivated user are restored with the
+    account, whatever happened: so an edge that ends is ended at once.
     """
-    said = [edge for edge in (rows.own, rows.against) if edge is not None]
-    if rows.owner_away:
-        gone = void(user, board, rows)
-        return [(edge, State.ARCHIVED) for edge in said if edge.state == State.NORMAL and edge not in gone]
-    if rows.user_away:
-        return []
-    came: list[tuple[Edge, State]] = []
+    said, gone = [edge for edge in (rows.own, rows.against) if edge is not None], void(user, board, rows)
+    changed: list[tuple[Edge, State]] = []
     for edge in said:
+        shut = rows.owner_away or (rows.owner_private and edge is rows.own)
         if edge.state == State.ARCHIVED:
-            again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(said_at(edge)))
-            as_said = rows._replace(own=again) if edge is rows.own else rows._replace(against=again)
-            ended = board.is_open and again in void(user, board, as_said)
-            came.append((edge, State.REMOVED if ended else State.NORMAL))
-    return came
+            if not board.is_open or _is_ended(user, board, rows, edge):
+                changed.append((edge, State.REMOVED))
+            elif not (shut or rows.user_away):
+                changed.append((edge, State.NORMAL))
+        elif edge.state == State.NORMAL and shut and edge not in gone:
+            changed.append((edge, State.ARCHIVED))
+    return changed
+
+
+def _is_ended(user: int, board: Board, rows: DecidingEdges, edge: Edge) -> bool:
+    """Whether an archived edge would be void if it came back."""
+    again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(said_at(edge)))
+    return again in void(user, board, rows._replace(own=again) if edge is rows.own else rows._replace(against=again))
 
 
 def _is_unfounded(against: Edge, follow: Edge | None, board: Board) -> bool:
@@ -292,7 +307,7 @@ def _is_unfounded(against: Edge, follow: Edge | None, board: Board) -> bool:
     return follow.state == State.NORMAL and max(said_at(against), board.owned_since) < said_at(follow)
 
 
-def _dropped_at(rows: Rows, board: Board) -> int:
+def _dropped_at(rows: DecidingEdges, board: Board) -> int:
     """When the user last unfollowed the owner, or a block between them ended, since the board is the owner's; 0: never.
 
     Where one blocks the other now: at the end of time.
@@ -315,14 +330,19 @@ def _dropped(edge: Edge) -> Edge:
     return msgspec.structs.replace(edge, state=State.REMOVED)
 
 
-def _is_carried(user: int, board: Board, rows: Rows) -> bool:
+def _is_carried(user: int, board: Board, rows: DecidingEdges) -> bool:
     """Whether a user followed, by itself, a board that was merged into another. Pure."""
-    if not board.merged_into or rows.own is None or rows.own.state != State.NORMAL:
+    if not board.merged_into or rows.own is None:
         return False
-    return rows.own not in void(user, msgspec.structs.replace(board, deleted=False), rows)
+    there = msgspec.structs.replace(board, deleted=False)
+    if rows.own.state == State.ARCHIVED:
+        return not _is_ended(user, there, rows, rows.own)
+    return rows.own.state == State.NORMAL and rows.own not in void(user, there, rows)
 
 
 def _carried(edge: Edge, board: Board) -> EdgeWrite:
     """The follow of the board into which one was merged, as if said when it was."""
-    into = msgspec.structs.replace(edge, destination=NodeId(board.merged_into), updated_at=Hlc(board.merged_at))
+    into = msgspec.structs.replace(
+        edge, destination=NodeId(board.merged_into), state=State.NORMAL, updated_at=Hlc(board.merged_at)
+    )
     return EdgeWrite(into, keep_live=True)

@@ -1,10 +1,10 @@
-"""What a change of a board means for all who follow it, and what any change in the log means for boards.
+"""Settles the followers of a board after a change of it, and follows of boards after any change in the log.
 
 A board that is deleted, hidden, moved or merged may have a million followers. Before the change is written, a note says
-that it is coming; then the lists of the board are settled page by page, with a checkpoint after each. Whoever made the
-change does the first pages, and the consumer of the log the rest, also of a process that stopped. The consumer settles
-every follow, block and statement about a board again, once lists show it: that repairs what a process left undone, and
-what was written past the rules (imports, raw edges, accounts that come back). All of it may be repeated.
+that it is coming; then the lists of the board are settled page by page, with a checkpoint after each. The request that
+makes the change settles the first pages, and the consumer of the log the rest, also after a process that stopped. The
+consumer settles every follow, unfollow and block again, once lists show it: that repairs what a process left undone,
+and what was written past the rules (imports, raw edges, restored accounts). All of it may be repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from kith.boards.board import Board, read_board
 from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling, later
 from kith.core.clock import Hlc, ms_of
-from kith.core.events import BULK_LOADED, Event
+from kith.core.events import BULK_LOADED, NODE_CHANGED, Event
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.core.tokens import NO_MARK, WriteMark
@@ -24,6 +24,7 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import mark_of
 from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
 from kith.graph.shapes import Listing
+from kith.graph.walk import whole_list
 from kith.records.store import RecordKind
 
 NAME = "boards"
@@ -33,10 +34,10 @@ _PREPARED_MS = 60_000
 """Longer than a request takes from the note of a change to the change."""
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True):
+class NotedChange(msgspec.Struct, frozen=True, array_like=True):
     """A noted change of a board: the version that it makes, who owned the board before, and how far it is settled.
 
-    `away`: its owner went away or came back, and the board is as it was.
+    `away`: its owner went away, came back, or became private or public, and the board is as it was.
     """
 
     board: int
@@ -60,15 +61,15 @@ class Upkeep:
     # --- changes of boards -----------------------------------------------------------------------------
 
     async def prepare(self, before: Board, after: Board, version: Hlc) -> None:
-        """Note that a board is about to be changed, if that means something for others."""
+        """Note that a board is about to be changed, if that concerns followers."""
         if (before.owner, before.is_open, before.deleted) == (after.owner, after.is_open, after.deleted):
             return
-        change = Change(before.id, version, before.owner)
+        change = NotedChange(before.id, version, before.owner)
         await self._store.put_note(_key(change), _encode(change))
 
     async def finish(self, board: int, slices: int = SLICES_AT_ONCE) -> Finished:
-        """Settle the first pages of what was changed of a board, so that who changed it sees it done, even where others
-        begin it again meanwhile. The last change goes first.
+        """Settle the first pages of a board's changes, the latest change first, so that the request that made it sees
+        it done, even if others begin the work again meanwhile.
         """
         mark, noted = NO_MARK, await self._store.notes(f"{_NOTE}{board}-")
         if not noted:
@@ -84,7 +85,7 @@ class Upkeep:
         return Finished(mark, all(_decode(raw).version > changed for raw in still))
 
     async def work_backlog(self) -> bool:
-        """Settle a page of each noted change; true if more remains, other than what waits for its change."""
+        """Settle a page of each noted change; true if more remains that can be done now."""
         noted = await self._store.notes(_NOTE)
         for item in noted.items():
             await self._work(*item)
@@ -93,7 +94,7 @@ class Upkeep:
     async def _work(self, key: str, raw: bytes) -> tuple[WriteMark, bytes | None]:
         """Settle a page of a change, and note how far that is; what is left of it, if anything.
 
-        Nothing while the change itself is not written.
+        Does nothing until the change itself is written.
         """
         change = _decode(raw)
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [change.board])
@@ -114,15 +115,16 @@ class Upkeep:
         await self._store.put_note(key, left, only_if=raw)
         return mark, left
 
-    def _lists(self, change: Change) -> list[Listing]:
+    def _lists(self, change: NotedChange) -> list[Listing]:
         """The lists of a board that a change of it may concern."""
-        board, said = change.board, (self._settling.own, self._settling.against)
-        followers = [Listing(graph, board, Direction.IN) for graph in said]
+        board, into, said = change.board, Direction.IN, (self._settling.own, self._settling.against)
+        states = (State.NORMAL, State.ARCHIVED)
+        followers = [Listing(graph, board, into, state) for state in states for graph in said]
         if change.away:
-            return followers + [Listing(graph, board, Direction.IN, State.ARCHIVED) for graph in said]
-        return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, Direction.IN)]
+            return followers
+        return [*followers, Listing(self._pins, board, Direction.OUT), Listing(self._members, board, into)]
 
-    async def _list(self, board: Board, change: Change) -> WriteMark:
+    async def _list(self, board: Board, change: NotedChange) -> WriteMark:
         """Make the list of each owner's boards show the board as its record says."""
         boards = self._settling.boards
         owners = dict.fromkeys((board.owner, change.owner))
@@ -168,26 +170,36 @@ class Upkeep:
             source, destination = NodeId(event.source), NodeId(event.destination)
             if event.state == BULK_LOADED:
                 await self.lost()
+            elif event.state == NODE_CHANGED:
+                await self._look_at_all(source)
             elif event.state > State.REMOVED:
                 continue
             elif event.graph == settling.follows and event.state in (State.NORMAL, State.REMOVED):
                 ties[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
                 ties[source, destination] = ties[destination, source] = None
-            elif event.graph in (settling.own, settling.against):
-                await self._settle_one(source, destination)
-            elif event.graph == settling.boards:
-                if State.ARCHIVED in (event.state, event.before):
-                    await self._look_again(destination, away=True)
-                if not self._store.transactional:
-                    await self._look_again(destination)
-            elif event.graph == self._authored and event.state == State.REMOVED:
-                await self._unpin(destination)
+            else:
+                await self._handle(event, source, destination)
         for user, owner in await settling.depending(list(ties)):
             await settling.changed(user, owner, ended=False)
 
+    async def _handle(self, event: Event, source: NodeId, destination: NodeId) -> None:
+        """Settle what a change of a board's or an author's own edge concerns."""
+        settling = self._settling
+        if event.graph in (settling.own, settling.against):
+            await self._settle_one(source, destination)
+        elif event.graph == settling.implicit and event.before == State.ARCHIVED:
+            await settling.agree(source, destination)
+        elif event.graph == settling.boards:
+            if State.ARCHIVED in (event.state, event.before):
+                await self._look_again(destination, away=True)
+            if not self._store.transactional:
+                await self._look_again(destination)
+        elif event.graph == self._authored and event.state == State.REMOVED:
+            await self._unpin(destination)
+
     async def lost(self) -> None:
-        """Settle all that was ever said of boards, and take off them the posts that were ever deleted."""
+        """Settle all follows and unfollows of boards, and unpin all deleted posts."""
         for graph in (self._settling.own, self._settling.against):
             async for chunk in self._store.edges(graph):
                 edges = [ends.edge for ends in chunk if ends.edge.state in (State.NORMAL, State.ARCHIVED)]
@@ -207,12 +219,24 @@ class Upkeep:
     async def _look_again(self, id_: int, *, away: bool = False) -> None:
         """Settle a board once the lists of its owners show a change of it, as they may not have when it was settled.
 
-        `away`: the change is that its owner went away or came back.
+        `away`: see `NotedChange`.
         """
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [id_])
         if record is not None:
-            change = Change(id_, record.updated_at, read_board(record).owner, away=away)
+            change = NotedChange(id_, record.updated_at, read_board(record).owner, away=away)
             await self._store.put_note(_key(change), _encode(change))
+
+    async def _look_at_all(self, owner: int) -> None:
+        """Settle the boards of an owner, who may have become private or public, that others follow by themselves."""
+        own, states = self._settling.own, (State.NORMAL, State.ARCHIVED)
+        ids: list[int] = (await whole_list(self._store, Listing(self._settling.boards, owner, Direction.OUT))).tolist()
+        for start in range(0, len(ids), _PAGE):
+            some = ids[start : start + _PAGE]
+            lists = [Listing(own, id_, Direction.IN, state) for id_ in some for state in states]
+            counts = await self._store.count_many(lists)
+            for id_, *each in zip(some, counts[::2], counts[1::2], strict=True):
+                if any(each):
+                    await self._look_again(id_, away=True)
 
     async def _unpin(self, post: int) -> None:
         """Take a deleted post off every board."""
@@ -232,9 +256,9 @@ def _ended(edge: Edge) -> Edge:
     return msgspec.structs.replace(edge, state=State.REMOVED)
 
 
-def _key(change: Change) -> str:
+def _key(change: NotedChange) -> str:
     return f"{_NOTE}{change.board}-{change.version:x}" + ("-away" if change.away else "")
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Change).decode
+_decode = msgspec.msgpack.Decoder(NotedChange).decode

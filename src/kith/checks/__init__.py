@@ -1,4 +1,4 @@
-"""Whether an edge is there, asked of distant engines as rarely as can be: three layers in front of `exists_many`.
+"""Three layers in front of `exists_many`, so that distant engines are rarely asked whether an edge is there.
 
 `layers` puts them together: a `filter` in the process, which knows most edges that are not there; `sets` of whom a
 source leads to, in memory that all processes share (a port); and the store. `following` keeps a process's filter up to

@@ -2,7 +2,7 @@
 
 An edge sets one bit in each of the eight words of one block, so a look costs one read of 32 bytes (Putze, Sanders and
 Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007; the layout is that of Apache Parquet). Edges can be
-added, never taken out: who leaves stays a "maybe" until the filter is made anew.
+added, never taken out: a removed edge stays a "maybe" until the filter is made anew.
 
 How large it has to be follows from the edges and the share of false positives. With c bits an edge, a block has
 Poisson(256/c) edges; with i of them a bit is set with 1 - (31/32)^i, and all eight that an absent edge looks at with

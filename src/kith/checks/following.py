@@ -1,7 +1,7 @@
-"""A process's filter: begun from a snapshot, fed from the log, and replaced by a newer one once that is as far.
+"""A process's filter: begun from a snapshot, fed from the log, and replaced by a newer one that has caught up.
 
-It answers only while it is known to be at most FRESH_S behind the log, and nobody who carries a token that is younger
-than its place. Until there is a snapshot, and whenever none can be used, there is no filter.
+It answers only while it is known to be at most FRESH_S behind the log, and never a reader whose token is ahead of it.
+Until there is a snapshot, and whenever none can be used, there is no filter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from kith.checks.filter import Filter
-from kith.checks.snapshots import Head, Snapshot, Snapshots
+from kith.checks.snapshots import Snapshot, SnapshotHead, Snapshots
 from kith.core.errors import KithError
 from kith.core.events import BULK_LOADED, NOWHERE, Event, LogPosition
 from kith.graph.edge import State
@@ -22,9 +22,9 @@ from kith.log.store import LogStore
 FRESH_S = 2.0
 """Longest that a filter may be behind the log, and still answer."""
 ASKED_S = 0.5
-"""How often the log is asked where it ends; between, what it tells is read without."""
+"""How often the log is asked where it ends; in between, events are read without asking."""
 GAP_S = 0.01
-"""What comes close together is read together."""
+"""Shortest pause between two reads, so that events close together are read together."""
 _LOOKED_S, _REST_S = 30.0, 0.5
 _READ_MAX = 2_000
 _log = structlog.get_logger("kith.checks")
@@ -34,7 +34,7 @@ class _Fed:
     """A filter and its place in the log."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.head: Head = snapshot.head
+        self.head: SnapshotHead = snapshot.head
         self.filter, self.at = snapshot.filter, snapshot.head.at
         self._graphs = frozenset(snapshot.head.graphs.values())
 
@@ -122,7 +122,7 @@ class FollowedFilter:
         return before != [fed and fed.at for fed in (self._serving, self._shadow)]
 
     async def look(self) -> None:
-        """Have the next step begin with the newest snapshot, if it is one that was not begun with."""
+        """Let the next step begin with the newest snapshot, if it is a new one."""
         found = await asyncio.to_thread(self._snapshots.newest, self._known_ms)
         if found is None:
             return

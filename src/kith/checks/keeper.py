@@ -1,7 +1,7 @@
 """The worker `checks`: drops cached sets of sources that changed, and makes the filter's snapshots.
 
-One process does it at a time. Where it cannot say what changed since the sets were kept up to date last, it begins a
-new generation of them. How far it is stands beside the sets, so nobody uses one that it may not have dropped.
+One process does it at a time. If it cannot tell what changed since the sets were last kept up to date, it begins a new
+generation of them. How far it is stands beside the sets, so no process uses a set that should have been dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 import structlog
 
 from kith.checks.following import ASKED_S, FRESH_S, GAP_S
-from kith.checks.sets import CachedSets, Standing
+from kith.checks.sets import CachedSets, SetsStanding
 from kith.checks.snapshots import Snapshots, build, room_for
 from kith.core.errors import KithError, Unavailable
 from kith.core.events import BULK_LOADED, NOWHERE
@@ -34,7 +34,7 @@ _log = structlog.get_logger("kith.checks")
 
 
 class SetKeeper:
-    """Drops sets that changed, until stopped; a `run.consumers.Follower`."""
+    """Drops sets that changed, until stopped; a `run.consumers.LogFollower`."""
 
     name = NAME
 
@@ -51,14 +51,14 @@ class SetKeeper:
         self._end, self._until_ms = NOWHERE, 0  # where the log ended, and until when who is there is up to date
         self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
         self._stopping = Stopping()
-        self._standing: Standing | None = None
+        self._standing: SetsStanding | None = None
 
     def stop(self) -> None:
         """Return from `run`."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Keep sets up to date whenever nobody else does, until stopped."""
+        """Keep sets up to date while no other process does, until stopped."""
         while not self._stopping.is_set:
             try:
                 async with self._leases.hold(NAME) as held:
@@ -96,7 +96,7 @@ class SetKeeper:
         if changed:
             await self._sets.drop(standing.generation, list(changed))
         done = self._log.covers(batch.next, self._end)
-        reached = Standing(standing.generation, batch.next)
+        reached = SetsStanding(standing.generation, batch.next)
         noted = await self._sets.stand(standing.generation, reached, self._until_ms if done else 0)
         self._standing = reached if noted else None
         return not done or bool(batch.events)
@@ -104,7 +104,7 @@ class SetKeeper:
     async def _begin(self, instead_of: bytes | None) -> bool:
         """Begin a new generation: nobody can say what changed."""
         until_ms = await self._sets.now_ms() + _STANDS_MS
-        fresh = Standing(secrets.token_bytes(8), await self._log.end())
+        fresh = SetsStanding(secrets.token_bytes(8), await self._log.end())
         noted = await self._sets.stand(instead_of, fresh, until_ms)
         self._standing = fresh if noted else None
         _log.info("cached sets begin anew")
@@ -149,7 +149,7 @@ _LEASE = "filter of checks"
 
 
 async def lag(sets: CachedSets, log: LogStore, now_ms: int) -> Lag | None:
-    """How far the sets are behind the log; None where nobody kept them yet, or does not answer."""
+    """How far the sets are behind the log; None if they were never kept up to date, or do not answer."""
     try:
         standing = await sets.last()
     except KithError:

@@ -18,7 +18,7 @@ import structlog
 
 from kith.checks.filter import Filter
 from kith.checks.following import FRESH_S, FollowedFilter
-from kith.checks.sets import CachedSets, Lease, Members, SetKey, Standing, Wait
+from kith.checks.sets import CachedSets, FillLease, Members, SetKey, SetsStanding, Wait
 from kith.core.errors import KithError
 from kith.core.events import NOWHERE, LogPosition
 from kith.graph.edge import Direction, State
@@ -49,7 +49,7 @@ class CheckObserver(Protocol):
 
 
 class SeenLog:
-    """A log; who waits in `reached` must from then on see what that place stands for, in the same task."""
+    """A log that remembers, by task, which place a request waited for in `reached`: its checks must show that much."""
 
     def __init__(self, log: LogStore) -> None:
         self._log = log
@@ -70,21 +70,21 @@ class StandingSets:
 
     def __init__(self, sets: CachedSets, graphs: Collection[int], now_s: Callable[[], float] = time.monotonic) -> None:
         self.sets, self.graphs, self.now_s = sets, frozenset(graphs), now_s
-        self._standing: Standing | None = None
+        self._standing: SetsStanding | None = None
         self._until_s = 0.0
 
     async def learn(self) -> None:
-        """Ask whether they are kept up to date; good for a moment."""
+        """Ask whether they are kept up to date; the answer is used for a moment."""
         asked_s = self.now_s()
         self._standing = await self.sets.standing()
         self._until_s = asked_s + _STANDS_S
 
-    def now(self) -> Standing | None:
-        """Up to where they are, if that is known now."""
+    def now(self) -> SetsStanding | None:
+        """The place up to which they are, if that is known now."""
         return self._standing if self.now_s() < self._until_s else None
 
     def rest(self) -> None:
-        """Nobody asks for a moment."""
+        """Do not ask for a moment."""
         self._until_s = 0.0
 
     async def run(self) -> None:
@@ -205,14 +205,14 @@ class LayeredEdges:
             self._waiting.clear()
         self._waiting[key] = until_s
 
-    def _begin_bringing(self, generation: bytes, key: SetKey, lease: Lease) -> None:
+    def _begin_bringing(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
         """Bring a set beside answering; where too many are under way, the lease ends by itself."""
         if len(self._bringing) < _BROUGHT_AT_ONCE:
             task = asyncio.create_task(self._bring(generation, key, lease))
             self._bringing.add(task)
             task.add_done_callback(self._bringing.discard)
 
-    async def _bring(self, generation: bytes, key: SetKey, lease: Lease) -> None:
+    async def _bring(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
         graph, source = key
         ttl_ms = int(KEPT_S * random.uniform(800, 1_200))
         try:

@@ -1,9 +1,9 @@
 """The port behind cached sets: whom a source leads to in a graph, in memory that all processes share.
 
-A set is complete or not there; nothing is ever added to one. Who looks for one that is not there may get a lease, with
-which they alone may bring it. A set is dropped when the log tells a change of its source, and a lease with it: so what
-was read before a change is never brought after it. Sets belong to a generation; whoever can no longer say what changed
-begins another, and all before are as if not there. Implemented by `engines/redis`.
+A set is complete or not there; nothing is ever added to one. A reader that misses a set may get a lease, which lets it
+alone fill the set. A change of the source drops its set, and the lease with it: so what was read before a change is
+never stored after it. Sets belong to a generation; a keeper that cannot tell what changed begins another one, and older
+sets count as not there. Implemented by `engines/redis`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kith.core.events import LogPosition
 SetKey: TypeAlias = tuple[int, int]
 """Graph and source."""
 LEASE_MS = 2_000
-"""How long one who has a lease may take to bring a set; then another gets one."""
+"""How long the holder of a lease may take to fill a set; then another gets a lease."""
 
 
-class Standing(NamedTuple):
+class SetsStanding(NamedTuple):
     """Up to which place in the log the sets of a generation are kept up to date."""
 
     generation: bytes
@@ -32,19 +32,20 @@ class Members(NamedTuple):
     there: list[bool]
 
 
-class Lease(NamedTuple):
-    """The set is not there, and whoever asked may bring it."""
+class FillLease(NamedTuple):
+    """The set is not there, and the reader that asked may fill it."""
 
     name: bytes
 
 
 class Wait(NamedTuple):
-    """The set is not there: another brings it, or it is none to be kept. Ask the store; ask again after so long."""
+    """The set is not there: another reader fills it, or it is too large to keep. Ask the store, and look again after
+    this time."""
 
     ms: int
 
 
-Looked: TypeAlias = Members | Lease | Wait
+Looked: TypeAlias = Members | FillLease | Wait
 
 
 class CachedSets(Protocol):
@@ -55,27 +56,28 @@ class CachedSets(Protocol):
         ...
 
     async def bring(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
-        """Keep a set for `ttl_ms`; None: it is none to be kept. False: the lease is over, and nothing is kept."""
+        """Store a set for `ttl_ms`; None: it is too large to keep. False: the lease is over, and nothing is stored."""
         ...
 
     async def drop(self, generation: bytes, keys: Sequence[SetKey]) -> None:
         """Forget these sets, and leases of them; nothing where there is none."""
         ...
 
-    async def last(self) -> Standing | None:
-        """Up to where sets were kept up to date last; None if nobody did, or that was lost."""
+    async def last(self) -> SetsStanding | None:
+        """The place up to which sets were last kept up to date; None if they never were, or it was lost."""
         ...
 
-    async def standing(self) -> Standing | None:
-        """The same, if somebody keeps them up to date now."""
+    async def standing(self) -> SetsStanding | None:
+        """The same, if a process keeps them up to date now."""
         ...
 
     async def now_ms(self) -> int:
         """The clock by which `stand` ends."""
         ...
 
-    async def stand(self, instead_of: bytes | None, standing: Standing, until_ms: int) -> bool:
-        """Note how far sets are kept up to date, and that somebody does until `until_ms`, by `now_ms`; 0: nobody does.
+    async def stand(self, instead_of: bytes | None, standing: SetsStanding, until_ms: int) -> bool:
+        """Note how far sets are kept up to date, and that this process does it until `until_ms` of `now_ms`; 0: it
+        stops.
 
         False, and nothing is noted, unless the generation of `last` is `instead_of`.
         """

@@ -1,9 +1,9 @@
-"""Filters in a folder or a bucket that all machines see: what a process begins with, rather than read the whole graph.
+"""Filters in a folder or a bucket that all machines see, so that a process need not read the whole graph to begin.
 
     filter/MADE.bloom    the hash of what follows (32 bytes), the length of the head (4), the head as JSON, the blocks
 
-MADE: when, in ms since the epoch. A snapshot holds every edge that the log before its place tells and that is not
-removed; who has it follows the log from that place. One whose hash is another is not used. The newest two are kept.
+MADE: when, in ms since the epoch. A snapshot holds every edge that is not removed as of its place in the log; a process
+that loads it follows the log from there. One with a wrong hash is not used. The newest two are kept.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from kith.graph.shapes import Ends
 from kith.graph.store import Scans
 
 FALSE_POSITIVES = 0.01
-"""Share of absent edges that are asked for in vain: one of a hundred costs less than the memory that spares it."""
+"""The share of absent edges for which the next layer is asked in vain. One of a hundred costs less than the memory for
+fewer."""
 ROOM, LEAST_ROOM = 0.25, 100_000
-"""For how many more edges a filter has room: this share of those it is made of, and never fewer than so many."""
+"""Room of a new filter for more edges: this share of its edges, and at least this number."""
 KEPT = 2
 _FOLDER, _LENGTH, _HASH_BYTES = "filter", struct.Struct(">I"), 32
 _log = structlog.get_logger("kith.checks")
 
 
-class Head(msgspec.Struct, frozen=True):
-    """What stands before the blocks. `graphs`: by name, as they are numbered in it."""
+class SnapshotHead(msgspec.Struct, frozen=True):
+    """The head of the file. `graphs`: the number of each graph, by name."""
 
     graphs: dict[str, int]
     at: LogPosition
@@ -45,7 +46,7 @@ class Head(msgspec.Struct, frozen=True):
 class Snapshot(NamedTuple):
     """A filter as of a place in the log."""
 
-    head: Head
+    head: SnapshotHead
     filter: Filter
 
 
@@ -75,7 +76,7 @@ class _Named(Protocol):
 
 
 class Snapshots:
-    """Those of one place. Its calls wait for the disk or the network: run them in a thread."""
+    """The snapshots in one folder or bucket. Its calls wait for the disk or the network: run them in a thread."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -104,7 +105,7 @@ class Snapshots:
         begins = _HASH_BYTES + _LENGTH.size
         (length,) = _LENGTH.unpack_from(stored, _HASH_BYTES)
         try:
-            head = msgspec.json.decode(stored[begins : begins + length], type=Head)
+            head = msgspec.json.decode(stored[begins : begins + length], type=SnapshotHead)
         except msgspec.MsgspecError:
             raise StoreMismatch("it was written by another version") from None
         del stored[: begins + length]
@@ -153,7 +154,7 @@ async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: 
         bytes=len(made.blocks),
         bits_an_edge=round(len(made.blocks) * 8 / max(1, edges), 1),
     )
-    return Snapshot(Head(graphs, at, made_ms, made.edges), made)
+    return Snapshot(SnapshotHead(graphs, at, made_ms, made.edges), made)
 
 
 async def _scanned(scans: Scans, graphs: dict[str, int]) -> AsyncIterator[tuple[int, list[Ends]]]:

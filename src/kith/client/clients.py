@@ -21,7 +21,7 @@ from kith.client.answers import Id, Page
 from kith.client.routes import Awaiting, Blocking, Routes
 from kith.client.streams import FeedEvent, FeedStream, Stream
 from kith.client.watching import Change, WatchStream
-from kith.client.wire import SYSTEM, Acting, Call, Outcome, Plan, Request, Retry, Session, Step, Wait, next_call
+from kith.client.wire import SYSTEM, Acting, Call, CallPlan, Outcome, Request, Retry, Session, Step, Wait, next_call
 from kith.core.ids import parse_id
 from kith.core.trust import trusted
 
@@ -125,7 +125,7 @@ class Kith(_Client, Blocking):
     ) -> None:
         self.close()
 
-    def _run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: CallPlan[T]) -> T:
         steps = self._session.steps(plan)
         outcome: Outcome = None
         while True:
@@ -236,7 +236,7 @@ class AsyncKith(_Client, Awaiting):
     ) -> None:
         await self.aclose()
 
-    async def _run(self, plan: Plan[T]) -> T:
+    async def _run(self, plan: CallPlan[T]) -> T:
         steps = self._session.steps(plan)
         outcome: Outcome = None
         while True:

@@ -29,7 +29,7 @@ from kith.client import devices as where
 from kith.client import notifications as notices
 from kith.client import webhooks as hooks
 from kith.client.answers import Page
-from kith.client.wire import Call, Plan
+from kith.client.wire import Call, CallPlan
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Blocking(ABC):
     """A client whose methods return when the answer is there."""
 
     @abstractmethod
-    def _run(self, plan: Plan[T]) -> T: ...
+    def _run(self, plan: CallPlan[T]) -> T: ...
 
     @abstractmethod
     def _walk(self, call: Call[Page[T]]) -> Iterator[T]: ...
@@ -49,7 +49,7 @@ class Awaiting(ABC):
     """A client whose methods are awaited."""
 
     @abstractmethod
-    async def _run(self, plan: Plan[T]) -> T: ...
+    async def _run(self, plan: CallPlan[T]) -> T: ...
 
     @abstractmethod
     def _walk(self, call: Call[Page[T]]) -> AsyncGenerator[T, None]: ...
@@ -58,7 +58,7 @@ class Awaiting(ABC):
 class Route(Generic[P, T]):
     """A method that runs the plan which `build` makes of its arguments."""
 
-    def __init__(self, build: Callable[P, Plan[T]]) -> None:
+    def __init__(self, build: Callable[P, CallPlan[T]]) -> None:
         self._build = build
         functools.update_wrapper(cast(Any, self), build)
 

@@ -1,6 +1,6 @@
 """A call from its description to its answer, without I/O: requests, retries, tokens, errors.
 
-A `Call` says what to ask and how to read the answer; a `Plan` is a sequence of them with one result.
+A `Call` says what to ask and how to read the answer; a `CallPlan` is a sequence of them with one result.
 `Session.steps` turns a plan into steps for a driver, which only sends and waits (see `clients`), so nothing
 here differs between sync and async. A call is tried again only where repeating it makes nothing twice.
 """
@@ -72,7 +72,7 @@ class Call(msgspec.Struct, Generic[T_co], frozen=True):
         return answer
 
 
-class Plan(Protocol[T_co]):
+class CallPlan(Protocol[T_co]):
     """Yields calls, is sent their answers, returns the result."""
 
     def __iter__(self) -> Generator[Call[Any], Any, T_co]: ...
@@ -138,7 +138,7 @@ class Session:
         """A session for `user`, which starts from `token` or else from what this one has seen."""
         return Session(self.url, user, token or self.token, self.retry, self.random)
 
-    def steps(self, plan: Plan[T]) -> Steps[T]:
+    def steps(self, plan: CallPlan[T]) -> Steps[T]:
         """All steps of a plan; returns its result, raises ApiError or Unreachable."""
         calls = iter(plan)
         answer = None

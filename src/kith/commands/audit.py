@@ -1,4 +1,4 @@
-"""`kith audit`: proves that both ends of every edge and every count agree, or that whoever is told has a row.
+"""`kith audit`: proves that both ends of every edge and every count agree, or that inboxes have all their rows.
 
 With `--repair`, it mends what differs.
 """
@@ -42,7 +42,7 @@ from kith.run.serving import processes
 commands = typer.Typer()
 
 
-class What(enum.StrEnum):
+class Audited(enum.StrEnum):
     """What is audited."""
 
     EDGES = "edges"
@@ -51,7 +51,7 @@ class What(enum.StrEnum):
 
 @commands.command("audit")
 def run_audit(
-    what: Annotated[What, typer.Argument(help="Edges and counts, or rows of inboxes.")] = What.EDGES,
+    what: Annotated[Audited, typer.Argument(help="Edges and counts, or rows of inboxes.")] = Audited.EDGES,
     data: Data = None,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what differs.")] = False,
     sample: Annotated[
@@ -63,7 +63,7 @@ def run_audit(
 
     Status 1 if they do not, or one is.
     """
-    if what is What.NOTIFICATIONS:
+    if what is Audited.NOTIFICATIONS:
         _run_notifications(config.load({"data": data}), repair=repair, sample=sample)
         return
     settings, written = processes.settings_of_process(data), None if report is None else Report(report)

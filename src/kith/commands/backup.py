@@ -29,12 +29,12 @@ from kith.run.opening.folders import open_environment
 
 commands = typer.Typer()
 _SHOWN = 3
-Place = Annotated[str, typer.Argument(help="A folder, or s3://bucket/prefix.")]
+ArchiveName = Annotated[str, typer.Argument(help="A folder, or s3://bucket/prefix.")]
 
 
 @commands.command("backup")
 def run_backup(
-    to: Place,
+    to: ArchiveName,
     data: Data = None,
     increment: Annotated[
         bool, typer.Option("--increment", help="Only what is new since the last backup there.")
@@ -68,7 +68,7 @@ def backup(settings: Settings, to: str, *, whole: bool, progress: Callable[[int]
 
 @commands.command("restore")
 def run_restore(
-    source: Place,
+    source: ArchiveName,
     data: Data = None,
     at: Annotated[
         str | None, typer.Option("--at", help="A time (2026-03-01T09:30, UTC), or the token of a write or of a watch.")

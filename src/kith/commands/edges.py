@@ -22,7 +22,7 @@ from kith.commands.console import Data, out, say
 from kith.commands.transfer.formats import read
 from kith.commands.transfer.loading import (
     Imported,
-    Progress,
+    ImportProgress,
     Read,
     RefusalReport,
     fingerprint,
@@ -101,7 +101,13 @@ def run_export(
 
 
 def import_edges(
-    settings: Settings, graph: str, path: Path, progress: Progress, *, report: Path | None = None, mutual: bool = False
+    settings: Settings,
+    graph: str,
+    path: Path,
+    progress: ImportProgress,
+    *,
+    report: Path | None = None,
+    mutual: bool = False,
 ) -> Imported:
     """Import a file of edges: in sorted order where the graph is empty and not served, else merged.
 
@@ -112,7 +118,7 @@ def import_edges(
     return _imported(settings, graph, path, report, progress, mutual=mutual)
 
 
-def import_pins(settings: Settings, path: Path, progress: Progress, *, report: Path | None = None) -> Imported:
+def import_pins(settings: Settings, path: Path, progress: ImportProgress, *, report: Path | None = None) -> Imported:
     """Import a file of pins (see `transfer.pins`): boards and posts first, then the pins, as `import_edges` does.
 
     Errors: BadRequest for a missing file or one of another kind; StoreMismatch while another import is unfinished.
@@ -130,7 +136,7 @@ def _imported(
     graph: str,
     path: Path,
     report: Path | None,
-    progress: Progress,
+    progress: ImportProgress,
     *,
     mutual: bool = False,
     read_file: Read = read,
@@ -177,13 +183,14 @@ def _imported(
 
 
 def _has_begun(settings: Settings, graph: str) -> bool:
-    """Whether a sorted load of a graph was begun: what its edges are between is there by then."""
+    """Whether a sorted load of a graph was begun: the boards and posts of its edges are there by then."""
     with open_environment(settings) as environment:
         return bulk.has_begun(environment, graph)
 
 
 class Exported(NamedTuple):
-    """How many edges were written, and the token to watch from: with what it tells, the file is what is so.
+    """How many edges were written, and the token to watch from: the file with the changes since that token is the whole
+    graph.
 
     `expiring`: how many were left out, because a file cannot say that they end.
     """
@@ -245,7 +252,7 @@ def _say_imported(done: Imported, what: str, report: Path) -> None:
 
 
 class _ImportBars:
-    """A bar that reads the file, and one that writes what was sorted. See `transfer.loading.Progress`."""
+    """A bar that reads the file, and one that writes what was sorted. See `transfer.loading.ImportProgress`."""
 
     def __init__(self, bars: Bars, size: int) -> None:
         self._bars = bars

@@ -10,7 +10,7 @@ import typer
 from kith.commands import console
 from kith.commands.communities import Community, stream
 from kith.commands.console import say
-from kith.commands.transfer.formats import Writer
+from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.errors import BadRequest
 
 commands = typer.Typer()
@@ -26,7 +26,7 @@ def run_generate(
 ) -> None:
     """Make a follow graph with heavy tails, of any size, in flat memory."""
     community = Community(users, edges, seed, dict(_celebrity(text) for text in celebrity or []))
-    with console.counting("edges written") as progress, Writer(file) as writer:
+    with console.counting("edges written") as progress, EdgeFileWriter(file) as writer:
         written = 0
         for chunk in stream(community):
             writer.write(chunk)

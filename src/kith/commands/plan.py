@@ -19,7 +19,7 @@ _MENTION = capacity.MentionDemand()
 """Of article 000, and the peak of article 003. What is not given follows them in proportion to the users."""
 
 
-class What(enum.StrEnum):
+class Planned(enum.StrEnum):
     """What is planned."""
 
     GRAPH = "graph"
@@ -28,7 +28,9 @@ class What(enum.StrEnum):
 
 @commands.command("plan")
 def run_plan(
-    what: Annotated[What, typer.Argument(help="A graph, or mentions of accounts with many followers.")] = What.GRAPH,
+    what: Annotated[
+        Planned, typer.Argument(help="A graph, or mentions of accounts with many followers.")
+    ] = Planned.GRAPH,
     users: Annotated[int, typer.Option(help="Users.")] = _USERS,
     degree: Annotated[float | None, typer.Option(help="Average number of follows of a user. Default: 400.")] = None,
     largest: Annotated[
@@ -49,9 +51,9 @@ def run_plan(
 ) -> None:
     """What a graph of this size needs, on one machine and on a cluster; or what mentions cost, by each way."""
     if article:
-        _print_article(capacity.article_003() if what is What.NOTIFICATIONS else capacity.article_000())
+        _print_article(capacity.article_003() if what is Planned.NOTIFICATIONS else capacity.article_000())
         return
-    if what is What.NOTIFICATIONS:
+    if what is Planned.NOTIFICATIONS:
         _print_mentions(
             capacity.MentionDemand(
                 followers=followers,

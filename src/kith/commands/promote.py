@@ -1,4 +1,5 @@
-"""`kith promote`: makes a standby the primary. Apart from `standby`, as it must be quick, and needs no server."""
+"""`kith promote`: makes a standby the primary. A file apart from `standby`, because it must start quickly and needs no
+server."""
 
 from __future__ import annotations
 

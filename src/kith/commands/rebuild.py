@@ -1,4 +1,4 @@
-"""`kith rebuild`: makes a data folder what the log of another says, from nothing or from a backup on."""
+"""`kith rebuild`: makes a data folder from the log of another, from nothing or on top of a restored backup."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class FollowLimitReached(Conflict):
 
 
 class RequesterLimitReached(Conflict):
-    """Who asked to follow the caller follows as many as one may; their request stays."""
+    """The requester already follows as many as allowed; their request stays."""
 
     code = "REQUESTER_LIMIT_REACHED"
 
@@ -251,7 +251,7 @@ class TimedOut(Unavailable):
 
 
 class LeaseLost(Unavailable):
-    """What only one process may do at a time is not this one's any more."""
+    """This process lost the lease for work that only one process may do."""
 
     code = "LEASE_LOST"
 
@@ -281,7 +281,7 @@ class StandbyBehind(Unavailable):
 
 
 class NotConfirmed(Unavailable):
-    """No standby has the write yet, which `standby_mode` asks for; or no owner of a cluster answered.
+    """No standby has the write yet, as `standby_mode` requires; or no owner of a cluster answered.
 
     It may be done all the same: repeat it.
     """

@@ -27,12 +27,12 @@ USER_CHANGED = 252
 changed. `destination`: SHOWN if the app hid them until then, else 0. (A label on a post is an edit of the post.)"""
 RECORD_CHANGED, RECORD_FORGOTTEN, EDGE_FORGOTTEN, NODE_CHANGED, CLAIM_TAKEN, NOTE_CHANGED = 251, 250, 249, 248, 247, 246
 RECORDS_FORGOTTEN = 245
-"""Not an edge: what else a write changed, so that the log says all that is so. How it is written is the engine's."""
+"""Not an edge: any other change, so that the log holds everything. The engine decides how it is written."""
 SHOWN = 1
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One change of an edge. `before`: its state before, None if there was no edge.
+    """One change of an edge. `before`: its state until then, None if there was no edge.
 
     `logged_ms`: when it was logged, in ms since the epoch, independent of its version; 0 until then.
     `mark`: the log up to this event and with it; no other event has the same. The log gives both. `data`: what else it

@@ -1,4 +1,4 @@
-"""Seals what clients carry for us, cursors and read-your-writes tokens: nobody else can read or change it.
+"""Seals cursors and read-your-writes tokens, which clients carry: nobody else can read or change them.
 
 The content is secret because a cursor may name posts that its reader must not see, and a token tells how much is
 written here. Each purpose has its own key, so a token never passes for a cursor.

@@ -17,7 +17,7 @@ _VERSION = struct.Struct(">Q")
 
 
 class WriteMark(NamedTuple):
-    """What a write left in the log: whoever covers `at` has all its events. `updated_at`: its version."""
+    """What a write left in the log: a position that covers `at` covers all its events. `updated_at`: its version."""
 
     at: LogPosition
     updated_at: int

@@ -2,5 +2,5 @@
 
 `interface.thrift` is the service and its shapes; `messages` finds and reads messages in what a client sends; `door`
 holds the connections; `calls` does each method. `selects` compiles and pages queries, `executes` does writes, `jobs`
-what is done later. Knows the graph only, and nothing of people: who may connect, may do everything.
+what is done later. Knows the graph only, and nothing of people: any client that can connect may do everything.
 """

@@ -12,16 +12,26 @@ from thriftpy2.thrift import TApplicationException
 from kith.core.clock import ms_of
 from kith.core.errors import BadRequest, KithError, NotFound
 from kith.core.ids import NodeId
-from kith.flockdb.executes import Executes, Task, check_edges, check_position, version_at
-from kith.flockdb.interface import Change, Operation, Priority, read_call, shapes, write_refusal, write_result
+from kith.flockdb.executes import Executes, ExecuteTask, check_edges, check_position, version_at
+from kith.flockdb.interface import (
+    ExecuteOperation,
+    Priority,
+    SelectOperation,
+    ThriftCall,
+    read_call,
+    shapes,
+    write_refusal,
+    write_result,
+)
 from kith.flockdb.jobs import Jobs
+from kith.flockdb.messages import Malformed
 from kith.flockdb.selects import (
     WIRE_STATES,
     PageAsked,
-    Rows,
+    SelectPage,
     Selects,
     Term,
-    Terms,
+    TermReader,
     checked_id,
     compiled,
     unpacked_ids,
@@ -46,7 +56,7 @@ class Calls:
         now_s: Callable[[], int],
     ) -> None:  # fmt: skip
         self._graph, self._store, self._jobs, self._executes, self._now_s = graph, graph.store, jobs, executes, now_s
-        self._terms, self._selects = Terms(graphs), Selects(graph.store, ids_max)
+        self._terms, self._selects = TermReader(graphs), Selects(graph.store, ids_max)
         self._methods: Mapping[str, Callable[..., Awaitable[Any]]] = {
             "contains": self._contains,
             "get": self._get,
@@ -76,6 +86,11 @@ class Calls:
             return write_refusal(
                 asked, TApplicationException.INTERNAL_ERROR, "this call failed; the server's log says why"
             )
+
+    def refuse(self, error: Malformed) -> bytes:
+        """The answer to a message that cannot be read."""
+        asked = ThriftCall(*error.head, None)
+        return write_refusal(asked, TApplicationException.PROTOCOL_ERROR, str(error))
 
     async def _contains(self, source_id: int, graph_id: int, destination_id: int) -> bool:
         found = await self._edge(source_id, graph_id, destination_id)
@@ -131,7 +146,7 @@ class Calls:
     async def _count(self, operations: Sequence[Any]) -> int:
         return await self._selects.count(self._compiled(operations))
 
-    def _compiled(self, operations: Sequence[Any] | None) -> list[Term | Operation]:
+    def _compiled(self, operations: Sequence[Any] | None) -> list[Term | SelectOperation]:
         return compiled(operations or (), self._terms)
 
     async def _select_edges(self, queries: Sequence[Any]) -> list[Any]:
@@ -160,14 +175,14 @@ class Calls:
         return _packed_counts(counts.tolist())
 
     async def _execute(self, operations: Any) -> None:
-        """Do what is due, of the edges that are named; the rest is taken in as jobs."""
+        """Do operations that name their edges and are due; queue the others as jobs."""
         if operations is None or not operations.operations:
             raise BadRequest("execute takes at least one operation")
         at, now_s = operations.execute_at, self._now_s()
         priority = _priority(operations.priority)
         tasks = [self._task(raw, at, number) for number, raw in enumerate(operations.operations)]
         check_edges(tasks)
-        at_once: list[Task] = []
+        at_once: list[ExecuteTask] = []
         for task in tasks:
             if task.term.others is not None and (at is None or at <= now_s) and priority is not Priority.LOW:
                 at_once.append(task)
@@ -177,14 +192,16 @@ class Calls:
                 await self._jobs.add(self._dated(task), priority, 1000 * (now_s if at is None else at))
         await self._executes.edges(at_once)
 
-    def _task(self, raw: Any, at_s: int | None, number: int) -> Task:
-        if raw.operation_type not in list(Change):
+    def _task(self, raw: Any, at_s: int | None, number: int) -> ExecuteTask:
+        if raw.operation_type not in list(ExecuteOperation):
             raise BadRequest(f"there is no operation {raw.operation_type}")
         version = None if at_s is None else version_at(at_s, number)
-        return Task(Change(raw.operation_type), self._terms.read(raw.term), check_position(raw.position), version)
+        return ExecuteTask(
+            ExecuteOperation(raw.operation_type), self._terms.read(raw.term), check_position(raw.position), version
+        )
 
-    def _dated(self, task: Task) -> Task:
-        """With the version of now, where it has none: what comes until it is done is newer."""
+    def _dated(self, task: ExecuteTask) -> ExecuteTask:
+        """The operation with a version of now, if it has none: writes made until it is done are newer."""
         return task if task.version is not None else task._replace(version=self._graph.clock.next())
 
 
@@ -205,7 +222,7 @@ def _check_queries(queries: Sequence[Any] | None) -> None:
         raise BadRequest(f"a call has {QUERIES_MAX} queries at most")
 
 
-def _results(rows: Rows) -> Any:
+def _results(rows: SelectPage) -> Any:
     return shapes.Results(ids=rows.ids.astype("<i8").tobytes(), next_cursor=rows.next, prev_cursor=rows.previous)
 
 

@@ -16,13 +16,14 @@ from kith.flockdb.messages import Inbound, Malformed
 CONNECTIONS_MAX = 2_000
 """Connections at a time; one more is closed at once."""
 IDLE_S = 600.0
-"""A connection on which nothing came for so long is closed."""
+"""A connection on which nothing came for this long is closed."""
+_PARTING_S = 5.0
 _READ_BYTES = 1 << 16
 _FRAME = struct.Struct(">i")
 _log = structlog.get_logger("kith.flockdb")
 
 
-class Door:
+class ThriftDoor:
     """Listens, and answers by `calls`."""
 
     def __init__(self, calls: Calls, *, idle_s: float = IDLE_S, connections_max: int = CONNECTIONS_MAX) -> None:
@@ -51,8 +52,6 @@ class Door:
             await self._talk(reader, writer)
         except (ConnectionError, TimeoutError):
             pass  # the client is gone, or says nothing
-        except Malformed as error:
-            _log.info("a connection is closed", why=str(error), client=str(writer.get_extra_info("peername")))
         finally:
             del self._open[writer]
             writer.close()
@@ -61,12 +60,31 @@ class Door:
         inbound = Inbound()
         while data := await self._read(reader):
             inbound.feed(data)
-            while (message := inbound.take()) is not None:
-                answer = await self._calls.answer(message)
+            while (answer := await self._answer(inbound)) is not None:
                 writer.write(_FRAME.pack(len(answer)) + answer if inbound.framed else answer)
                 await writer.drain()
+            if inbound.ended:
+                _log.info("a connection is closed", client=str(writer.get_extra_info("peername")))
+                await _part(reader, writer)
+                break
+
+    async def _answer(self, inbound: Inbound) -> bytes | None:
+        """The answer to the next message; None if none has come whole."""
+        try:
+            message = inbound.take()
+        except Malformed as error:
+            return self._calls.refuse(error)
+        return None if message is None else await self._calls.answer(message)
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
         """What came next; nothing where the client is gone. TimeoutError."""
         async with asyncio.timeout(self._idle_s):  # unlike `wait_for`, without a task for each read
             return await reader.read(_READ_BYTES)
+
+
+async def _part(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Let a client read why it is closed: closing while it still sends would take the answer from it. TimeoutError."""
+    writer.write_eof()
+    async with asyncio.timeout(_PARTING_S):
+        while await reader.read(_READ_BYTES):
+            pass

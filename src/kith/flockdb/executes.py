@@ -1,7 +1,7 @@
 """Writes of FlockDB: add, remove, archive and negate edges, one by one or all of a node in one direction.
 
-What names its edges and is due is done at once, and acknowledged when it is durable. What is for later, of low
-priority, or concerns all edges of a node is a job (`jobs`), acknowledged once that is durable.
+An operation that names its edges and is due is done at once, and acknowledged when it is durable. One that is for
+later, of low priority, or for all edges of a node becomes a job (`jobs`), and is acknowledged when the job is durable.
 
 An operation has a version. Given no time, it is newer than what it finds; given one, that is its version. The merge law
 decides, so any order and repetition give one result. Adding an edge that is there leaves it in its place.
@@ -20,7 +20,7 @@ import msgspec
 from kith.core.clock import Hlc, hlc_of, ms_of
 from kith.core.errors import BadRequest, BatchTooLarge
 from kith.core.ids import NodeId
-from kith.flockdb.interface import Change
+from kith.flockdb.interface import ExecuteOperation
 from kith.flockdb.selects import Term
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
@@ -31,23 +31,23 @@ EDGES_MAX = 100_000
 """Edges that one `execute` may name."""
 WRITES_A_COMMIT = 1_000
 _STATES = {
-    Change.ADD: State.NORMAL,
-    Change.REMOVE: State.REMOVED,
-    Change.ARCHIVE: State.ARCHIVED,
-    Change.NEGATE: State.NEGATIVE,
+    ExecuteOperation.ADD: State.NORMAL,
+    ExecuteOperation.REMOVE: State.REMOVED,
+    ExecuteOperation.ARCHIVE: State.ARCHIVED,
+    ExecuteOperation.NEGATE: State.NEGATIVE,
 }
 _FROM = {
-    Change.ADD: (State.ARCHIVED,),
-    Change.REMOVE: (State.NORMAL, State.NEGATIVE, State.ARCHIVED),
-    Change.ARCHIVE: (State.NORMAL,),
-    Change.NEGATE: (State.NORMAL,),
+    ExecuteOperation.ADD: (State.ARCHIVED,),
+    ExecuteOperation.REMOVE: (State.NORMAL, State.NEGATIVE, State.ARCHIVED),
+    ExecuteOperation.ARCHIVE: (State.NORMAL,),
+    ExecuteOperation.NEGATE: (State.NORMAL,),
 }
 
 
-class Task(NamedTuple):
+class ExecuteTask(NamedTuple):
     """One operation. `position`: of the edges; None: the time. `version`: None: newer than what is there."""
 
-    change: Change
+    change: ExecuteOperation
     term: Term
     position: int | None
     version: Hlc | None
@@ -60,7 +60,7 @@ def check_position(position: int | None) -> int | None:
     return position
 
 
-def check_edges(tasks: Sequence[Task]) -> None:
+def check_edges(tasks: Sequence[ExecuteTask]) -> None:
     """BatchTooLarge, if these name too many edges."""
     named = sum(len(task.term.others) for task in tasks if task.term.others is not None)
     if named > EDGES_MAX:
@@ -79,7 +79,7 @@ class Executes:
         self._graph, self._store = graph, graph.store
         self._away = graph.graphs.number(FLOCK_AWAY)
 
-    async def edges(self, tasks: Iterable[Task]) -> None:
+    async def edges(self, tasks: Iterable[ExecuteTask]) -> None:
         """Do operations that name their edges, in order: of two that name the same edge the second finds the first."""
         writes, named = list[EdgeWrite](), set[EdgeKey]()
         for task in tasks:
@@ -94,14 +94,14 @@ class Executes:
                 named.update(edges)
         await self._apply(writes)
 
-    async def mark(self, task: Task) -> None:
+    async def mark(self, task: ExecuteTask) -> None:
         """Before all edges of a node are gone through: whether that side of it is away from now on."""
-        if task.change in (Change.ADD, Change.ARCHIVE):
+        if task.change in (ExecuteOperation.ADD, ExecuteOperation.ARCHIVE):
             to = _side(task.term.graph, task.term.direction)
             now = self._graph.now(self._away, NodeId(task.term.node), NodeId(to), _marked(task.change))
             await self._store.apply([EdgeWrite(now, supersede=True, only_from=_not(_marked(task.change)))])
 
-    async def of_list(self, task: Task, listing: Listing, others: Sequence[int]) -> None:
+    async def of_list(self, task: ExecuteTask, listing: Listing, others: Sequence[int]) -> None:
         """Do an operation with some entries of a list of its node."""
         out = listing.direction is Direction.OUT
         pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
@@ -116,22 +116,23 @@ class Executes:
                     EdgeWrite(
                         after,
                         only_from=frozenset({listing.state}),
-                        unless=unless if task.change is Change.ADD else (),
+                        unless=unless if task.change is ExecuteOperation.ADD else (),
                     )
                 )
         await self._store.apply(writes)  # one that is refused stays archived: its other side is away
 
-    def listings(self, task: Task) -> list[Listing]:
+    def listings(self, task: ExecuteTask) -> list[Listing]:
         """The lists that an operation on all edges of a node goes through."""
         term = task.term
         return [Listing(term.graph, term.node, term.direction, state) for state in _FROM[task.change]]
 
-    async def _writes(self, task: Task, graph: int, pairs: Sequence[Pair]) -> list[EdgeWrite]:
-        """What is in that state already keeps its place, and has the new version: an older change must not undo it."""
+    async def _writes(self, task: ExecuteTask, graph: int, pairs: Sequence[Pair]) -> list[EdgeWrite]:
+        """Edges that are in that state already keep their place and get the new version, so that an older change does
+        not undo it."""
         stored = await self._store.get_many(graph, pairs)
         writes = []
         for pair, edge in zip(pairs, stored, strict=True):
-            keeps = edge is not None and (edge.state == _STATES[task.change] or task.change is not Change.ADD)
+            keeps = edge is not None and (edge.state == _STATES[task.change] or task.change is not ExecuteOperation.ADD)
             position = edge.position if edge is not None and keeps and task.version else task.position
             version = task.version or self._graph.clock.next()
             at = ms_of(version) if position is None else position
@@ -140,7 +141,7 @@ class Executes:
                     Edge(graph, NodeId(pair[0]), NodeId(pair[1]), _STATES[task.change], at, version),
                     supersede=task.version is None,
                     keep_place=keeps,
-                    unless=self._away_keys(graph, *pair) if task.change is Change.ADD else (),
+                    unless=self._away_keys(graph, *pair) if task.change is ExecuteOperation.ADD else (),
                 )
             )
         return writes
@@ -188,8 +189,8 @@ def _side(graph: int, direction: Direction) -> int:
     return graph * 2 + direction
 
 
-def _marked(change: Change) -> State:
-    return State.NORMAL if change is Change.ARCHIVE else State.REMOVED
+def _marked(change: ExecuteOperation) -> State:
+    return State.NORMAL if change is ExecuteOperation.ARCHIVE else State.REMOVED
 
 
 def _not(state: State) -> frozenset[State]:

@@ -15,7 +15,7 @@ shapes: Any = thriftpy2.load(str(Path(__file__).with_name("interface.thrift")), 
 """Structs, enums, the exception and the service, by their names in the file."""
 
 
-class Operation(enum.IntEnum):
+class SelectOperation(enum.IntEnum):
     """SelectOperationType."""
 
     SIMPLE_QUERY = 1
@@ -24,7 +24,7 @@ class Operation(enum.IntEnum):
     DIFFERENCE = 4
 
 
-class Change(enum.IntEnum):
+class ExecuteOperation(enum.IntEnum):
     """ExecuteOperationType."""
 
     ADD = 1
@@ -41,7 +41,7 @@ class Priority(enum.IntEnum):
     HIGH = 3
 
 
-class Asked(NamedTuple):
+class ThriftCall(NamedTuple):
     """A call: its method, its number on the connection, and its arguments by name; None where they are not as asked."""
 
     method: str
@@ -49,18 +49,18 @@ class Asked(NamedTuple):
     arguments: dict[str, Any] | None
 
 
-def read_call(message: bytes) -> Asked:
+def read_call(message: bytes) -> ThriftCall:
     """A message that `messages.Inbound` found whole."""
     protocol = TCyBinaryProtocol(TCyMemoryBuffer(message), strict_read=False)
     method, kind, sequence = protocol.read_message_begin()
     if kind != TMessageType.CALL or method not in shapes.FlockDB.thrift_services:
-        return Asked(str(method), sequence, None)
+        return ThriftCall(str(method), sequence, None)
     arguments = getattr(shapes.FlockDB, f"{method}_args")()
     protocol.read_struct(arguments)
-    return Asked(method, sequence, arguments.__dict__)
+    return ThriftCall(method, sequence, arguments.__dict__)
 
 
-def write_result(asked: Asked, result: Any) -> bytes:
+def write_result(asked: ThriftCall, result: Any) -> bytes:
     """The answer to a call: a value of its type, None for a method without, or a FlockException."""
     answer = getattr(shapes.FlockDB, f"{asked.method}_result")()
     if isinstance(result, shapes.FlockException):
@@ -70,12 +70,12 @@ def write_result(asked: Asked, result: Any) -> bytes:
     return _written(asked, TMessageType.REPLY, answer)
 
 
-def write_refusal(asked: Asked, kind: int, message: str) -> bytes:
+def write_refusal(asked: ThriftCall, kind: int, message: str) -> bytes:
     """The answer to a call that is none of this interface: a TApplicationException of this kind."""
     return _written(asked, TMessageType.EXCEPTION, TApplicationException(kind, message))
 
 
-def _written(asked: Asked, kind: int, body: Any) -> bytes:
+def _written(asked: ThriftCall, kind: int, body: Any) -> bytes:
     buffer = TCyMemoryBuffer()
     protocol = TCyBinaryProtocol(buffer)
     protocol.write_message_begin(asked.method, kind, asked.sequence)

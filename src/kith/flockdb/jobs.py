@@ -5,7 +5,7 @@
 
 Each priority has a queue and a task of its own, so what waits in one holds up no other. A job goes page by page, with a
 checkpoint after each; a page that is done twice has the same edges. One that fails waits, longer each time, and others
-go on. One process has the lease and does them; any process takes them in.
+go on. The process with the lease does them; any process may queue them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import structlog
 from kith.core.clock import Hlc
 from kith.core.errors import KithError, Overloaded, Unavailable
 from kith.core.paging import Mark, Window
-from kith.flockdb.executes import WRITES_A_COMMIT, Executes, Task
-from kith.flockdb.interface import Change, Priority
+from kith.flockdb.executes import WRITES_A_COMMIT, Executes, ExecuteTask
+from kith.flockdb.interface import ExecuteOperation, Priority
 from kith.flockdb.selects import Term
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
@@ -38,11 +38,11 @@ _PAGE = 500
 _log = structlog.get_logger("kith.flockdb")
 
 
-class Job(msgspec.Struct, frozen=True):
+class ExecuteJob(msgspec.Struct, frozen=True):
     """One operation, and how far it is. `step`: lists that are done; `after`: the last entry done of the next one."""
 
     priority: Priority
-    change: Change
+    change: ExecuteOperation
     graph: int
     node: int
     direction: Direction
@@ -58,18 +58,18 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Of its note."""
+        """The key of its note."""
         return f"{_JOB}{self.priority.value}/{self.version:016x}"
 
     @property
-    def task(self) -> Task:
+    def task(self) -> ExecuteTask:
         """What is to be done."""
         others = None if self.others is None else np.frombuffer(self.others, "<i8").astype(np.int64)[self.done :]
         term = Term(self.graph, self.node, self.direction, (State.NORMAL,), others)
-        return Task(self.change, term, self.position, Hlc(self.version))
+        return ExecuteTask(self.change, term, self.position, Hlc(self.version))
 
 
-_decode = msgspec.msgpack.Decoder(Job).decode
+_decode = msgspec.msgpack.Decoder(ExecuteJob).decode
 
 
 class Jobs:
@@ -80,15 +80,15 @@ class Jobs:
         self._rung = {priority: asyncio.Event() for priority in Priority}
         self._clock = graph.clock
 
-    async def add(self, task: Task, priority: Priority, due_ms: int) -> None:
-        """Take a job in; it is durable when this returns. Errors: Overloaded."""
+    async def add(self, task: ExecuteTask, priority: Priority, due_ms: int) -> None:
+        """Queue a job; it is durable when this returns. Errors: Overloaded."""
         if len(await self._store.notes(_JOB)) >= JOBS_MAX:
             raise Overloaded(f"{JOBS_MAX} operations wait to be done later; try again when there are fewer")
         others = None if task.term.others is None else task.term.others.astype("<i8").tobytes()
         term = task.term
         while True:
             version = task.version or self._clock.next()
-            job = Job(
+            job = ExecuteJob(
                 priority, task.change, term.graph, term.node, term.direction, others, task.position, version, due_ms
             )  # fmt: skip
             if await self._store.put_note(job.key, msgspec.msgpack.encode(job), only_if=None):
@@ -145,7 +145,7 @@ class Jobs:
                 check()
                 await self._try(job)
 
-    async def _try(self, job: Job) -> None:
+    async def _try(self, job: ExecuteJob) -> None:
         """Do a job; where it fails, note when to try again."""
         try:
             if job.others is None:
@@ -160,7 +160,7 @@ class Jobs:
             _log.exception("a job failed", job=job.key)
             await self._failed(job, repr(error))
 
-    async def _named_edges(self, job: Job) -> None:
+    async def _named_edges(self, job: ExecuteJob) -> None:
         while (named := job.task.term.others) is not None and len(named):
             task = job.task
             part = named[:WRITES_A_COMMIT]
@@ -168,7 +168,7 @@ class Jobs:
             job = await self._checkpoint(msgspec.structs.replace(job, done=job.done + len(part)))
         await self._store.put_note(job.key, None)
 
-    async def _all_edges(self, job: Job) -> None:
+    async def _all_edges(self, job: ExecuteJob) -> None:
         await self._executes.mark(job.task)
         listings = self._executes.listings(job.task)
         while job.step < len(listings):
@@ -181,11 +181,11 @@ class Jobs:
                 job = await self._checkpoint(msgspec.structs.replace(job, step=job.step + 1, after=None))
         await self._store.put_note(job.key, None)
 
-    async def _checkpoint(self, job: Job) -> Job:
+    async def _checkpoint(self, job: ExecuteJob) -> ExecuteJob:
         await self._store.put_note(job.key, msgspec.msgpack.encode(job))
         return job
 
-    async def _failed(self, job: Job, error: str) -> None:
+    async def _failed(self, job: ExecuteJob, error: str) -> None:
         """Let a job wait; after TRIES_MAX tries, for a person."""
         raw = await self._store.get_note(job.key)
         if raw is None:

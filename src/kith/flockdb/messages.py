@@ -8,11 +8,15 @@
 
 Framed and buffered are told apart by the first bytes. Everything is looked at once, as it comes: lengths, types, depth
 and how many values there are. So the decoder behind it reads nothing that is not there, and no message takes long.
+
+What is wrong with a message costs that message alone, where it is known where the next one begins: after a frame, and
+after a message that is only nested too deep. Elsewhere nothing that follows can be read.
 """
 
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 MESSAGE_BYTES_MAX = 4 << 20
 """A message of more is refused: some 500,000 ids."""
@@ -29,8 +33,23 @@ _FIELD_HEAD_BYTES = 3
 _VERSION_MASK, _VERSION_1 = 0xFFFF0000, 0x80010000
 
 
+class Head(NamedTuple):
+    """What stands in front of a message."""
+
+    method: str = ""
+    sequence: int = 0
+
+
 class Malformed(Exception):
-    """These bytes are no message of the protocol; what follows them cannot be read either."""
+    """A message that cannot be read. `head`: its own, as far as that came."""
+
+    def __init__(self, message: str, head: Head) -> None:
+        super().__init__(message)
+        self.head = head
+
+
+class _Wrong(Exception):
+    """These bytes are no message of the protocol."""
 
 
 class _Incomplete(Exception):
@@ -45,11 +64,13 @@ class _Open:
 
 
 class Inbound:
-    """What one client has sent and nobody has taken yet."""
+    """The bytes that one client has sent and that were not taken yet."""
 
     def __init__(self) -> None:
         self.framed: bool | None = None  # None: too little came to tell
+        self.ended = False  # nothing that comes can be read any more
         self._data = bytearray()
+        self._skipped = 0  # bytes to come, of a frame that was refused
         self._begin()
 
     def feed(self, data: bytes) -> None:
@@ -57,20 +78,28 @@ class Inbound:
         self._data += data
 
     def take(self) -> bytes | None:
-        """The next whole message; None if it has not come yet. Malformed."""
+        """The next whole message; None if it has not come yet, or nothing more can be read. Malformed."""
         if self.framed is None:
             self.framed = self._tell_framed()
-            if self.framed is None:
-                return None
+        if self.framed is None or self.ended:
+            return None
+        skipped = min(self._skipped, len(self._data))
+        del self._data[:skipped]
+        self._skipped -= skipped
         try:
             if self.framed:
                 return self._take_framed()
             self._scan(len(self._data))
         except _Incomplete:
-            if len(self._data) > MESSAGE_BYTES_MAX:
-                raise Malformed(f"a message may have {MESSAGE_BYTES_MAX} bytes at most") from None
-            return None
-        return self._taken(0, self._at, self._at)
+            if len(self._data) <= MESSAGE_BYTES_MAX:
+                return None
+            wrong = f"a message may have {MESSAGE_BYTES_MAX} bytes at most"
+        except _Wrong as error:
+            wrong = str(error)
+        else:
+            return self._taken(0, self._at, self._at)
+        self.ended = True
+        raise Malformed(wrong, self._head(0))
 
     def _tell_framed(self) -> bool | None:
         """The first number is a version (buffered, and negative), the length of a frame, or that of an older name.
@@ -84,27 +113,36 @@ class Inbound:
 
     def _take_framed(self) -> bytes:
         length = self._int(0, len(self._data))
-        if not 0 < length <= MESSAGE_BYTES_MAX:
-            raise Malformed(f"a frame may have 1 to {MESSAGE_BYTES_MAX} bytes, this one says {length}")
+        if length < 0:
+            raise _Wrong(f"a frame has {length} bytes")
         end = _I32.size + length
+        if length > MESSAGE_BYTES_MAX:
+            self._skipped = end
+            raise Malformed(f"a frame may have {MESSAGE_BYTES_MAX} bytes, this one says {length}", Head())
         if len(self._data) < end:
             raise _Incomplete
         self._at = _I32.size
         try:
             self._scan(end)
-        except _Incomplete:
-            raise Malformed("a frame ends in the middle of its message") from None
+        except (_Incomplete, _Wrong) as error:
+            head = self._head(_I32.size)
+            del self._data[:end]
+            self._begin()
+            raise Malformed(str(error) or "a frame ends in the middle of its message", head) from None
         return self._taken(_I32.size, self._at, end)
 
     def _taken(self, start: int, end: int, next_: int) -> bytes:
+        head = self._head(start) if self._is_deep else None
         message = bytes(memoryview(self._data)[start:end])
         del self._data[:next_]
         self._begin()
+        if head is not None:
+            raise Malformed(f"a message may be nested {DEPTH_MAX} levels deep at most", head)
         return message
 
     def _begin(self) -> None:
         self._at, self._left = 0, VALUES_MAX
-        self._has_head = False
+        self._has_head = self._is_deep = False
         self._open: list[_Open] = []
 
     def _scan(self, end: int) -> None:
@@ -124,16 +162,26 @@ class Inbound:
                 top.left -= 1
                 top.turn = (top.turn + 1) % len(top.kinds)
 
+    def _head(self, start: int) -> Head:
+        """That of the message which begins there, if it came whole."""
+        if not self._has_head:
+            return Head()
+        versioned = self._int(start, len(self._data)) < 0
+        start += 2 * _I32.size if versioned else _I32.size
+        name_end = start + self._int(start - _I32.size, len(self._data))
+        sequence = self._int(name_end + (not versioned), len(self._data))
+        return Head(self._data[start:name_end].decode(errors="replace"), sequence)
+
     def _head_end(self, end: int) -> int:
         first = self._int(self._at, end)
         at = self._at
         if first < 0:
             if first & _VERSION_MASK != _VERSION_1:
-                raise Malformed("this is not Thrift's binary protocol")
+                raise _Wrong("this is not Thrift's binary protocol")
             at += _I32.size
         name = self._int(at, end)
         if not 0 <= name <= NAME_BYTES_MAX:
-            raise Malformed(f"the name of a method may have {NAME_BYTES_MAX} bytes at most")
+            raise _Wrong(f"the name of a method may have {NAME_BYTES_MAX} bytes at most")
         at += _I32.size + name + _I32.size + (first >= 0)
         if at > end:
             raise _Incomplete
@@ -168,16 +216,15 @@ class Inbound:
             else:
                 entered = _Open(kinds, length)
         else:
-            raise Malformed(f"there is no type {kind}")
+            raise _Wrong(f"there is no type {kind}")
         if at > end:
             raise _Incomplete
         self._left -= 1
         if not self._left:
-            raise Malformed(f"a message may have {VALUES_MAX} values at most, beside packed ids; send several")
+            raise _Wrong(f"a message may have {VALUES_MAX} values at most, beside packed ids; send several")
         self._at = at
         if entered:
-            if len(self._open) == DEPTH_MAX:
-                raise Malformed(f"a message may be nested {DEPTH_MAX} levels deep at most")
+            self._is_deep |= len(self._open) == DEPTH_MAX
             self._open.append(entered)
 
     def _int(self, at: int, end: int) -> int:
@@ -188,5 +235,5 @@ class Inbound:
     def _length(self, at: int, end: int) -> int:
         length = self._int(at, end)
         if not 0 <= length <= MESSAGE_BYTES_MAX:
-            raise Malformed(f"a length of {length} is out of bounds")
+            raise _Wrong(f"a length of {length} is out of bounds")
         return length

@@ -18,7 +18,7 @@ import numpy as np
 from kith.core.errors import BadRequest, ProgramTooComplex
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Window
-from kith.flockdb.interface import Operation
+from kith.flockdb.interface import SelectOperation
 from kith.graph import programs
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.ordered import OrderedLists
@@ -34,9 +34,9 @@ _STATES = {0: State.NORMAL, 1: State.REMOVED, 2: State.ARCHIVED, 3: State.NEGATI
 """The numbers of states on the wire."""
 WIRE_STATES = {state: number for number, state in _STATES.items()}
 _COMBINING: Mapping[int, Callable[[tuple[Program, ...]], Program]] = {
-    Operation.INTERSECTION: Intersect,
-    Operation.UNION: Union,
-    Operation.DIFFERENCE: Difference,
+    SelectOperation.INTERSECTION: Intersect,
+    SelectOperation.UNION: Union,
+    SelectOperation.DIFFERENCE: Difference,
 }
 
 
@@ -66,7 +66,7 @@ class PageAsked(NamedTuple):
     cursor: int
 
 
-class Rows(NamedTuple):
+class SelectPage(NamedTuple):
     """A page of other ends, and the cursors to both sides."""
 
     ids: Ids
@@ -74,7 +74,7 @@ class Rows(NamedTuple):
     previous: int
 
 
-class Terms:
+class TermReader:
     """Reads terms. `graphs`: the number of each graph, by the id that clients call it."""
 
     def __init__(self, graphs: Mapping[int, int]) -> None:
@@ -123,18 +123,18 @@ def unpacked_ids(raw: bytes | str) -> Ids:
     return ids
 
 
-def compiled(operations: Sequence[Any], terms: Terms) -> list[Term | Operation]:
+def compiled(operations: Sequence[Any], terms: TermReader) -> list[Term | SelectOperation]:
     """A program in postfix, whose terms are read. BadRequest unless it leaves exactly one result."""
-    program: list[Term | Operation] = []
+    program: list[Term | SelectOperation] = []
     left = parts = 0
     for operation in operations:
-        if operation.operation_type == Operation.SIMPLE_QUERY:
+        if operation.operation_type == SelectOperation.SIMPLE_QUERY:
             program.append(terms.read(operation.term))
             left, parts = left + 1, parts + 1
         elif operation.operation_type in _COMBINING:
             if left < 2:
                 raise BadRequest("an operation combines two results before it, and there are fewer")
-            program.append(Operation(operation.operation_type))
+            program.append(SelectOperation(operation.operation_type))
             left -= 1
         else:
             raise BadRequest(f"there is no operation {operation.operation_type}")
@@ -152,13 +152,13 @@ class Selects:
         self._store, self._ids_max = store, ids_max
         self._lists = OrderedLists(store)
 
-    async def page(self, program: Sequence[Term | Operation], asked: PageAsked) -> Rows:
+    async def page(self, program: Sequence[Term | SelectOperation], asked: PageAsked) -> SelectPage:
         """A page of what a program selects."""
         _check(asked)
         (first, *rest) = program
         if not rest and isinstance(first, Term) and first.others is None:
             marks, following, previous = await self.listed(first, asked)
-            return Rows(np.array([mark.id for mark in marks], np.int64), following, previous)
+            return SelectPage(np.array([mark.id for mark in marks], np.int64), following, previous)
         tree = await self._tree(program)
         evaluator = Evaluator(self._store, self._lists, self._ids_max)
         if asked.cursor < START:
@@ -168,20 +168,20 @@ class Selects:
         rows = ids[: asked.rows]
         following = int(rows[-1]) if len(ids) > asked.rows else looked_to or END
         came_down = below is not None and len(rows) > 0
-        return Rows(rows, following, -int(rows[0]) if came_down else END)
+        return SelectPage(rows, following, -int(rows[0]) if came_down else END)
 
-    async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageAsked) -> Rows:
+    async def _upwards(self, evaluator: Evaluator, tree: Program, asked: PageAsked) -> SelectPage:
         """The page before a cursor."""
         above = -asked.cursor
         ids, looked_to = await evaluator.page(tree, above, asked.rows + 1, down=False)
         rows = ids[: asked.rows][::-1]
         previous = -int(rows[0]) if len(ids) > asked.rows else -looked_to if looked_to else END
         if not len(rows):
-            return Rows(rows, END, previous)
+            return SelectPage(rows, END, previous)
         below = await evaluator.page(tree, None if above == ID_MAX else above + 1, 1)
-        return Rows(rows, int(rows[-1]) if len(below.ids) or below.looked_to else END, previous)
+        return SelectPage(rows, int(rows[-1]) if len(below.ids) or below.looked_to else END, previous)
 
-    async def count(self, program: Sequence[Term | Operation]) -> int:
+    async def count(self, program: Sequence[Term | SelectOperation]) -> int:
         """How many ids a program selects, exactly."""
         return await Evaluator(self._store, self._lists, self._ids_max).count(await self._tree(program))
 
@@ -249,7 +249,7 @@ class Selects:
                 return True
         return False
 
-    async def _tree(self, program: Sequence[Term | Operation]) -> Program:
+    async def _tree(self, program: Sequence[Term | SelectOperation]) -> Program:
         stack: list[Program] = []
         for part in program:
             if isinstance(part, Term):

@@ -45,7 +45,7 @@ class Graph:
         return Edge(graph, source, destination, state, ms_of(version), version)
 
     def check_expiry(self, expires_ms: int) -> None:
-        """InvalidContent if an edge that is made now would be over already. 0: it never is."""
+        """Raise InvalidContent if this expiry has passed already. 0: the edge never expires."""
         if expires_ms and expires_ms <= ms_of(self.clock.next()):
             raise InvalidContent(
                 "expiresAt must be in the future; leave it out for what does not end", field="expiresAt"

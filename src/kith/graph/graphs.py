@@ -66,8 +66,8 @@ def check_name(name: str) -> str:
 
 
 class Graphs:
-    """The graphs of a store, by name and by number. `declared`: asked again for one that is not known, since others
-    declare new ones while this process runs: an import, say.
+    """The graphs of a store, by name and by number. `declared` is read again when a name is unknown: another process,
+    such as an import, may have declared it meanwhile.
     """
 
     def __init__(self, numbers: Mapping[str, int], declared: Callable[[], Mapping[str, int]] = dict) -> None:
@@ -107,7 +107,7 @@ class Graphs:
         return sorted(self._numbers)
 
     def _look(self) -> None:
-        """Take in those that were declared since. The built-in ones were there before."""
+        """Read the graphs that were declared since the last look."""
         self._numbers |= self._declared()
         self._names |= {number: name for name, number in self._numbers.items()}
 

@@ -1,6 +1,7 @@
 """One page of several lists, as if they were one list in the order of (position, id). Pure.
 
-Each list gives a page for the same window; what the merged page shows is only what is known of all of them.
+Each list gives a page for the same window. The merged page ends where the first of them ends: beyond that, others may
+have entries that were not read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from kith.graph.walk import BELOW_ALL
 
 
 def merged(pages: Sequence[Page], window: Window) -> Page:
-    """The page for `window` of all lists together. `pages`: what each has for it, for the same limit.
+    """The page for `window` of all lists together. `pages`: each list's page for it, with the same limit.
 
     A list's page may be short and still have more (`graph.walk`): then the merged page ends where that one does.
     """

@@ -1,14 +1,14 @@
 """Bulk operations on all edges of a node: archive, restore, remove.
 
 The node's own state is set first, so edges added meanwhile are stored in that state. Then a job rewrites every list of
-the node page by page, with a checkpoint after each page. The process that holds its lease runs it; where that is gone,
-another goes on from the checkpoint. One that was only paused writes no checkpoint any more, as each is written on the
-condition that it is unchanged, and whoever takes over changes it first. What it does until then does no harm: a page
-that is rewritten twice has the same edges. A job that the store refuses waits and tries again. An edge stays archived
-while its other end is archived.
+the node page by page, with a checkpoint after each page. The process that holds the job's lease runs it. If that
+process dies, another resumes from the checkpoint. If it was only paused, it cannot save a checkpoint any more: each is
+saved only if the last one is unchanged, and the process that takes over changes it first. The page it rewrites until
+then does no harm: a page that is rewritten twice has the same edges. A job that the store refuses waits and tries
+again. An edge stays archived while its other end is archived.
 
-What is stored behind the edges is not known here: `erase` is called with each page before it is removed, `forget` once
-the whole node is removed, `restored` once it is restored, and `beside` names edges of other nodes that are archived and
+What the edges stand for is not known here: `erase` is called with each page before it is removed, `forget` once the
+whole node is removed, `restored` once it is restored, and `beside` names edges of other nodes that are archived and
 restored with a page. Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
 """
 
@@ -58,13 +58,14 @@ _FROM = {
 
 
 Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
-"""Empties what is stored behind edges that are about to be removed: a list of the node, and other ends in it."""
+"""Empties the records behind edges that are about to be removed. Takes a list of the node and some other ends in it."""
 
 Beside = Callable[[Listing, Sequence[int]], Awaitable[Sequence[tuple[int, int, int]]]]
-"""Edges (graph, source, destination) that stand for edges of the node: a list of it, and other ends in that list."""
+"""Names the edges (graph, source, destination) that share the state of some of the node's edges. Takes a list of the
+node and some other ends in it."""
 
 Finish = Callable[[NodeId], Awaitable[object]]
-"""What is left to do once all edges of a node are removed or restored. May be repeated."""
+"""Runs once all edges of a node are removed or restored. May be repeated."""
 
 
 def _any_order(graph: str) -> int:
@@ -136,7 +137,7 @@ class NodeJobs:
                 self._background.start(_NOTE + job.id, self._run)
 
     async def known(self) -> list[Job]:
-        """All that run, and those that were done within a day; some of before may still be there."""
+        """All running jobs, and those finished within a day; a few older ones may still be there."""
         notes = await self._store.notes(_NOTE)
         return [msgspec.json.decode(raw, type=Job) for raw in notes.values()]
 

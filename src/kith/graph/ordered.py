@@ -1,11 +1,11 @@
 """Long lists in the order of their ids, a window of WINDOW_IDS ids at a time.
 
-Lists are kept by position. So the first who asks for a part of one by id goes through it once, in bounded calls, and
-keeps the ids that come next in that order; whoever pages on within KEPT_MS is answered from these. Edges that came
-meanwhile are read from the newest end of the list, and those that went are found by their rows. Only an edge that is
-put back at an older position (restored, imported) may be missing, for KEPT_MS at most.
+Stores keep lists by position. So the first request for a part by id reads the whole list once, in bounded calls, and
+keeps the next WINDOW_IDS ids in order; requests within KEPT_MS are answered from this window. Edges added meanwhile are
+read from the newest end of the list; removed ones are found by their rows. Only an edge that is put back at an older
+position (restored, imported) may be missing, for KEPT_MS at most.
 
-Limit: WINDOWS_MAX windows, 512 KB each. One list is gone through at a time.
+Limit: WINDOWS_MAX windows, 512 KB each. One list is read at a time.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ WINDOW_IDS = 65_536
 WINDOWS_MAX = 32
 KEPT_MS = 2_000
 ADDED_MAX = 10_000
-"""A window is given up once so many edges have come to its list."""
+"""A window is dropped once this many edges were added to its list."""
 
 
-class Part(NamedTuple):
+class OrderedIds(NamedTuple):
     """All members beyond a place, in order, as far as the id `reached`; None: to the end."""
 
     ids: Ids
@@ -58,7 +58,7 @@ class OrderedLists:
         self._kept: dict[tuple[Listing, bool], _Kept] = {}
         self._reading = asyncio.Lock()
 
-    async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> Part:
+    async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> OrderedIds:
         """About `limit` ids less than `beyond` (None: of all), greatest first; not `down`: greater, least first."""
         kept = await self._window(listing, beyond, down)
         ids = after(kept.ids, beyond, down)
@@ -67,7 +67,7 @@ class OrderedLists:
             ids, reached = ids[:limit], int(ids[limit - 1])
         came = after(ordered(await self._came(listing, kept, down), down), beyond, down)
         ids = ordered(np.concatenate([ids, as_far_as(came, reached, down)]), down)
-        return Part(ids[await self._store.contains(listing, ids)], reached)
+        return OrderedIds(ids[await self._store.contains(listing, ids)], reached)
 
     async def _window(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
         """A window that begins at `beyond` or before it, and has ids beyond it if the list has."""

@@ -4,11 +4,11 @@
                    {"graph": "follows", "node": "2", "direction": "in"}]}
 
 Answers are ids in descending order, so a page is stable while lists change, and its cursor is an id. Of an intersection
-only the smallest part is read; the larger ones are asked whether they contain its members. So 10 K with 1 M costs what
-the 10 K cost. Where the part that is read is longer than WHOLE_MAX, a page reads of it what lies beyond its cursor
-(`ordered`): so pages cost the same at any depth. One that has looked at LOOKED_MAX ids ends, and says how far it came.
-Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (of a count, whole lists), READ_MAX and ASKED_MAX a call.
-Source: FlockDB's compound queries.
+only the smallest part is read; its members are looked up in the larger ones. So 10 K with 1 M costs as much as the 10
+K. If the part to read is longer than WHOLE_MAX, a page reads only what lies beyond its cursor (`ordered`), so pages
+cost the same at any depth. A page that has looked at LOOKED_MAX ids ends there, and says how far it came. Limits:
+PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (of a count, whole lists), READ_MAX and ASKED_MAX a call. Source:
+FlockDB's compound queries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from kith.core.errors import BadRequest, ProgramTooComplex
 from kith.core.ids import parse_id
 from kith.graph.edge import Direction, State
-from kith.graph.ordered import OrderedLists, Part, after, as_far_as, ordered
+from kith.graph.ordered import OrderedIds, OrderedLists, after, as_far_as, ordered
 from kith.graph.shapes import Ids, Listing
 from kith.graph.store import Edges
 from kith.graph.walk import READ_MAX
@@ -136,7 +136,7 @@ def parse_state(raw: Any) -> State:
         raise BadRequest(f"state must be one of {names}", state=str(raw)) from None
 
 
-class Found(NamedTuple):
+class MembersPage(NamedTuple):
     """Members in order. `looked_to`: it has looked at LOOKED_MAX ids, as far as here, and there may be more."""
 
     ids: Ids
@@ -151,7 +151,7 @@ class Evaluator:
         self._counts: dict[Leaf, int] = {}
         self._whole: dict[Leaf, Ids] = {}
 
-    async def page(self, program: Program, beyond: int | None, need: int, *, down: bool = True) -> Found:
+    async def page(self, program: Program, beyond: int | None, need: int, *, down: bool = True) -> MembersPage:
         """Up to `need` members less than `beyond` (None: of all), greatest first; not `down`: greater, least first."""
         await self._count_leaves(program)
         found, count, looked, chunk = list[Ids](), 0, 0, max(need, _FIRST_CHUNK)
@@ -163,7 +163,7 @@ class Evaluator:
                 break
             await asyncio.sleep(0)  # others get their turn
             chunk = min(4 * chunk, _CHUNK_MAX)
-        return Found(np.concatenate(found)[:need], beyond if count < need else None)
+        return MembersPage(np.concatenate(found)[:need], beyond if count < need else None)
 
     async def count(self, program: Program) -> int:
         """How many members the program has."""
@@ -172,7 +172,7 @@ class Evaluator:
             return self._counts[program]
         return len(await self._all(program))
 
-    async def _part(self, program: Program, beyond: int | None, limit: int, down: bool) -> Part:
+    async def _part(self, program: Program, beyond: int | None, limit: int, down: bool) -> OrderedIds:
         """All members from `beyond` as far as about `limit` ids of what is read for them."""
         match program:
             case Given(ids):
@@ -189,7 +189,7 @@ class Evaluator:
             case Intersect() | Difference():
                 base, others, wanted = self._drive(program)
                 ids, reached = await self._part(base, beyond, limit, down)
-                return Part(ids[await self._kept(ids, others, wanted)], reached)
+                return OrderedIds(ids[await self._kept(ids, others, wanted)], reached)
 
     async def _all(self, program: Program) -> Ids:
         """Every member, descending."""
@@ -302,18 +302,18 @@ def leaves(program: Program) -> list[Leaf]:
     return [leaf for part in program.parts for leaf in leaves(part)]
 
 
-def _cut(ids: Ids, beyond: int | None, limit: int, down: bool) -> Part:
+def _cut(ids: Ids, beyond: int | None, limit: int, down: bool) -> OrderedIds:
     """The next `limit` of all ids, in order."""
     left = after(ids, beyond, down)
-    return Part(left[:limit], int(left[limit - 1]) if len(left) > limit else None)
+    return OrderedIds(left[:limit], int(left[limit - 1]) if len(left) > limit else None)
 
 
-def _united(parts: list[Part], down: bool) -> Part:
+def _united(parts: list[OrderedIds], down: bool) -> OrderedIds:
     """All members of any of the parts, as far as each of them came."""
     ends = [part.reached for part in parts if part.reached is not None]
     reached = (max(ends) if down else min(ends)) if ends else None
     ids = parts[0].ids if len(parts) == 1 else ordered(np.concatenate([part.ids for part in parts]), down)
-    return Part(as_far_as(ids, reached, down), reached)
+    return OrderedIds(as_far_as(ids, reached, down), reached)
 
 
 def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:

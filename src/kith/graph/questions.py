@@ -1,7 +1,7 @@
 """Questions to an EdgeStore, of any kind and any graphs, answered in one call: a distant engine is asked once.
 
-Whoever needs to know something adds it to the questions of a request, and keeps the slice that it gets; once the store
-has answered, the slice finds the answers:
+Code that needs an answer adds its question and keeps the slice that it gets back. Once the store has answered, the
+slice picks the answers:
 
     questions = Questions()
     blocks = questions.states([(BLOCKS, alice, bob), (BLOCKS, bob, alice)])

@@ -77,7 +77,7 @@ class Anything(enum.Enum):
 
 
 ANYTHING: Final = Anything.ANYTHING
-"""A note is written whatever stands there."""
+"""As `only_if`: write the note whatever it holds now."""
 
 
 class Ends(NamedTuple):

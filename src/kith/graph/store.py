@@ -1,6 +1,6 @@
-"""The port behind the graph, in parts by who uses them: what every engine that keeps edges must do.
+"""The port behind the graph, divided by who uses which part. An engine that keeps edges implements all of it.
 
-Who needs one part asks for that part. `EdgeStore` is all of them: what an engine hands out, and a `Graph` works on.
+Code asks for the part that it needs. `EdgeStore` is all parts: an engine provides it, and a `Graph` works on it.
 Implemented by `engines/embedded` (LMDB) and held to `tests/reference_edges.py` by the conformance suite.
 """
 
@@ -41,10 +41,11 @@ class Edges(Protocol):
     row itself (`get_many`, `exists_many`) is always current. Durability: `apply` returns once the change is in the log,
     as durably as the engine is set to. Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`; driver errors never leak.
 
-    Expiry: from the millisecond `Edge.expires_ms` on an edge is removed, as `edge.as_of` says, by the clock of who
-    reads: at once in the row, and wherever else a write of that moment would show. Nobody has to ask for it. The log
+    Expiry: from the millisecond `Edge.expires_ms` on an edge is removed, as `edge.as_of` says, by the reader's clock:
+    at once in the row, and elsewhere as soon as a write of that moment would show. No call is needed for it. The log
     tells it like a removal, within seconds while any process has the store open.
-    Order within a list: an edge that is written with another position moves there, and every count stays.
+
+    Moving: an edge that is written with another position moves there in both lists, and every count stays.
     """
 
     transactional: bool
@@ -99,7 +100,8 @@ class Edges(Protocol):
     async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
         """Up to `limit` other ends of a list, in any order; the first, or those `after` an earlier chunk.
 
-        Chunks of a list that changes meanwhile hold once whoever is in it throughout, and perhaps those who come or go.
+        If the list changes meanwhile, entries that stay throughout come exactly once; those added or removed may come
+        or not.
         """
         ...
 
@@ -150,8 +152,8 @@ class Notes(Protocol):
     async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
         """Write a note, or remove it (None); whether it was written.
 
-        `only_if`: write it only if this stands there now (None: if there is no note). Of several writers who all name
-        what they have read, one succeeds.
+        `only_if`: write it only if the note still holds this (None: if there is no note). Of several writers that read
+        the same note, one succeeds.
         """
         ...
 
@@ -171,8 +173,8 @@ class Schema(Protocol):
 class Scans(Protocol):
     """Whole graphs, for audits, exports and jobs over everybody.
 
-    Scans come in any order. One of a graph that changes meanwhile shows once whatever is there throughout, and perhaps
-    what comes or goes. An edge that has expired may show as it was, until the log tells that it is removed.
+    Order: any. If the graph changes meanwhile, what stays throughout comes exactly once; what is added or removed may
+    come or not. An edge that has expired may show as it was, until the log tells that it is removed.
     """
 
     transactional: bool

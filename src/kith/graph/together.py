@@ -34,9 +34,9 @@ async def together(
 @overload
 async def together(immediate: bool, /, *calls: Coroutine[Any, Any, A]) -> tuple[A, ...]: ...
 async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
-    """The answers of all calls. If one fails, its error is raised and the others are given up.
+    """The answers of all calls. If one fails, its error is raised and the others are cancelled.
 
-    `immediate`: that of the port whose calls they are; where they are of several, whether all are.
+    `immediate`: whether every port that is called answers without waiting.
     """
     if not immediate:
         tasks = [asyncio.ensure_future(call) for call in calls]

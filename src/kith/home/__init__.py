@@ -1,12 +1,14 @@
 """The home feed: the posts of those whom a reader follows, and their own, ranked or newest first.
 
-A page goes one way, and `home` hands each step's answer to the next. `skeleton` finds ids: from the reader's timeline
-and the outboxes that it may lack, or from all outboxes where it cannot be used (`sources` says whose posts;
-`unhandled` what fan-out has not come to; `timelines` is the port of this cache). `ranker` scores them by what `facts`
-knows of posts, `affinity` of the reader, and the pure functions of `rank/`; `rank/page` decides how a page mixes
-authors, types and new posts. `rules` comes last and drops what the reader may not or does not want to see. `slate` is
-what is left, in the cursor; `orders` keeps that of a first page for one who comes again; `served` logs what was shown;
-`degraded` collects which parts were away.
+A page goes one way, a folder or file each, and `home` hands each step's answer to the next:
+
+1. `skeleton/` finds ids: from the reader's timeline and the outboxes that it may lack, or from all outboxes.
+2. `rank/` scores them, and decides how a page mixes authors, types and new posts.
+3. `rules` drops what the reader may not or does not want to see.
+4. `slate` is what is left for later pages, in the cursor; `orders` keeps that of a first page for one who comes again.
+
+`visit` is one request: what is known of its reader and posts. `served` logs what was shown; `degraded` collects which
+parts were away. `timelines` is the port of the cache that `skeleton/` reads.
 
 `fanout/` writes the timelines: who gets a post pushed, when a timeline is dropped and built again. A full store evicts
 the timeline not read for longest (`TimelineStore.put`); the worker evicts those not read for `timeline_days`.

@@ -2,7 +2,8 @@
 
 The steps know nothing of each other: this module hands what one answers to the next. When the rules drop so much that
 the page is not full, more is chosen of what is left, in _ROUNDS_MAX rounds at most; after these a page may be short.
-From the second round on the rules come first, for many posts at once: so a few thousand have to be kept out for that.
+From the second round on the rules come first, for many posts at once, so only a page that loses a few thousand posts to
+them is short.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.together import together
-from kith.home.affinity import ListState
 from kith.home.orders import KeptOrders, basis_of
-from kith.home.pinned import PinnedPosts, place_among_posts, with_pins
 from kith.home.rank import light
+from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
 from kith.home.rank.page import Mix, choose
-from kith.home.ranker import Ranker
+from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
-from kith.home.skeleton import Skeleton, Skeletons
+from kith.home.skeleton.pinned import PinnedPosts, place_among_posts, with_pins
+from kith.home.skeleton.skeleton import Skeleton, Skeletons
 from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Load, Slate, order
 from kith.home.visit import Visit
 from kith.posts.post import Post
@@ -41,7 +42,7 @@ _ROUNDS_MAX = 10
 _LOOK = 10
 """How many of the last posts are looked at together to see if one is for the reader; mostly the first is."""
 _SPARED = 5
-"""How many more ids than posts of a page are looked at first: of so few, mostly none is kept from the reader."""
+"""How many more ids than the page has posts are looked at first; usually the rules drop fewer."""
 Rest = TypeVar("Rest", Mark, Slate)
 
 

@@ -1,9 +1,9 @@
 """Ranked orders that are kept for readers who come again.
 
 An order decides nothing about what may be shown: the hard rules look at every page. It holds while what it was made
-from is the same, which is compared each time and not told by whoever writes; so other processes may write too. What
-ranking knows of posts (`facts`) and of the reader's likes, comments, saves and shares (`affinity`) is up to KEPT_MS
-older in a kept order than in a new one, unless the reader's token says that they wrote since.
+from is unchanged. Each request compares that, so writes of other processes are noticed too. What ranking knows of posts
+(`facts`) and of the reader's likes, comments, saves and shares (`affinity`) is up to KEPT_MS older in a kept order than
+in a new one, unless the reader's token says that they wrote since.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.core.events import LogPosition
-from kith.home.affinity import ListState
+from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import Integers
-from kith.home.skeleton import Skeleton
+from kith.home.skeleton.skeleton import Skeleton
 from kith.home.slate import Choice, Slate
 
 KEPT_MS = 30_000

@@ -36,7 +36,7 @@ NO_COPIES: Copies = MappingProxyType({})
 
 
 class Load(NamedTuple):
-    """What one scrolling through home is about: first what the reader has not seen, then what they saw before it.
+    """One scroll through home: first what the reader has not seen, then what they saw before it.
 
     `begun_ms`: when the first page was made; what was seen since then does not come again. `seen_left`: something was
     left out as seen. `are_seen`: by now it is the turn of what was seen.
@@ -131,7 +131,7 @@ class Slate(msgspec.Struct, frozen=True):
 class Choice(NamedTuple):
     """Which posts of a slate go on a page, before the hard rules.
 
-    `waiting`: those that stay for a later page. `looked_at`: of how many of the slate's posts these are all there are.
+    `waiting`: those that stay for a later page. `looked_at`: how many of the slate's posts both were chosen from.
     """
 
     posts: Candidates

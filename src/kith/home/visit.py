@@ -14,9 +14,9 @@ from kith.core.ids import NodeId
 from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot
-from kith.home.pinned import Pinned, PinnedPosts
-from kith.home.ranker import NO_PINS, Ranker, Reader
+from kith.home.rank.ranker import NO_PINS, Ranker, ReaderFacts
 from kith.home.rules import HomeRules
+from kith.home.skeleton.pinned import Pinned, PinnedPosts
 from kith.posts.post import Post
 from kith.posts.posts import Beside, nothing_beside
 
@@ -35,10 +35,10 @@ class Visit:
     ) -> None:
         self.reader, self.degraded, self._pins = reader, Degraded(), pins
         self._ranker, self._rules, self._beside = ranker, rules, beside
-        self._known: Reader | None = None
+        self._known: ReaderFacts | None = None
         self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
 
-    async def known(self) -> Reader:
+    async def known(self) -> ReaderFacts:
         """What ranking knows of the reader."""
         if self._known is None:
             self._known = await self._ranker.look(self.reader)

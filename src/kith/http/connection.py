@@ -23,6 +23,7 @@ _HEAD_BYTES_MAX = 1 << 16
 _HEADERS_MAX = 100
 _AHEAD_MAX = 16  # requests that wait for the one that is being answered
 _AHEAD_BYTES_MAX = 1 << 18  # of bodies that nobody has read yet
+_PIECE_BYTES = 1 << 14  # read at once, so that few requests begin before it is seen that they wait
 _DISCARDED_BYTES_MAX = 1 << 24
 LINGER_S = 2.0
 """How long a connection stays after its last answer, for the client to read it and go."""
@@ -33,7 +34,7 @@ Refusal = Callable[[KithError], tuple[int, Pairs, bytes]]
 _log = structlog.get_logger("kith.http")
 
 
-class Shared:
+class ServingState:
     """What all connections of a process share. `now_s`, and the date in `last_lines`, are as of the last look."""
 
     def __init__(self, door: Serve, refusal: Refusal, connections_max: int) -> None:
@@ -73,6 +74,7 @@ class Connection(asyncio.Protocol):
         "_parser",
         "_queue",
         "_refusal",
+        "_rest",
         "_room",
         "_shared",
         "_target",
@@ -86,7 +88,7 @@ class Connection(asyncio.Protocol):
         "socket",
     )  # fmt: skip
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: ServingState) -> None:
         self._shared = shared
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
@@ -96,9 +98,11 @@ class Connection(asyncio.Protocol):
         self.quiet_since_s = shared.now_s  # since when it waits for a request, or lingers
         self._queue: deque[Exchange] = deque()  # begun, and not answered yet
         self._arriving = Exchange(self)  # the last one that began
-        self._target, self._head_bytes, self._in_head = b"", 0, False
+        self._target, self._in_head = b"", False
+        self._head_bytes = 0  # that came without any of a body between them
         self._refusal: KithError | None = None  # what is wrong with the one that arrives
         self._unread = 0  # bytes of bodies
+        self._rest = memoryview(b"")  # that came and is not read yet; then no more is taken from the client
         self._answering: asyncio.Task[None] | None = None
         self._is_reading, self._is_finishing, self._discarded = True, False, 0
         self._room: asyncio.Future[None] | None = None  # while the client takes no more
@@ -119,6 +123,7 @@ class Connection(asyncio.Protocol):
         self.closed, self.socket, self._transport = True, None, None
         self._end_of_input()
         self._queue.clear()
+        self._rest = memoryview(b"")
         if self._room is not None:
             self.resume_writing()
         self._shared.lost(self)
@@ -134,34 +139,64 @@ class Connection(asyncio.Protocol):
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Read requests, and begin to answer the first."""
+        if len(data) > _PIECE_BYTES:
+            self._read_in_pieces(memoryview(data))
+            return
         if self._is_finishing or self._refusal is not None:
             self._discard(len(data))
             return
-        arriving = self._arriving
+        arriving, unread = self._arriving, self._unread
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:  # to HTTP/2 or a WebSocket; who asks may be answered without
-            self._parser = httptools.HttpRequestParser(self)
-            if rest := data[upgrade.args[0] :]:
-                self.data_received(rest)
-                return
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._read_on(memoryview(data), upgrade.args[0])
         except httptools.HttpParserInvalidMethodError:
             self._refusal = BadRequest("HTTP has no such method; see /docs")
         except httptools.HttpParserError as error:
             self._refusal = self._refusal or BadRequest(f"this is not HTTP/1.1 that we can read: {error}")
+        if not arriving.complete and self._arriving is arriving:  # the part that it began with may be of those before
+            self._head_bytes = self._head_bytes + len(data) if self._unread == unread else 0
+            if self._head_bytes > _HEAD_BYTES_MAX:
+                why = f"the head of a request, or what comes after its body, has at most {_HEAD_BYTES_MAX} bytes"
+                self._refusal = self._refusal or BadRequest(why)
         if self._refusal is not None:
             self._arriving.fail(self._refusal)
-        elif self._in_head and self._arriving is arriving:  # the part that it began with may be of those before it
-            self._head_bytes += len(data)
-            if self._head_bytes > _HEAD_BYTES_MAX:
-                self._refusal = BadRequest(f"the head of a request has at most {_HEAD_BYTES_MAX} bytes")
         if self._answering is None:
             if self._queue or self._refusal is not None:
                 self._answering = self._shared.loop.create_task(self._answer_all())
         elif len(self._queue) > _AHEAD_MAX:
             self._pause_reading()
+
+    def _read_in_pieces(self, data: memoryview) -> None:
+        while data and len(self._queue) <= _AHEAD_MAX:
+            self.data_received(data[:_PIECE_BYTES])
+            data = data[_PIECE_BYTES:]
+        if data:
+            self._rest = data
+            self._pause_reading()
+
+    def _read_on(self, data: memoryview, at: int) -> None:
+        """Read on at `at`, after the head of a request that offers HTTP/2 or a WebSocket, as if it offered none.
+
+        The parser takes such a request to end with its head. So its head is read once more, without the offer: what
+        follows may be its body, and must not be read as a request.
+        """
+        while self._refusal is None:
+            offered = self._queue.pop()
+            if offered.method == "CONNECT":
+                self._refusal = BadRequest("this is no proxy; see /docs")
+                return
+            data, self._parser = data[at:], httptools.HttpRequestParser(self)
+            self._parser.feed_data(offered.head(self._target))
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                at = upgrade.args[0]
+            else:
+                return
 
     def pause_writing(self) -> None:
         """The client takes no more now."""
@@ -187,6 +222,8 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header."""
         headers = self._arriving.headers
+        if not self._in_head:  # after the body, where no proxy looks for who asks
+            return
         if len(headers.values) < _HEADERS_MAX:
             headers.add(name, value.strip())
         else:
@@ -225,7 +262,7 @@ class Connection(asyncio.Protocol):
             exchange = self._queue.popleft()
             try:
                 await shared.door(exchange)
-            except Exception:
+            except (Exception, asyncio.CancelledError):  # also that something was cancelled for which it waited
                 _log.exception("an answer broke off", path=exchange.path)
                 self.abort()
             exchange.take()  # what of its body nobody wanted
@@ -235,12 +272,14 @@ class Connection(asyncio.Protocol):
                 self.finish()
             if self._room is not None:
                 await self.room()
+            if not self._is_reading:
+                self._resume_reading()  # the body of the next may be what has to come
         self._answering = None
         self.quiet_since_s = shared.now_s
         if self._refusal is not None and not self._is_finishing:
             self.refuse(self._refusal)
-        elif self._is_at_end:
-            self.close()
+        elif self._is_at_end or self.draining:
+            self.finish()
         self._resume_reading()
 
     def refuse(self, error: KithError) -> None:
@@ -261,9 +300,15 @@ class Connection(asyncio.Protocol):
             await asyncio.shield(self._room)
 
     async def gone(self) -> None:
-        """Wait until the client has gone, or its last answer ended."""
+        """Wait until the client has gone, or its last answer ended. What else it asks is thrown away: while that waited
+        unread, nobody would see the client go.
+        """
         if self._is_at_end or self._is_finishing:
             return
+        self._refusal = self._refusal or BadRequest("nothing is answered after a stream")
+        self._queue.clear()
+        self._rest, self._unread = memoryview(b""), 0
+        self._resume_reading()
         if self._gone is None:
             self._gone = self._shared.loop.create_future()
         await asyncio.shield(self._gone)
@@ -292,9 +337,16 @@ class Connection(asyncio.Protocol):
     def _resume_reading(self) -> None:
         if self._is_reading or self._transport is None:
             return
-        if self._is_finishing or (self._unread <= _AHEAD_BYTES_MAX and len(self._queue) <= _AHEAD_MAX):
-            self._is_reading = True
-            self._transport.resume_reading()
+        while self._is_finishing or (self._unread <= _AHEAD_BYTES_MAX and len(self._queue) <= _AHEAD_MAX):
+            if self._rest:
+                rest, self._rest = self._rest, memoryview(b"")
+                self._read_in_pieces(rest)
+            elif not self._transport.is_closing():
+                self._is_reading = True
+                self._transport.resume_reading()
+                return
+            else:
+                return
 
     def _discard(self, size: int) -> None:
         self._discarded += size
@@ -324,14 +376,15 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once, whatever waits to be sent."""
+        """Close at once, whatever waits to be answered or sent."""
+        self._queue.clear()
         if self._transport is not None:
             self._transport.abort()
 
     def drain(self) -> None:
         """Answer what has begun, and end."""
         self.draining = True
-        if self._answering is None:
+        if self._answering is None and not self._is_finishing:
             self.close()
 
     def look(self, now_s: float, idle_s: float) -> None:

@@ -73,14 +73,28 @@ class Exchange:
         self.method, self.version, self.persistent = method.decode(), version, persistent
         if not target.isascii():
             raise BadRequest("the address of a request is ASCII; write other letters as %XX of their UTF-8")
+        if version != "1.1":
+            if version != "1.0":
+                raise BadRequest(f"this is HTTP/{version}; send HTTP/1.1")
+            if "transfer-encoding" in self.headers:  # which 1.0 does not have: others may see its end elsewhere
+                self.persistent = False
         text = target.decode()
         if not text.startswith("/"):  # http://host/path, as a proxy is asked
             scheme, mark, rest = text.partition("://")
             if not (scheme and mark):
                 raise BadRequest("the address of a request begins with /; see /docs")
-            text = "/" + rest.partition("/")[2]
+            place, asked, query = rest.partition("?")
+            text = f"/{place.partition('/')[2]}{asked}{query}"
         path, _, self.query_string = text.partition("?")
         self.path = unquote(path, errors="replace") if "%" in path else path
+
+    def head(self, target: bytes) -> bytes:
+        """The head once more, without the offer of another protocol."""
+        lines = [b"%b %b HTTP/%b" % (self.method.encode(), target, self.version.encode())]
+        for name, value in self.headers.values.items():
+            if name != b"upgrade":
+                lines += [b"%b: %b" % (name, each) for each in self.headers.repeated.get(name, [value])]
+        return b"\r\n".join([*lines, b"", b""])
 
     def arrived(self, chunk: bytes) -> None:
         """A part of the body is here."""
@@ -115,8 +129,11 @@ class Exchange:
     async def chunks(self, bytes_max: int) -> AsyncIterator[bytes]:
         """The body as it comes. Errors: as of `body`."""
         declared, size = self.headers.get("content-length"), 0
-        if declared is not None and declared.isdigit() and int(declared) > bytes_max:
+        if declared is not None and declared.isdigit() and int(declared.lstrip("0") or "0") > bytes_max:
             raise _too_large(bytes_max)
+        expected = self.headers.get("expect") or ""
+        if expected.lower() == "100-continue" and self.version == "1.1" and not (self.complete or self._chunks):
+            self._connection.write(_CONTINUE)
         while (chunk := await self._read()) is not None:
             size += len(chunk)
             if size > bytes_max:
@@ -125,8 +142,6 @@ class Exchange:
 
     async def _read(self) -> bytes | None:
         """What came of the body since the last time, or comes next; None at its end."""
-        if not (self.complete or self._chunks) and self.headers.get("expect") == "100-continue":
-            self._connection.write(_CONTINUE)
         while not self._chunks:
             if self.complete:
                 return None
@@ -218,6 +233,11 @@ class Outgoing:
 
     def __init__(self, connection: Wire, is_chunked: bool) -> None:
         self._connection, self._is_chunked = connection, is_chunked
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client is gone: what is sent goes nowhere."""
+        return self._connection.closed
 
     def send(self, raw: bytes) -> None:
         """Hand bytes over; they wait in this process while the client takes none."""

@@ -8,7 +8,7 @@ import socket
 import time
 from email.utils import formatdate
 
-from kith.http.connection import Connection, Refusal, Shared
+from kith.http.connection import Connection, Refusal, ServingState
 from kith.http.exchange import Serve
 
 BACKLOG = 4096
@@ -22,7 +22,7 @@ class Listener:
         """`idle_s`: how long a connection may take to send the head of a request, or rest before it, or take nothing of
         its answer.
         """
-        self._shared, self._idle_s = Shared(door, refusal, connections_max), idle_s
+        self._shared, self._idle_s = ServingState(door, refusal, connections_max), idle_s
         self._server: asyncio.Server | None = None
         self._next_look: asyncio.TimerHandle | None = None
 

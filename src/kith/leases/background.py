@@ -1,7 +1,7 @@
-"""Work in the background, each piece of which one process does at a time: jobs that a stopped process must not lose.
+"""Background jobs that survive the process that runs them. One process works on a job at a time.
 
-What is to be done stands in the store, and whoever finds a piece that nobody holds does it. So each piece must be safe
-to begin again, from wherever it was left.
+The store holds the jobs; a process that finds one which no process holds takes it over. So each job must be safe to
+resume from wherever it was left.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ from kith.core.errors import Conflict, LeaseLost, Unavailable
 from kith.leases.holding import Held, Leases
 
 LOOKED_S = 30.0
-"""How often a process looks for work that nobody does any more, because its process is gone."""
+"""How often a process looks for jobs whose process is gone."""
 _PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a refused step is tried again; doubled each time
 _Answer = TypeVar("_Answer")
 _log = structlog.get_logger("kith.leases")
 
 
 class Background:
-    """The work of this process, by name, each piece under the lease of that name."""
+    """The jobs of this process, by name, each under the lease of that name."""
 
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def start(self, name: str, work: Callable[[Held], Awaitable[None]]) -> None:
-        """Do a piece, unless somebody is at it."""
+        """Run a job, unless a process works on it."""
         if name not in self._running:
             self._spawn(name, partial(self._if_free, name, work))
 
     async def begin(
         self, name: str, first: Callable[[Held], Awaitable[None]], work: Callable[[Held], Awaitable[None]]
     ) -> None:
-        """Do `first` now, and a new piece in the background after it; whoever finds the piece meanwhile leaves it."""
+        """Do `first` now, and a new job in the background after it; a process that finds the job meanwhile leaves
+        it."""
         async with contextlib.AsyncExitStack() as stack:
             held = await stack.enter_async_context(self._leases.alone(name))
             await first(held)
@@ -47,11 +48,11 @@ class Background:
         self._spawn(name, partial(self._held, holding, held, work))
 
     async def wait(self) -> None:
-        """Return once all that this process does is done."""
+        """Return once all jobs of this process are done."""
         await asyncio.gather(*self._running.values())
 
     async def close(self) -> None:
-        """Stop; whoever looks next goes on."""
+        """Stop; the next process that looks resumes the jobs."""
         running = list(self._running.values())
         for task in running:
             task.cancel()
@@ -74,7 +75,7 @@ class Background:
             await work(held)
 
     async def _told(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
-        """Log why a piece stops before its end."""
+        """Log why a job stops before its end."""
         try:
             await piece()
         except Unavailable as error:
@@ -85,9 +86,9 @@ class Background:
 
 
 async def retried(held: Held, step: Callable[[], Awaitable[_Answer]]) -> _Answer:
-    """What a step answers; one that the store refuses is repeated, after longer and longer pauses.
+    """Run a step; one that the store refuses is repeated, after growing pauses.
 
-    LeaseLost where another process may be at it by now.
+    LeaseLost if another process may have taken over by now.
     """
     pause_s = _PAUSE_S
     while True:
@@ -103,7 +104,7 @@ async def retried(held: Held, step: Callable[[], Awaitable[_Answer]]) -> _Answer
 
 
 async def keep_looking(*resume: Callable[[], Awaitable[None]]) -> None:
-    """Look for work that nobody does, again and again."""
+    """Look for jobs whose process is gone, every LOOKED_S."""
     while True:
         await asyncio.sleep(LOOKED_S)
         for look in resume:

@@ -1,4 +1,4 @@
-"""Holding leases: they are renewed in the background, and a process that cannot renew one stops before it ends.
+"""Holds leases: renews them in the background, and stops using one before it ends if it cannot be renewed.
 
 A holder counts from the moment before it asked, and stops `use_s` later, while the engine keeps the lease for `ttl_s`.
 So it stops first, however long the answer took, unless its clock runs slower than the engine's by that difference.
@@ -48,16 +48,16 @@ class Held:
 
     @property
     def ours(self) -> bool:
-        """Whether we may do now what the lease is for."""
+        """Whether the lease is still ours."""
         return not self.lost and (not self._store.expires or self._now_s() < self._until_s)
 
     def check(self) -> None:
-        """LeaseLost unless we may do now what the lease is for."""
+        """LeaseLost unless the lease is still ours."""
         if not self.ours:
             raise LeaseLost(f"this process may not go on with {self.lease.name}; another may do it by now")
 
     async def renew(self) -> None:
-        """Hold it longer, or notice that it is lost. Errors: Unavailable."""
+        """Renew it, or notice that it is lost. Errors: Unavailable."""
         asked_s = self._now_s()
         if await self._store.renew(self.lease, self.terms.ttl_s):
             self._until_s = asked_s + self.terms.use_s
@@ -65,7 +65,7 @@ class Held:
             self.lost = True
 
     async def while_ours(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """What `work` answers; it is cancelled, and LeaseLost raised, once the lease is not ours."""
+        """Run `work`; it is cancelled, and LeaseLost raised, once the lease is lost."""
         if not self._store.expires:
             return await work
         task = asyncio.ensure_future(work)
@@ -102,7 +102,8 @@ class Leases:
     async def hold(
         self, name: str, terms: Terms = ORDINARY, *, on_lost: Callable[[], None] = lambda: None
     ) -> AsyncIterator[Held | None]:
-        """Hold a name meanwhile; None where somebody holds it. `on_lost`: called if it is taken from us."""
+        """Hold a name while the context is open; it yields None if another holder has it. `on_lost`: called if it is
+        lost."""
         asked_s = self._now_s()
         lease = await self.store.acquire(name, self.holder, terms.ttl_s)
         if lease is None:
@@ -122,7 +123,7 @@ class Leases:
 
     @contextlib.asynccontextmanager
     async def alone(self, name: str) -> AsyncIterator[Held]:
-        """Hold a name meanwhile; Conflict where somebody holds it."""
+        """Hold a name while the context is open; Conflict if another holder has it."""
         async with self.hold(name) as held:
             if held is None:
                 raise Conflict(f"another process does `{name}` already; wait for it, or stop it first")

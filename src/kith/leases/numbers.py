@@ -1,9 +1,9 @@
 """The node number of a process: ids that two processes make differ by it (see `core.ids`).
 
-A number is a lease, not a setting or a counter: nobody has to number the processes, and no two that run hold the same.
-Nor does the next holder make an id that the one before it made: an id holds its time, a process stops making them when
-it may not use its number any more, and nobody has the number for `RESTS_S` after that, which is longer than clocks and
-versions run apart (`core.clock.SKEW_MS_MAX`).
+A number is a lease, not a setting or a counter: nobody has to number the processes, and no two running ones hold the
+same. Nor does the next holder repeat an id of the one before: an id holds its time, a process stops making ids once its
+lease is over, and the number then rests for `RESTS_S`, longer than clocks and versions may differ
+(`core.clock.SKEW_MS_MAX`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kith.core.errors import Overloaded
 from kith.leases.holding import Held, Leases, Terms
 
 USED_S = 20.0
-"""Longer than an engine that still works takes to answer. A process that could not renew so long makes no ids."""
+"""How long a number is used without being renewed: longer than a working engine takes to answer."""
 RESTS_S = 2 * SKEW_MS_MAX / 1000 + USED_S
 _TERMS = Terms(ttl_s=USED_S + RESTS_S, use_s=USED_S, rests=True)
 

@@ -1,4 +1,4 @@
-"""The port of leases: who may do what only one process may do at a time."""
+"""The port of leases: a lease lets one process do what only one may do at a time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class LeaseStore(Protocol):
     process that holds it ends, and no sooner. Durability: tokens grow over a crash of everything. Errors:
     StoreUnavailable.
 
-    A holder may learn late that its lease has ended. What it writes then is kept out by the token: whoever takes over
-    writes theirs beside what must not be overwritten, under the condition that it is unchanged (`put_note(only_if=)`).
+    A holder may learn late that its lease has ended. The token fences off what it writes then: the next holder stores
+    its own token beside the data, and every write is on the condition that this is unchanged (`put_note(only_if=)`).
     """
 
     expires: bool
 
     async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
-        """Hold a name from now on; None where somebody holds it, be it ourselves."""
+        """Hold a name from now on; None if it is held, even by this process."""
         ...
 
     async def renew(self, lease: Lease, ttl_s: float) -> bool:

@@ -80,7 +80,7 @@ class Owner(Protocol):
 
 
 class Commands(Protocol):
-    """Where commands are appended, by those who wait for the outcome.
+    """Appends commands, and waits for their outcome.
 
     Errors: `NotConfirmed` where no answer came in time (it is safe to ask again: commands are idempotent),
     `StoreUnavailable` where it could not be appended.

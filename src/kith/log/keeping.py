@@ -1,7 +1,7 @@
-"""A lease of the log, held by one who follows it: taken, renewed now and then, released.
+"""A lease of the log, by which a follower keeps the events that it has not read: taken, renewed, released.
 
-Holders read on without a lease too. So what keeps one from being taken is logged and stops nobody; who reads what was
-forgotten is told by the `lost` of a batch, or by a Conflict.
+Followers read on without a lease too. So a lease that cannot be taken is logged and stops nothing; a follower learns
+from `Batch.lost`, or from a Conflict, that events were forgotten before it read them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Keeping:
     async def keep(self, at: LogPosition) -> None:
         """Keep what follows `at`; nothing is done where the lease was renewed within RENEWED_MS.
 
-        `at`: a place that the holder will go on from even if it is killed now. NOWHERE: it has none yet.
+        `at`: a place from which the holder resumes even if it is killed now. NOWHERE: it has none yet.
         """
         if not self.is_due(at):
             return

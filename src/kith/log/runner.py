@@ -21,7 +21,7 @@ import structlog
 from kith.core.errors import Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.log.stopping import Stopping
-from kith.log.store import Batch, Behind, Bell, Failure, Fenced, LogStore, Subscription
+from kith.log.store import Backlog, Batch, Bell, Failure, Fenced, LogStore, Subscription
 
 _log = structlog.get_logger("kith.log")
 
@@ -97,7 +97,7 @@ class Runner:
         self._begin()
 
     def _begin(self) -> None:
-        """Hold nothing: what is not saved is read again by whoever it is for."""
+        """Forget the events in hand: those not saved are read again by the partition's owner."""
         self._batch: Batch | None = None  # read, and not handled yet
         self._at = self._saved_at = NOWHERE
         self._waiting: dict[LogPosition, Failure] = {}
@@ -255,8 +255,8 @@ class Runner:
         return float(min(self._pace.backoff_max_s, self._pace.backoff_s * 2 ** min(tries - 1, 30)))
 
 
-def lag_of(behind: Behind, now_ms: int) -> Lag:
-    """How old that is which is not handled yet."""
+def lag_of(behind: Backlog, now_ms: int) -> Lag:
+    """The age of the oldest event that is not handled yet."""
     if not behind.events:
         return Lag(0, 0.0)
     if behind.oldest_ms is None or (age_ms := now_ms - behind.oldest_ms) < -SKEW_MS:
@@ -265,8 +265,8 @@ def lag_of(behind: Behind, now_ms: int) -> Lag:
 
 
 async def begin(log: LogStore, groups: Iterable[str]) -> None:
-    """Have new groups read from the first event on, where there was none yet: so they miss nothing, however late their
-    workers start. Elsewhere a new group builds from the stores what it needs of the past.
+    """In a log without events, let new groups read from the first one on: so they miss nothing, however late their
+    workers start. In any other log, a new group builds what it needs of the past from the stores.
     """
     behind = await log.behind(NOWHERE)
     if behind.events or behind.lost:

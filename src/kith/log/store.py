@@ -1,7 +1,7 @@
 """The ports behind consumers: what every engine that keeps the event log must do.
 
-A log is one list of events, or several (partitions) of which each has an order of its own. So a place in it is a
-`LogPosition`: of an opaque kind, and only the engine compares two.
+A log is one list of events, or several (partitions) of which each has an order of its own. So a place in it is an
+opaque `LogPosition`; only the engine compares two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kith.core.events import Event, LogPosition
 
 
 class Fenced(Exception):
-    """Another worker of the group has taken over: what this one read and did not save is that one's to handle."""
+    """Another worker of the group has taken over; it handles what this one read and did not save."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Bell(Protocol):
 class Batch(NamedTuple):
     """What was read of a log: events that follow some position, and the position after them.
 
-    `lost`: events in between were forgotten before they were read; whoever needs them builds from the stores anew.
+    `lost`: events in between were forgotten before they were read; a consumer that needs them rebuilds from the stores.
     """
 
     events: Sequence[Event]
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     lost: bool = False
 
 
-class Behind(NamedTuple):
+class Backlog(NamedTuple):
     """What follows some position. `end`: of the log now. `events`: how many there are to read up to it, about.
 
     `oldest_ms`: when the first of them was logged; None where there is none, or where it was forgotten (`lost`).
@@ -66,7 +66,7 @@ class Progress(NamedTuple):
     """The checkpoint of a group, up to which all events are done but for its failures; and what follows it."""
 
     at: LogPosition
-    behind: Behind
+    behind: Backlog
 
 
 class LogLease(NamedTuple):
@@ -127,8 +127,8 @@ class LogStore(Protocol):
     """
 
     def covers(self, position: LogPosition, other: LogPosition) -> bool:
-        """Whether `position` is as far as `other`, in each partition. False for an `other` that is none of this log:
-        of another one, or of what was lost when this store was restored from a backup. Asks no store.
+        """Whether `position` is as far as `other`, in each partition. False for an `other` that is not of this log: of
+        another one, or of events that were lost when this store was restored from a backup. Asks no store.
         """
         ...
 
@@ -148,7 +148,7 @@ class LogStore(Protocol):
         """Up to `limit` events that `after` does not cover. If they are fewer, `next` covers all that can be read."""
         ...
 
-    async def behind(self, after: LogPosition) -> Behind:
+    async def behind(self, after: LogPosition) -> Backlog:
         """What follows a position, without reading it."""
         ...
 

@@ -42,5 +42,6 @@ class BlobStore(Protocol):
         ...
 
     def list(self) -> AsyncIterator[Sequence[Blob]]:
-        """Every file, in chunks, in any order; also what remains of a cut off `put`, if the engine sees it."""
+        """Every file, in chunks, in any order; also the remains of a `put` that was cut off, if the engine sees
+        them."""
         ...

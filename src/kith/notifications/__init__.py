@@ -1,13 +1,12 @@
 """Notifications: who is told of what others did.
 
-A *notice* is one stored event; a row of an *inbox* says that a user is told of it. On the way in: `intake` (what the
-log tells whom: begin here), `outside` (mentions that other systems report), `recipients` (who may hear of it), `notice`
+A *notice* is one stored event; a row of an *inbox* says that a user is told of it. On the way in: `intake` (makes
+notices of events: begin here), `outside` (mentions that other systems report), `recipients` (who may be told), `notice`
 and `notices` (what is stored, once) · `inbox` (the port of rows) · on the way out: `notifications` (pages, the unread
 number), `rules` (what is hidden now), `grouping`, `marks` (what was read and seen), `recent` (mentions of accounts with
-many followers, found by who looks) · `preferences` (what a user wants to be told of) · `activity` (the port that knows
-who is here), `presence` (tells it) · `spread` (followers who asked hear of mentions), by `router`, `tiers`,
-`walks`, `coordinator`, `pools`, `backpressure`; `outcomes` says what became of each, `rings` tells the log that rows
-were given · `refilling` writes rows again that are in no backup · `audit` (rows that are missing), `untold`
-(notices that are) · `push/` (what
-rings on devices).
+many followers, merged when a follower opens the inbox) · `preferences` (what a user wants to be told of) · `activity`
+(the port that knows who is online), `presence` (reports it) · `spread` (tells followers of mentions), by `router`,
+`tiers`, `walks`, `coordinator`, `pools`, `backpressure`; `outcomes` keeps the result of each, `rings` logs that rows
+were written · `refilling` writes the rows again after a restore, as no backup has them · `audit` (finds missing rows),
+`untold` (finds missing notices) · `push/` (sends to devices).
 """

@@ -1,7 +1,8 @@
-"""The port behind "who is here, and who was lately": it decides who is told at once and who looks for themselves.
+"""The port behind "who is online, and who was lately": it decides who is told at once, and who finds it on opening the
+inbox.
 
-It is a hint. Who is taken for away is told later, or finds it when they come; so what is known may be minutes old.
-Implemented by `engines/embedded` and held to `tests/reference_activity.py` by the conformance suite.
+It is a hint, and may be minutes old: a user who is wrongly taken for away is told later, or finds it on opening the
+inbox. Implemented by `engines/embedded` and held to `tests/reference_activity.py` by the conformance suite.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ ASKED_MAX = 200_000
 
 
 class Connected(NamedTuple):
-    """Who has a stream open in one process, ascending, until then or until it tells anew."""
+    """The users with a stream open in one process, ascending; valid until a time, or until the process reports
+    again."""
 
     until_ms: int
     users: Users
@@ -39,7 +41,8 @@ class Activity(Protocol):
     immediate: bool  # calls answer without waiting
 
     async def seen(self, users: Users, at_ms: int) -> None:
-        """These users were seen then, unless later. `users` ascend, none twice."""
+        """Note that these users were seen at that time, unless a later time is noted already. `users` ascend, none
+        twice."""
         ...
 
     async def last_seen(self, users: Users) -> Users:
@@ -47,7 +50,8 @@ class Activity(Protocol):
         ...
 
     async def set_online(self, process: str, users: Users, until_ms: int) -> None:
-        """These users, and no others, have a stream open in a process, until then or until it is told anew."""
+        """Note that these users, and no others, have a stream open in a process; valid until a time, or until it
+        reports again."""
         ...
 
     async def online(self, users: Users, now_ms: int) -> NDArray[np.bool_]:

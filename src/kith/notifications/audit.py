@@ -1,15 +1,16 @@
-"""Finds the rows of inboxes that should be there and are not, and writes them again: `kith audit notifications`.
+"""Finds the rows of inboxes that are missing, and writes them again: `kith audit notifications`.
 
 A stored notice says whom it tells: its recipient; and, where it is a mention of an account below the celebrity
-threshold, those of its followers who asked for such mentions before it was made and follow since before it was made.
-So what changed later makes nobody look left out. While followers are being told of a mention, only its recipient is
-looked at.
+threshold, those of its followers who asked for such mentions before it was made and follow since before it was made. So
+later changes make nobody count as left out. While followers are being told of a mention, only its recipient is looked
+at.
 
-Followers of celebrities are told in tiers; others find the mention when they look, and count as pull. Of one who was
-not here since the mention it is known in which tier they were: if they were here within the month before, and the last
-tier went to its end, they were told, so a row that is not there is missing. Of one who came since, it is not known.
+Followers of celebrities are told in tiers; the others find the mention on opening the inbox, and count as pull. For a
+follower who was not online since the mention, the tier is known: if they were online within the month before, and the
+last tier was completed, they were told, so a row that is not there is missing. For one who was online since, it is not
+known.
 
-What no notice was made of is found by `untold`.
+`untold` finds events of which no notice was made.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ PART = 500
 """Notices looked at together."""
 EXAMPLES_MAX = 10
 MARGIN_MS = DAY_MS
-"""How long after a mention its last tier may have looked who was here within a month."""
+"""How long after a mention its last tier may have asked who was online within a month."""
 
 
 class NoticeAudit(msgspec.Struct, rename="camel"):

@@ -1,7 +1,7 @@
-"""A flag that says "too many chunks wait", raised by whoever counts them, which falls by itself.
+"""A flag that says "too many chunks wait", raised by the process that counts them. It expires by itself.
 
-While it stands the last tier leaves its followers to find the mention when they come. Whoever raised it may die: it
-ends when its time is over.
+While it is up, the last tier is skipped: its followers find the mention on opening the inbox. It expires, because the
+process that raised it may die.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FLAG = "mentions/pressure"
 
 
 async def watch_pressure(notes: Notes, waiting: int, now_ms: int, tasks_max: int = TASKS_MAX) -> bool:
-    """Raise the flag where more chunks wait than may; whether it stands."""
+    """Raise the flag if too many chunks wait. Returns whether it is up."""
     until = await notes.get_note(FLAG)
     if waiting > tasks_max:
         if until is None or int(until) - now_ms < FLAG_MS // 2:
@@ -25,5 +25,5 @@ async def watch_pressure(notes: Notes, waiting: int, now_ms: int, tasks_max: int
 
 
 def stands(until: bytes | None, now_ms: int) -> bool:
-    """Whether the flag stands, by its note."""
+    """Whether the flag is up, by its note."""
     return until is not None and now_ms < int(until) <= now_ms + FLAG_MS

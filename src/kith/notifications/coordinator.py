@@ -1,8 +1,8 @@
-"""A mention of an account is told to its followers chunk by chunk, a tier at a time, from wherever it was left.
+"""Tells an account's followers of a mention, chunk by chunk, a tier at a time, resuming from a checkpoint.
 
-What is to be done stands in notes (`walks`). A worker holds one chunk, and a walk that is taken up elsewhere repeats
-one chunk at the most, whose rows are there already. Workers of a tier divide its walks by leases. Two at one walk do
-no harm: each writes its step on the condition that the note is as it was read, and the rows of both are the same.
+The work to do is kept in notes (`walks`). A worker holds one chunk in memory, so a walk that another worker resumes
+repeats one chunk at most, whose rows are there already. Workers of a tier divide its walks by leases. Two on one walk
+do no harm: each saves its step only if the note is unchanged, and both write the same rows.
 `tests/rooms/notifications/test_coordinator.py` stops one after each step.
 """
 
@@ -31,7 +31,7 @@ CHUNK_IDS = 100_000
 AT_ONCE_MAX = 5_000
 """Followers who are told at once, without a walk."""
 PROBES_MAX = 200_000
-"""So many who are online at most are looked up among the followers; beyond, the followers are walked."""
+"""At most this many online users are looked up among the followers; if more are online, the followers are walked."""
 PROBES_A_CHUNK = 10_000
 PROBE_COST = 8
 """Followers that are walked in the time of one look-up."""
@@ -42,14 +42,14 @@ TRIES_MAX = 8
 _log = structlog.get_logger("kith.notifications")
 
 Wanted = Callable[[int, int, Users], Awaitable[NDArray[np.bool_]]]
-"""(notice, account, users): who of them wants to be told that this account was mentioned, as of now."""
+"""(notice, account, users): which of the users want to be told that this account was mentioned, as of now."""
 RINGS_MS = DAY_MS
-"""How old a mention may be to ring; older ones come again after a restore."""
+"""A mention older than this rings no more: it may come again after a restore."""
 OnEnd = Callable[[Ended], Awaitable[None]]
-"""Told how a walk ended, before it is forgotten; so again after a crash."""
+"""Called with how a walk ended, before the walk is deleted; so perhaps again after a crash."""
 
 
-class Ring(Protocol):
+class RingUsers(Protocol):
     """See `rings.Rings.ring`."""
 
     async def __call__(self, notice: int, users: Users, *, devices: bool) -> None:
@@ -60,9 +60,9 @@ class Ring(Protocol):
 class Coordinator:
     """Begins the walks of a mention, and works them.
 
-    `tiers`: those that this worker works; a process for each keeps one from waiting for another. `wanted` is asked for
-    each chunk, so that preferences of the moment hold; `ring` is told whom a chunk told, once they have
-    their rows. While the flag of `backpressure` stands, walks of the last tier are given up, and the others go on.
+    `tiers`: those that this worker works; with a process for each, no tier waits for another. `wanted` is asked for
+    each chunk, so the preferences of that moment hold; `ring` is called for the users of a chunk once they have their
+    rows. While the flag of `backpressure` is up, walks of the last tier are given up; other tiers continue.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Coordinator:
         leases: Leases,
         now_ms: Callable[[], int],
         on_end: OnEnd,
-        ring: Ring,
+        ring: RingUsers,
         *,
         tiers: Sequence[Tier] = tuple(Tier),
         chunk_ids: int = CHUNK_IDS,
@@ -87,9 +87,9 @@ class Coordinator:
         self._walks = Walks(graph.store)
 
     async def begin(self, notice: int, account: int) -> None:
-        """Have the followers of a mentioned account told of a notice. May be repeated. Errors: Overloaded.
+        """Begin to tell the followers of a mentioned account of a notice. May be repeated. Errors: Overloaded.
 
-        Those who are few, and go through no tiers, are told at once.
+        If they are few, and in no tiers, they are told at once.
         """
         followers = await self._router.followers(account)
         chunks = -(-followers // self._chunk_ids)
@@ -105,12 +105,12 @@ class Coordinator:
             await self._on_end(Ended(left, left=left.waiting))
 
     async def begin_again(self, notice: int, account: int) -> None:
-        """Have all followers who want it told, in no tiers. May be repeated. Errors: Overloaded."""
+        """Begin to tell all followers who want it, without tiers. May be repeated. Errors: Overloaded."""
         chunks = -(-await self._router.followers(account) // self._chunk_ids)
         await self._walks.begin([Walk(notice, account, Tier.ALL, chunks)])
 
     async def _shorter(self, walk: Walk, followers: int) -> Walk:
-        """A walk of the first tier, over who is online instead of over the followers where that is less work."""
+        """A walk of the first tier: over the users online, where that is less work than over the followers."""
         most = min(PROBES_MAX - 1, followers // PROBE_COST)
         online = len(await self._activity.online_page(-1, most + 1, self._now_ms()))
         if online > most:
@@ -118,7 +118,7 @@ class Coordinator:
         return msgspec.structs.replace(walk, chunks=-(-online // PROBES_A_CHUNK), probes=True)
 
     async def work(self) -> bool:
-        """Tell some chunks of the first walk of our tiers that nobody else works; whether there was one."""
+        """Work some chunks of the first walk of our tiers that no other worker holds. Returns whether there was one."""
         walks = await self._walks.of(self._tiers)
         pressed = Tier.MONTH in self._tiers and bool(walks) and await self._pressed()
         for walk in walks:

@@ -8,18 +8,18 @@ from itertools import islice
 from kith.notifications.notice import Notice
 
 _ALONE = frozenset({"mention", "comment", "reply", "follow_request", "board_invite"})
-"""Types of which each notice says something of its own, or asks for an answer."""
+"""Types that are never grouped: each notice says something of its own, or asks for an answer."""
 
 
 def actors_of(group: Sequence[Notice]) -> list[int]:
-    """Who did what a group tells, each once, the latest first."""
+    """The actors of a group, each once, the latest first."""
     if len(group) == 1:  # as most are
         return [group[0].actor]
     return list(dict.fromkeys([notice.actor for notice in group]))
 
 
 def gathers(notice: Notice) -> bool:
-    """Whether others of its kind stand with it as one."""
+    """Whether it is shown together with others of its kind."""
     return notice.type not in _ALONE and not notice.event
 
 
@@ -29,7 +29,7 @@ def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:
 
 
 def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[list[list[Notice]], Notice | None]:
-    """The notices in groups, `limit` at most; and the first that would begin one more."""
+    """The notices in groups, `limit` at most, and the first notice that would begin one more."""
     if not grouped:
         each = iter(notices)
         return [[notice] for notice in islice(each, limit)], next(each, None)

@@ -1,8 +1,7 @@
 """The port behind inboxes: pointers from users to the notices that tell them something.
 
-A notice is stored once, whoever is told of it; a row says no more than "this user is told of this notice". What was
-read or seen, and what must be hidden, is decided elsewhere. Implemented by `engines/embedded` and held to
-`tests/reference_inbox.py` by the conformance suite.
+A notice is stored once for all users; a row only says "this user is told of this notice". What is read, seen or hidden
+is decided elsewhere. Implemented by `engines/embedded` and held to `tests/reference_inbox.py` by the conformance suite.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from kith.graph.graphs import (
 )
 from kith.graph.together import together
 from kith.log.store import LogStore
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.notices import Notices
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
@@ -40,13 +40,14 @@ from kith.posts.posts import Posts
 
 NAME = "notifications"
 FRESH_MS = 86_400_000
-"""Of what was done longer than this before it was logged nobody is told: it was imported, or written again."""
+"""Nobody is told of something that was done longer than this before it was logged: it was imported, or written
+again."""
 PART = 200
 """Events looked at together."""
 
 
 class Seen(NamedTuple):
-    """What events are about, as it is stored now. `requests`: by (source, destination), of those who follow."""
+    """What events are about, as stored now. `requests`: by (source, destination), of those who follow."""
 
     posts: dict[int, Post]
     comments: dict[int, Comment]
@@ -73,20 +74,20 @@ class Intake:
         self._meaning = Meaning(self._graph.graphs)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Tell whom these events concern."""
+        """Tell the users whom these events concern."""
         telling = [event for event in events if self._meaning.tells(event)]
         for at in range(0, len(telling), PART):
             drafts = [draft for _, draft in await self.drafts(telling[at : at + PART])]
             await self.tell(await self._recipients.allowed(drafts))
 
-    async def tell(self, allowed: Sequence[Draft]) -> int:
-        """Tell what may be told, each once however often it comes; how many that are."""
+    async def tell(self, allowed: Sequence[NoticeDraft]) -> int:
+        """Tell each allowed draft once, however often it comes. Returns how many were allowed."""
         told = await self._notices.tell(allowed)
         await self._recent.note(list(zip(allowed, told, strict=True)))
         return len(told)
 
-    async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, Draft]]:
-        """What up to PART events tell by what is stored now, whoever may hear of it."""
+    async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
+        """What up to PART events tell, by what is stored now, before it is asked who may be told."""
         telling = [event for event in events if self._meaning.tells(event)]
         if not telling:
             return []
@@ -98,7 +99,7 @@ class Intake:
         return False
 
     async def lost(self) -> None:
-        """Nobody is told of what was forgotten unread: it cannot be known what was new, and nothing else is missing."""
+        """Do nothing: of forgotten events it cannot be known what was new, so nobody is told of them."""
 
     async def _look(self, events: Sequence[Event]) -> Seen:
         """Read what these events are about."""
@@ -139,7 +140,7 @@ class Meaning:
         self._telling = self._to_posts | self._to_comments | self._to_boards | {self._follows, self.requests}
 
     def tells(self, event: Event) -> bool:
-        """Whether an event may tell somebody something: an edge that is new, and no account's that is back."""
+        """Whether an event may tell somebody something: the edge is new, and does not come back with its account."""
         return (
             event.graph in self._telling
             and event.began
@@ -161,11 +162,11 @@ class Meaning:
                 follows.append((event.source, event.destination))
         return list(posts), list(comments), list(boards), follows
 
-    def drafts_of(self, event: Event, seen: Seen) -> list[Draft]:
-        """What an event tells, and to whom; nothing to whoever did it."""
+    def drafts_of(self, event: Event, seen: Seen) -> list[NoticeDraft]:
+        """What an event tells, and to whom. The actor is told nothing."""
         source, at_ms = event.source, ms_of(event.updated_at)
         if event.graph == self.requests:
-            drafts = [Draft("follow_request", source, event.destination, at_ms)]
+            drafts = [NoticeDraft("follow_request", source, event.destination, at_ms)]
         elif event.graph == self._follows:
             drafts = self._followed(event, seen, at_ms)
         elif event.graph in self._to_posts:
@@ -179,50 +180,53 @@ class Meaning:
             drafts = [] if comment is None else self._of_comment(event, comment, seen, at_ms)
         return [draft for draft in drafts if draft.actor != draft.recipient]
 
-    def _followed(self, event: Event, seen: Seen, at_ms: int) -> list[Draft]:
-        """A follow that answers a request tells who asked, if somebody accepted it; others tell who is followed.
+    def _followed(self, event: Event, seen: Seen, at_ms: int) -> list[NoticeDraft]:
+        """A follow that answers a request tells the requester, if the request was accepted; any other tells the user
+        followed.
 
         The request is taken back right after the follow was written, so it is there still, or changed later.
         """
         follower, followed = event.source, event.destination
         request = seen.requests.get((follower, followed))
         if request is None or (request.state is not State.NORMAL and request.updated_at < event.updated_at):
-            return [Draft("follow", follower, followed, at_ms)]
-        return [Draft("follow_accepted", followed, follower, at_ms)] if followed in seen.private else []
+            return [NoticeDraft("follow", follower, followed, at_ms)]
+        return [NoticeDraft("follow_accepted", followed, follower, at_ms)] if followed in seen.private else []
 
-    def _of_post(self, event: Event, post: Post, at_ms: int) -> Draft:
+    def _of_post(self, event: Event, post: Post, at_ms: int) -> NoticeDraft:
         if event.graph == self._mentioned:
-            return Draft("mention", post.author, event.source, at_ms, post.id)
-        return Draft("like" if event.graph == self._likes else "share", event.source, post.author, at_ms, post.id)
+            return NoticeDraft("mention", post.author, event.source, at_ms, post.id)
+        return NoticeDraft("like" if event.graph == self._likes else "share", event.source, post.author, at_ms, post.id)
 
-    def _of_board(self, event: Event, board: Board, at_ms: int) -> list[Draft]:
-        """Who invites is the owner. A follow that a merged board brought has its old place, and is no news."""
+    def _of_board(self, event: Event, board: Board, at_ms: int) -> list[NoticeDraft]:
+        """The owner invites. A follow that came with a merged board keeps its old place, and tells nobody."""
         if event.graph == self._board_members:
-            return [Draft("board_invite", board.owner, event.source, at_ms, board=board.id)]
+            return [NoticeDraft("board_invite", board.owner, event.source, at_ms, board=board.id)]
         if event.position < at_ms:
             return []
-        return [Draft("board_follow", event.source, board.owner, at_ms, board=board.id)]
+        return [NoticeDraft("board_follow", event.source, board.owner, at_ms, board=board.id)]
 
-    def _of_comment(self, event: Event, comment: Comment, seen: Seen, at_ms: int) -> list[Draft]:
-        """Each is told once of a comment, whatever it is to them: that they are mentioned comes before all."""
+    def _of_comment(self, event: Event, comment: Comment, seen: Seen, at_ms: int) -> list[NoticeDraft]:
+        """Each user is told of a comment once, for one reason; a mention comes first."""
         if event.graph == self._comment_likes:
-            return [Draft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
-        told: dict[int, Draft] = {}
+            return [NoticeDraft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
+        told: dict[int, NoticeDraft] = {}
         post = seen.posts.get(comment.post)
         answered = None if comment.reply_to is None else seen.comments.get(comment.reply_to)
         if post is not None:
-            told[post.author] = Draft("comment", comment.author, post.author, at_ms, post.id, comment.id)
+            told[post.author] = NoticeDraft("comment", comment.author, post.author, at_ms, post.id, comment.id)
         if answered is not None:
-            told[answered.author] = Draft("reply", comment.author, answered.author, at_ms, comment.post, comment.id)
+            told[answered.author] = NoticeDraft(
+                "reply", comment.author, answered.author, at_ms, comment.post, comment.id
+            )
         for user in comment.named:
-            told[user] = Draft("mention", comment.author, user, at_ms, comment.post, comment.id)
+            told[user] = NoticeDraft("mention", comment.author, user, at_ms, comment.post, comment.id)
         return list(told.values())
 
 
 async def begin(log: LogStore, group: str = NAME) -> None:
-    """Have intake, or another group, begin with what happens from now on, if it never read this log.
+    """Let intake, or another group, begin with the events from now on, if it never read this log.
 
-    Asked by whoever takes writes, before the first: a worker that starts after it would begin behind it.
+    Called by the process that takes writes, before the first one; a worker that starts later would begin after it.
     """
     if await log.progress(group) is None:
         await log.save(group, await log.end(), {})

@@ -1,7 +1,7 @@
-"""Answers that are kept with all that was read for them: while that reads the same, so does the answer.
+"""Caches answers together with all that was read for them: while that is unchanged, so is the answer.
 
-Nobody has to tell what changed, so nothing can be missed: a block, a deletion or a new notice is read at the next
-request, as if nothing were kept. What is saved is all that was made of it: decoded, decided, sorted, encoded.
+There is no invalidation, so none can be missed: the next request reads a block, a deletion or a new notice as if
+nothing were cached. What the cache saves is the work on it: decoding, deciding, sorting, encoding.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kith.graph.together import together
 from kith.records.store import Record, RecordKind, RecordStore
 
 KEPT_MAX = 1_000
-"""Answers that are kept: a page of 50 takes some 60 KB. Beyond, the one that was asked for longest ago is given up."""
+"""How many answers are kept: a page of 50 takes some 60 KB. Beyond, the least recently used one is dropped."""
 A = TypeVar("A")
 
 
 class _Step(NamedTuple):
-    """Something that was read. `found`: what is kept of it, to be the same when it is read again."""
+    """Something that was read. `found`: what is compared when it is read again."""
 
     read: Callable[..., Awaitable[Any]]
     asked: tuple[Any, ...]
@@ -45,7 +45,7 @@ class Reads:
         return await self._step(read, asked, _itself)
 
     async def records(self, store: RecordStore, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
-        """The record of each id; of which the versions are kept."""
+        """The record of each id; the versions are compared."""
         return await self._step(store.get_many, (kind, ids), _versions) if ids else []
 
     async def answers(self, store: EdgeStore, questions: Questions) -> Answers:
@@ -58,7 +58,7 @@ class Reads:
         return found
 
     async def same(self, *, immediate: bool) -> bool:
-        """Whether all reads the same now. It is read together, where the stores are distant."""
+        """Whether all of it is unchanged. Distant stores are read at the same time."""
         if not immediate:
             return all(await together(False, *(step.again() for step in self._steps)))
         for step in self._steps:
@@ -68,7 +68,8 @@ class Reads:
 
 
 class KeptAnswers(Generic[A]):
-    """The newest answer under each key, in memory. `immediate`: whether all that is read answers without waiting."""
+    """The newest answer under each key, in memory. `immediate`: whether all stores that are read answer without
+    waiting."""
 
     def __init__(self, *, immediate: bool, kept_max: int = KEPT_MAX) -> None:
         self._immediate, self._kept_max = immediate, kept_max

@@ -16,7 +16,7 @@ from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 READ_ONE_BY_ONE_MAX = 1_000
-"""Notices that are known to be read one by one; beyond, those that are older than the oldest of them count as read."""
+"""How many notices are kept as read one by one; beyond, everything older than the oldest of them counts as read."""
 
 
 class Marks(msgspec.Struct, frozen=True, array_like=True):
@@ -86,7 +86,7 @@ class MarksKept:
         return await self._change(user, lambda marks: marks.seeing_up_to(notice))
 
     async def forget(self, user: NodeId) -> None:
-        """Keep nothing of what a removed user has read; the record that says so is empty. May be repeated."""
+        """Empty the record of a removed user. May be repeated."""
         await self._change(user, lambda _: NO_MARKS)
 
     async def _change(self, user: NodeId, change: Callable[[Marks], Marks]) -> tuple[Marks, WriteMark]:

@@ -23,7 +23,7 @@ KEPT_MS = 90 * 86_400_000
 """How long notices are there, and how long nobody is told the same twice."""
 
 
-class Draft(NamedTuple):
+class NoticeDraft(NamedTuple):
     """What is to be told: to `recipient`, that `actor` did something at `at_ms`.
 
     `post`, `comment`, `board`: what it is about; the post, too, where it is a comment. `event`: the id that another
@@ -41,7 +41,7 @@ class Draft(NamedTuple):
 
 
 class Notice(msgspec.Struct, frozen=True, array_like=True):
-    """A notice, as stored: an array in this order. New fields come last and have a default. See `Draft`."""
+    """A notice, as stored: an array in this order. New fields come last and have a default. See `NoticeDraft`."""
 
     id: int
     type: NoticeType
@@ -63,7 +63,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notice).decode
 
 
-def notice_from(id_: int, draft: Draft) -> Notice:
+def notice_from(id_: int, draft: NoticeDraft) -> Notice:
     """The notice of a draft."""
     return Notice(id_, *draft)
 
@@ -78,7 +78,7 @@ def read_notice(data: bytes) -> Notice:
     return _decode(data)
 
 
-def claim_of(draft: Draft, id_: int, version: Hlc) -> Claim:
+def claim_of(draft: NoticeDraft, id_: int, version: Hlc) -> Claim:
     """The claim that this is told as the notice `id_` with this version, and as no other for KEPT_MS."""
     told = f"{draft.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
     if draft.board is not None:

@@ -1,8 +1,8 @@
 """Stores notices and whom they tell, and reads them.
 
-The row in the inbox is written first, then the notice with its claim in one `put`: the log tells the notice, and
-whoever reads that finds the row. A process that stops in between leaves a row of a notice that there never is, which
-every reader leaves out and which goes with its period; the event comes again and is told under another id.
+The row in the inbox is written first, then the notice with its claim in one `put`: the log tells the notice, and a
+reader of that event finds the row. A process that stops in between leaves a row without a notice, which readers skip
+and which is deleted with its period; the event comes again and is told under another id.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from kith.core.clock import Hlc
 from kith.core.ids import NodeId, Snowflakes
 from kith.graph.graph import Graph
 from kith.notifications.inbox import PERIOD_MS, InboxRow, InboxStore, base_of
-from kith.notifications.notice import Draft, Notice, claim_of, notice_from, notice_record, read_notice
+from kith.notifications.notice import Notice, NoticeDraft, claim_of, notice_from, notice_record, read_notice
 from kith.records.claims import first_of
 from kith.records.store import Claim, RecordKind, RecordStore, Write
 
 AT_ONCE_MAX = 200
-"""Notices that are written in one call, which holds up other writers of an embedded store meanwhile."""
+"""How many notices one call writes; on an embedded store other writers wait for it."""
 FORGOTTEN_AT_ONCE = 1_000
-"""Notices that are forgotten in one call, so that other writes have their turns in between."""
+"""How many notices one call deletes, so that other writes get their turns in between."""
 NOBODY = NodeId(0)
-"""The id in a claim of what nobody is told."""
+"""The notice id in a claim for something that nobody is told."""
 
 
 class Notices:
@@ -35,11 +35,11 @@ class Notices:
         """The id and version of a new notice."""
         return self._snowflakes.next(), self._clock.next()
 
-    async def claimed(self, drafts: Sequence[Draft]) -> list[bytes | None]:
+    async def claimed(self, drafts: Sequence[NoticeDraft]) -> list[bytes | None]:
         """For each draft, the claim under which it was told; None if it was not."""
         return await self.records.claimed([claim_of(draft, *self.next()) for draft in drafts])
 
-    async def tell(self, drafts: Sequence[Draft]) -> list[NodeId]:
+    async def tell(self, drafts: Sequence[NoticeDraft]) -> list[NodeId]:
         """Tell each of these once, however often it is repeated; the ids of their notices."""
         told: list[NodeId] = []
         for at in range(0, len(drafts), AT_ONCE_MAX):
@@ -47,10 +47,10 @@ class Notices:
             told += await self.tell_under([(one, claim_of(one, *self.next())) for one in part])
         return told
 
-    async def tell_under(self, drafts: Sequence[tuple[Draft, Claim]]) -> list[NodeId]:
+    async def tell_under(self, drafts: Sequence[tuple[NoticeDraft, Claim]]) -> list[NodeId]:
         """Tell each draft under its claim, unless another of the same key was first; the ids of what was told.
 
-        Where a claim, or the first of its key, is for NOBODY, it is taken and nobody is told.
+        A claim for NOBODY, or one whose key is claimed for NOBODY already, tells nobody.
         """
         known = await self.records.claimed([claim for _, claim in drafts])
         new = [(draft, claim) for (draft, claim), value in zip(drafts, known, strict=True) if value is None]
@@ -71,7 +71,7 @@ class Notices:
             await self._finish([(*one, value) for one, value in zip(drafts, first, strict=True)])
         return [first_of(value, claim)[0] for (_, claim), value in zip(drafts, first, strict=True)]
 
-    async def _finish(self, told: Sequence[tuple[Draft, Claim, bytes]]) -> None:
+    async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, bytes]]) -> None:
         """Store the notices of claims that a process left without one."""
         ids = [first_of(value, claim)[0] for _, claim, value in told]
         there = await self.records.get_many(RecordKind.NOTICE, ids)
@@ -83,8 +83,8 @@ class Notices:
     async def expire(self, before_ms: int) -> tuple[int, int]:
         """Forget the notices of periods that ended before then, and their rows; how many periods and notices.
 
-        Rows go first: one without its notice is left out by every reader, a notice without rows is read by nobody. What
-        became of a mention goes before its notice, so that nothing is left of which nobody knows what it was.
+        Rows are deleted first: readers skip a row without its notice, and no one reads a notice without rows. The
+        outcome of a mention is deleted before its notice, so that no outcome remains without one.
         """
         periods, below = await self.inbox.expire(before_ms), max(0, base_of(before_ms // PERIOD_MS))
         for kind in (RecordKind.MENTION_OUTCOME, RecordKind.MENTION_RING):
@@ -98,12 +98,12 @@ class Notices:
         return forgotten
 
     async def read(self, ids: Sequence[int]) -> list[Notice | None]:
-        """The notice of each id, whoever may see it; None where there is none (any more)."""
+        """The notice of each id, before it is asked who may see it; None if there is none (any more)."""
         records = await self.records.get_many(RecordKind.NOTICE, ids) if ids else []
         return [None if record is None else read_notice(record.data) for record in records]
 
 
-def _write(draft: Draft, claim: Claim, value: bytes) -> Write:
+def _write(draft: NoticeDraft, claim: Claim, value: bytes) -> Write:
     """The claim, and the notice that it stands for by this value of it; none for NOBODY."""
     id_, version = first_of(value, claim)
     return Write([] if id_ == NOBODY else [notice_record(notice_from(id_, draft), version)], claim)

@@ -31,23 +31,23 @@ from kith.posts.comment import Comment
 from kith.posts.post import Post
 
 UNREAD_MAX = 1_000
-"""The unread number is of so many of the newest rows; beyond, it says that there may be more."""
+"""How many of the newest rows the unread number covers; if there are more, it says that it is partial."""
 LOOKS_MAX = 500
 """Rows that a page looks at to fill its groups."""
 FOUND_MAX = 50_000
-"""Users of whom a process remembers which recent mentions are rows of theirs already."""
+"""For how many users a process remembers which recent mentions are rows already."""
 READ_MAX = 1_000
 """Notices that one request marks as read."""
 
 
-class Unread(NamedTuple):
-    """How many notices that the user may see are not read. `partial`: of the newest UNREAD_MAX rows; there are more."""
+class UnreadCount(NamedTuple):
+    """How many notices that the user may see are not read. `partial`: only the newest UNREAD_MAX rows were counted."""
 
     number: int
     partial: bool = False
 
 
-class Entry(NamedTuple):
+class NoticeGroup(NamedTuple):
     """A group of notices, the newest first, as its reader has it. `partial`: older ones may follow on a later page."""
 
     notices: list[Notice]
@@ -62,12 +62,12 @@ class NotificationPage(NamedTuple):
     `partial`: more accounts that the reader may follow were mentioned lately than are kept (`recent`).
     """
 
-    entries: list[Entry]
+    entries: list[NoticeGroup]
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
     boards: Mapping[int, Board]
     page: Page
-    unread: Unread
+    unread: UnreadCount
     partial: bool
 
 
@@ -88,7 +88,7 @@ class Notifications:
         self._marks = MarksKept(notices.records, graph.clock)
         self._found: dict[int, list[int]] = {}
         self.immediate = graph.store.immediate and notices.inbox.immediate
-        self._numbers = KeptAnswers[Unread](immediate=self.immediate)
+        self._numbers = KeptAnswers[UnreadCount](immediate=self.immediate)
 
     async def page(
         self, user: NodeId, window: Window, *, grouped: bool = True, reads: Reads | None = None
@@ -125,11 +125,11 @@ class Notifications:
         unread = _count(unread_rows, marks, looking)
         return NotificationPage(entries, looking.posts, looking.comments, looking.boards, page, unread, missing)
 
-    async def unread(self, user: NodeId) -> Unread:
+    async def unread(self, user: NodeId) -> UnreadCount:
         """How many notices the user has not read."""
         return await self._numbers.get(user, partial(self._unread, user))
 
-    async def _unread(self, user: NodeId, reads: Reads) -> Unread:
+    async def _unread(self, user: NodeId, reads: Reads) -> UnreadCount:
         marks, preferences = await together(
             self.immediate, reads.of(self._marks.of, user), reads.of(self.preferences.of, user)
         )
@@ -166,7 +166,7 @@ class Notifications:
         return (await self._marks.read(user, [id_ for id_ in ids if id_ <= newest]))[1]
 
     async def read_up_to(self, user: NodeId, id_: int) -> WriteMark:
-        """Note that the user has read all up to this one: of those that there are by now."""
+        """Note that the user has read all up to this one, as far as there are any now."""
         return (await self._marks.read_up_to(user, min(id_, await self._newest(user))))[1]
 
     async def seen_up_to(self, user: NodeId, id_: int | None = None) -> WriteMark:
@@ -175,7 +175,7 @@ class Notifications:
         return (await self._marks.seen_up_to(user, newest if id_ is None else min(id_, newest)))[1]
 
     async def forget(self, user: NodeId) -> None:
-        """Forget whatever a removed user was told and read, and what they wanted to be told. May be repeated."""
+        """Delete the rows, marks and preferences of a removed user. May be repeated."""
         await self._inbox.remove_all(user)
         await self._marks.forget(user)
         await self.preferences.put(user, DEFAULT)
@@ -268,14 +268,14 @@ class _Looking:
         return self._preferences.allow(one.type, one.actor, one.recipient, self._user)
 
 
-def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> Unread:
+def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> UnreadCount:
     shown = looking.shown(rows[:UNREAD_MAX])
-    return Unread(sum(not marks.is_read(one.id) for one in shown), len(rows) > UNREAD_MAX)
+    return UnreadCount(sum(not marks.is_read(one.id) for one in shown), len(rows) > UNREAD_MAX)
 
 
-def _entry(notices: list[Notice], marks: Marks, *, partial: bool) -> Entry:
+def _entry(notices: list[Notice], marks: Marks, *, partial: bool) -> NoticeGroup:
     unread = [one.id for one in notices if not marks.is_read(one.id)]
-    return Entry(notices, not unread, not unread or all(map(marks.is_seen, unread)), partial)
+    return NoticeGroup(notices, not unread, not unread or all(map(marks.is_seen, unread)), partial)
 
 
 def _is_first(window: Window) -> bool:

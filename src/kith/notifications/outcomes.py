@@ -1,9 +1,9 @@
 """What became of a mention that went to followers: a record a notice, so that it can be counted and audited later.
 
-    record MENTION_OUTCOME, id of the notice   MessagePack: a list of `Outcome`, one a tier that ended
+    record MENTION_OUTCOME, id of the notice   MessagePack: a list of `TierOutcome`, one a tier that ended
 
-A tier that ends again is written over, but for the rows that it told the first time. Mentions of which no follower was
-to be told have no record.
+If a tier ends again, its outcome is replaced, but the rows counted the first time stay counted. A mention of which no
+follower was to be told has no record.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 
-class Outcome(msgspec.Struct, frozen=True, array_like=True):
+class TierOutcome(msgspec.Struct, frozen=True, array_like=True):
     """How a tier of a mention ended.
 
     `told`: rows that were new; those of the one chunk that a stopped process had not noted are missing. `suppressed`:
     followers in the tier who do not want it, those of the tiers within it too. `left`, `dead`: chunks of followers,
-    about, who find the mention when they look: because the tier yielded, or as they failed again and again.
+    about, who find the mention on opening the inbox: because the tier yielded, or because the chunk kept failing.
     """
 
     tier: Tier
@@ -43,8 +43,8 @@ class Outcomes:
     async def note(self, ended: Ended) -> None:
         """Keep how a walk ended. May be repeated."""
         walk = ended.walk
-        outcome = Outcome(walk.tier, walk.told, walk.suppressed, ended.left, ended.dead)
-        if outcome == Outcome(walk.tier):
+        outcome = TierOutcome(walk.tier, walk.told, walk.suppressed, ended.left, ended.dead)
+        if outcome == TierOutcome(walk.tier):
             return
 
         async def attempt() -> tuple[Put, None]:
@@ -60,17 +60,17 @@ class Outcomes:
 
         await rewrite("the outcome of a mention", walk.notice, attempt)
 
-    async def of(self, notices: Sequence[int]) -> list[list[Outcome]]:
-        """For each notice, the outcome of each tier that ended, unless nothing came of it."""
+    async def of(self, notices: Sequence[int]) -> list[list[TierOutcome]]:
+        """For each notice, the kept outcomes of its tiers that ended."""
         records = await self._records.get_many(RecordKind.MENTION_OUTCOME, notices) if notices else []
         return [[] if record is None else _decode(record.data) for record in records]
 
 
-def _with(old: Sequence[Outcome], outcome: Outcome) -> list[Outcome]:
+def _with(old: Sequence[TierOutcome], outcome: TierOutcome) -> list[TierOutcome]:
     told = max([outcome.told, *(one.told for one in old if one.tier == outcome.tier)])
     others = [one for one in old if one.tier != outcome.tier]
     return sorted([*others, msgspec.structs.replace(outcome, told=told)], key=lambda one: one.tier)
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Outcome]).decode
+_decode = msgspec.msgpack.Decoder(list[TierOutcome]).decode

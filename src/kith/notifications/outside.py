@@ -1,4 +1,4 @@
-"""Mentions that other systems report, each under an id of theirs: the same id is told once, and answered alike."""
+"""Mentions that other systems report, each with an id of theirs: the same id is told once, and gets the same answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import IdempotencyKeyReused, InvalidContent
 from kith.core.ids import NodeId
-from kith.notifications.notice import KEPT_MS, Draft
+from kith.notifications.notice import KEPT_MS, NoticeDraft
 from kith.notifications.notices import NOBODY, Notices
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
@@ -35,7 +35,7 @@ class OutsideMentions:
         asked = msgspec.msgpack.encode((actor, mentioned, post, at_ms))
         claim = claim_of("mention", NOBODY, event, asked, *self._notices.next())
         (known,) = await self._notices.records.claimed([claim])
-        draft = Draft("mention", actor, mentioned, now_ms if at_ms is None else at_ms, post, event=event)
+        draft = NoticeDraft("mention", actor, mentioned, now_ms if at_ms is None else at_ms, post, event=event)
         if known is None and not await self._recipients.allowed([draft]):
             claim = claim_of("mention", NOBODY, event, asked, NOBODY, first_of(claim.value, claim)[1])
         try:

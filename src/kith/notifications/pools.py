@@ -1,4 +1,4 @@
-"""The workers of the tiers: each tier has processes of its own, so that one that is full holds up no other."""
+"""The workers of the tiers. Each tier has processes of its own, so a tier with much work holds up no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOLS: Mapping[str, tuple[Tier, ...]] = {
 }
 """The tiers that a worker of each name works. Accounts below the threshold have few chunks, and never yield."""
 IDLE_S = 1.0
-"""Longest rest, should a new walk not ring."""
+"""Longest rest, in case the bell does not ring for a new walk."""
 GAP_S = 0.01
 RETRY_S = 2.0
 _log = structlog.get_logger("kith.notifications")
@@ -37,7 +37,7 @@ class PoolWorker:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Work what there is, and wait for more. A store that is away, or a bug, is waited for."""
+        """Work the walks there are, and wait for more. After an error (a store away, a bug) it retries after a rest."""
         with self._log.bell() as bell:
             while not self._stopping.is_set:
                 try:

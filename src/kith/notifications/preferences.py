@@ -1,6 +1,6 @@
 """What a user wants to be told of, and when nothing may ring: one record a user.
 
-Asked before somebody is told, there at most `CACHED_MS` old, and again at each read, as it is then.
+Asked before somebody is told (at most `CACHED_MS` old), and again at each read (current).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ MentionsOf = Literal["followed", "these", "me", "none"]
 
 
 class QuietHours(msgspec.Struct, frozen=True, array_like=True):
-    """Minutes since midnight in a time zone, from the first up to the second; over midnight where that is smaller."""
+    """Minutes since midnight in a time zone, from the first up to the second; over midnight if the second is
+    smaller."""
 
     start_min: int
     end_min: int

@@ -1,7 +1,7 @@
-"""Tells activity who is here: who has a stream open in this process, and who looked at their home or notifications.
+"""Reports to `activity` who has a stream open in this process, and who read their home or notifications.
 
-No request waits for it: users are noted in memory, and told together every TELL_S. A process that stops takes what it
-noted since with it, and its streams count as closed after ONLINE_MS.
+No request waits for it: users are noted in memory, and reported together every TELL_S. A process that dies loses what
+it noted since, and its streams count as closed after ONLINE_MS.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Presence:
             self._seen.add(user)
 
     async def tell(self) -> None:
-        """Tell who is connected, where that changed or would end; once a minute who was here. Errors: Unavailable."""
+        """Report who is connected, if that changed or is about to expire; once a minute, who was seen. Errors:
+        Unavailable."""
         now_ms, connected = self._now_ms(), set(self._connected())
         if connected != self._told or (connected and self._told_until_ms - now_ms < ONLINE_MS // 2):
             await self._activity.set_online(self._process, _ascending(connected), now_ms + ONLINE_MS)

@@ -1,8 +1,8 @@
-"""Mentions of accounts with very many followers, kept so that followers who asked for them find them when they look.
+"""Recent mentions of accounts with very many followers, which followers who want them find on opening the inbox.
 
-Nothing is written for a follower until then. A bounded list has the accounts that were mentioned lately, in SHARDS
-records, so that mentions of different accounts seldom wait for each other. Who opens their inbox asks once which of
-these they follow, whatever the number of either; what they find becomes rows of theirs, and stays.
+Nothing is written for a follower until then. A bounded list of the accounts that were mentioned lately is kept in
+SHARDS records, so that mentions of different accounts seldom wait for each other. On opening the inbox, one question
+finds which of these accounts the user follows, however many there are; the mentions found become rows, and stay.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import Preferences
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 RECENT_MS = 7 * 86_400_000
-"""How long after a mention a follower who looks finds it; what they found before stays as long as all notices do."""
+"""How long a mention can be found in this list; one that was found stays as long as all notices do."""
 SHARDS = 16
 ACCOUNTS_MAX = 64
 """Accounts of a shard; beyond, those whose last mention is oldest are left out, and readers are told of it."""
@@ -39,13 +39,14 @@ FOLLOWERS_CACHED_MAX = 100_000
 
 
 class Shard(msgspec.Struct, frozen=True, array_like=True):
-    """A part of the list. `mentions`: of each account, oldest first. `left_out`: the newest that is not here."""
+    """A part of the list. `mentions`: of each account, oldest first. `left_out`: the newest mention that is not
+    here."""
 
     mentions: dict[int, list[int]] = {}
     left_out: int = -1
 
     def adding(self, told: Sequence[tuple[int, int]], now_ms: int) -> Shard:
-        """With these mentions, as (account, notice), and without what is over."""
+        """The shard with these mentions added, as (account, notice), and expired ones removed."""
         kept = {account: list(ids) for account, ids in self.mentions.items()}
         for account, notice in told:
             kept[account] = sorted({*kept.get(account, ()), notice})
@@ -58,8 +59,8 @@ class Shard(msgspec.Struct, frozen=True, array_like=True):
         return Shard({account: kept[account] for _, account in newest[-ACCOUNTS_MAX:]}, max(left_out))
 
 
-class Found(NamedTuple):
-    """Mentions of whom a reader follows. `partial`: there were more than are kept."""
+class RecentOfFollowed(NamedTuple):
+    """Mentions of accounts that a reader follows. `partial`: there were more than are kept."""
 
     notices: list[int]
     partial: bool
@@ -80,7 +81,7 @@ _NOTHING = _Known(-float("inf"), np.empty(0, np.int64), {}, -1)
 
 
 class RecentMentions:
-    """Keeps and finds them. `followers_min`: from how many followers on mentions of an account are kept."""
+    """Keeps and finds recent mentions. `followers_min`: from how many followers on mentions of an account are kept."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class RecentMentions:
         self._known = _NOTHING
         self._followers: dict[int, tuple[float, int]] = {}
 
-    async def note(self, told: Sequence[tuple[Draft, int]]) -> None:
+    async def note(self, told: Sequence[tuple[NoticeDraft, int]]) -> None:
         """Keep those of these notices that are mentions of accounts with many followers. May be repeated."""
         mentions = [(draft.recipient, notice) for draft, notice in told if draft.type == "mention" and notice]
         counts = await self._followers_of({account for account, _ in mentions})
@@ -102,22 +103,22 @@ class RecentMentions:
         for shard in {account % SHARDS for account, _ in kept}:
             await self._add(shard, [one for one in kept if one[0] % SHARDS == shard])
 
-    async def followed(self, user: NodeId, wanted: Preferences) -> Found:
+    async def followed(self, user: NodeId, wanted: Preferences) -> RecentOfFollowed:
         """Recent mentions of others that the user wants to be told of: one question, however many accounts."""
         if wanted.mentions not in ("followed", "these"):
-            return Found([], partial=False)
+            return RecentOfFollowed([], partial=False)
         known = await self._list()
         accounts = known.accounts
         if wanted.mentions == "these":
             accounts = accounts[np.isin(accounts, np.array(wanted.accounts, np.int64))]
         if not len(accounts):
-            return Found([], partial=False)
+            return RecentOfFollowed([], partial=False)
         questions = Questions()
         asked = questions.members(Listing(self._follows, user, Direction.OUT), accounts)
         followed = accounts[(await self._graph.store.answer(questions)).members[asked]]
         since = ms_of(self._graph.clock.next()) - RECENT_MS - EPOCH_MS + 1 << TIME_SHIFT  # notices from this one on
         found = [id_ for account in followed.tolist() for id_ in known.mentions[account] if id_ >= since]
-        return Found(found, known.left_out >= max(0, since))
+        return RecentOfFollowed(found, known.left_out >= max(0, since))
 
     async def _followers_of(self, accounts: set[int]) -> dict[int, int]:
         """How many followers each account has, or had some minutes ago."""

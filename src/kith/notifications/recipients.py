@@ -1,4 +1,4 @@
-"""Whom something may be told: asked before it is written, by the rules and by what the recipients want."""
+"""Which recipients may be told, by the rules and by their preferences; asked before a notice is written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
 from kith.graph.together import together
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import PreferencesKept
 from kith.notifications.rules import NoticeRules
 
@@ -20,8 +20,8 @@ class Recipients:
     def __init__(self, graph: Graph, rules: NoticeRules, preferences: PreferencesKept) -> None:
         self._store, self._rules, self._preferences = graph.store, rules, preferences
 
-    async def allowed(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """Those of the drafts that their recipients may see and want to be told of; nothing of what they did."""
+    async def allowed(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
+        """The drafts that their recipients may see and want to be told of, and did not cause themselves."""
         drafts = [draft for draft in dict.fromkeys(drafts) if draft.actor != draft.recipient]
         if not drafts:
             return []

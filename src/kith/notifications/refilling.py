@@ -1,7 +1,8 @@
-"""Writes rows of inboxes again, from the notices: they are not in backups, nor on a standby.
+"""Writes the rows of inboxes again from the notices, because neither backups nor standbys have them.
 
-Whom a notice is for gets their row. Mentions of which followers were told go once more through all followers who want
-it now: who was here when is not known any more, so some are told at once who would have found it when they looked.
+The recipient of a notice gets the row again. For a mention that was told to followers, all followers who want it now
+are told: it is not known any more who was online then, so some are told at once who would have found it on opening the
+inbox.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the log tells once followers were given rows of a mention, so that streams and devices hear of it.
+"""Logs that followers were given rows of a mention, so that streams and devices hear of it.
 
     record MENTION_RING, id of the notice   MessagePack: `Ring`
 
-Written after the rows, once a chunk, over and over: nobody reads the record, each of its versions is an event of the
-log. It has no list of followers: a stream asks which of its readers have a row, and of millions few have a device.
+Written once a chunk, after the chunk's rows. Nobody reads the record itself: each version of it is an event of the log.
+It does not list the followers: streams ask which of their readers have a row, and few followers have a device.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kith.records.rewriting import next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 LOOKED_UP = 5_000
-"""Users of whom it is asked in one call whether they have devices."""
+"""How many users' devices one call looks up."""
 USERS_MAX = 1_000
 """Users of a ring; more are told by another."""
 
 
 class Ring(msgspec.Struct, frozen=True, array_like=True):
-    """Some followers have a row of the notice now. `users`: those of them whose devices are to ring."""
+    """Some followers now have a row of the notice. `users`: the followers among them whose devices are to ring."""
 
     users: tuple[int, ...] = ()
 
 
 class Rings:
-    """Tells the log."""
+    """Writes rings into the log."""
 
     def __init__(self, records: RecordStore, clock: HybridClock) -> None:
         self._records, self._clock = records, clock

@@ -1,7 +1,7 @@
-"""Which notices a user may see now: what a block, mute, deletion, label or privacy hides elsewhere is hidden here too.
+"""Which notices a user may see now. Blocks, mutes, deletions, labels and privacy hide notices as they hide posts.
 
-So is what was taken back: a like, a share, a follow, a request, a mention that an edit took out. A batch of notices
-takes two reads of records at most, and one question to the graph.
+What was taken back is hidden too: a like, a share, a follow, a request, a mention that an edit took out. A batch of
+notices takes two reads of records at most, and one question to the graph.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import EdgeKey, Listing
 from kith.graph.together import together
 from kith.notifications.kept import Reads
-from kith.notifications.notice import Draft, Notice
+from kith.notifications.notice import Notice, NoticeDraft
 from kith.people.privacy import Privacy, Standing
 from kith.posts.comment import Comment, read_comment
 from kith.posts.comment_reader import comments_seen
@@ -41,19 +41,19 @@ from kith.posts.post import Post, read_post
 from kith.posts.posts import seen_of
 from kith.records.store import RecordKind, RecordStore
 
-Told = Notice | Draft
+Told = Notice | NoticeDraft
 """A notice, stored or about to be."""
 
 
 class Content(NamedTuple):
-    """The posts, comments and boards that notices are about, whoever may see them."""
+    """The posts, comments and boards that notices are about, before it is asked who may see them."""
 
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
     boards: Mapping[int, Board]
 
     def of(self, one: Told) -> Content:
-        """That of one notice."""
+        """The content of one notice."""
         if one.post is None and one.board is None:
             return _NOTHING
         post = None if one.post is None else self.posts.get(one.post)
@@ -67,7 +67,7 @@ class Content(NamedTuple):
         )
 
     def authors(self) -> set[int]:
-        """Whose it is."""
+        """The authors and owners of all of it."""
         return {
             *(post.author for post in self.posts.values()),
             *(comment.author for comment in self.comments.values()),
@@ -75,11 +75,11 @@ class Content(NamedTuple):
         }
 
     def friends_only(self) -> set[int]:
-        """Whose posts only friends see."""
+        """The authors of posts that only friends see."""
         return {post.author for post in self.posts.values() if post.visibility == "friends"}
 
     def seen_by(self, user: NodeId, authors: Mapping[int, Standing], hidden: Collection[int]) -> Content:
-        """What of it a user may see, to whom the authors stand so, and who hid these posts."""
+        """The part of it that a user may see, given how the authors stand to the user and which posts the user hid."""
         posts = seen_of([post for id_, post in self.posts.items() if id_ not in hidden], user, authors)
         comments = comments_seen([*self.comments.values()], user, authors)
         return Content(
@@ -170,7 +170,7 @@ class NoticeRules:
     def ask_each(
         self, questions: Questions, told: Sequence[tuple[NodeId, Told]], content: Content
     ) -> Callable[[Answers], list[bool]]:
-        """Ask of each notice whether this user may see it: for many users with few notices each."""
+        """Ask for each (user, notice) whether the user may see it: for many users with few notices each."""
         abouts = [content.of(one) for _, one in told]
         pairs, friends = dict[tuple[NodeId, NodeId], None](), set[tuple[NodeId, NodeId]]()
         for (user, one), about in zip(told, abouts, strict=True):
@@ -240,7 +240,7 @@ class NoticeRules:
 
 
 def _may_tell(one: Standing) -> bool:
-    """Whether a user is told of what somebody does who stands so to them."""
+    """Whether a user is told of the actions of somebody, given how that actor stands to the user."""
     return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
 
 
@@ -260,6 +260,6 @@ def _is_read(comment: int, read: Mapping[int, Comment]) -> bool:
 
 
 def _is_of_board(one: Told, there: Mapping[int, Board]) -> bool:
-    """Whether a board is there, and still owned by who was told of a follow of it."""
+    """Whether a board is there, and still belongs to the user who was told of a follow of it."""
     board = there.get(one.board or -1)
     return board is not None and (one.type != "board_follow" or board.owner == one.recipient)

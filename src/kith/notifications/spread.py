@@ -1,8 +1,8 @@
-"""Tells those followers of a mentioned account who asked for it: a consumer of the log, beside `intake`.
+"""Tells followers who want it that an account was mentioned: a consumer of the log, beside `intake`.
 
-Intake makes the notice of a mention, which is for the account. This one begins walks that give rows of the same notice
-to followers; the workers of `pools` go on with them. Whom no walk reached, or not yet, finds the mention of an account
-with many followers when they look (`recent`).
+Intake makes the notice of a mention, for the account itself. This consumer begins walks that write rows of the same
+notice for followers; the workers of `pools` continue them. Followers whom no walk has reached find the mention of an
+account with many followers on opening the inbox (`recent`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _PART = 5_000
 
 
 class Wishes:
-    """Who of an account's followers wants to be told of a notice that mentions it."""
+    """Which followers of an account want to be told of a notice that mentions it."""
 
     def __init__(self, records: RecordStore) -> None:
         self._records = records
 
     async def wanted(self, notice: int, account: int, users: Users) -> NDArray[np.bool_]:
-        """For each user, by their preferences of now; never who did it, nor the account itself."""
+        """For each user, by their current preferences; false for the actor and for the account itself."""
         (record,) = await self._records.get_many(RecordKind.NOTICE, [notice])
         if record is None:
             return np.zeros(len(users), np.bool_)
@@ -67,7 +67,7 @@ class Spread:
         self._coordinator = coordinator
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Begin to tell the followers of every account that these events say was mentioned."""
+        """Begin to tell the followers of every account that is mentioned in these events."""
         for one in events:
             if one.state == RECORD_CHANGED and one.source == RecordKind.NOTICE:
                 notice = read_notice(one.data)
@@ -79,7 +79,7 @@ class Spread:
         return False
 
     async def lost(self) -> None:
-        """Walks that were begun go on. Of the mentions that nobody read, those who look find what is recent."""
+        """Do nothing: walks that were begun go on, and mentions among the lost events are found as `recent` ones."""
 
 
 def coordinator_over(

@@ -1,7 +1,7 @@
-"""Who of the followers of a celebrity is told when. Pure.
+"""Which followers of a celebrity are told in which tier. Pure.
 
-Each tier holds the one before it: who leaves or comes while tiers are worked through is told by one of them, and rows
-that are there already cost a look.
+Each tier includes the one before it, so a user who goes or comes online between two tiers is told by one of them. A row
+that is there already costs one look-up.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where a mention in a post is on its way: to the account, then to the account's followers, tier by tier.
+"""How far a mention in a post has come: to the account, then to the account's followers, tier by tier.
 
-For operators. A tier of which nothing is known has not begun, or ended without anyone to tell.
+For operators. A tier without an entry has not begun, or ended with nobody to tell.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kith.core.clock import HybridClock
-from kith.notifications.notice import Draft, claim_of
-from kith.notifications.outcomes import Outcome, Outcomes
+from kith.notifications.notice import NoticeDraft, claim_of
+from kith.notifications.outcomes import Outcomes, TierOutcome
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Walk, Walks
 from kith.posts.post import Post
@@ -24,7 +24,7 @@ class TracedMention(NamedTuple):
     account: int
     notice: int | None
     under_way: Sequence[Walk]
-    ended: Sequence[Outcome]
+    ended: Sequence[TierOutcome]
 
 
 async def trace_mentions(post: Post, records: RecordStore, walks: Walks, clock: HybridClock) -> list[TracedMention]:
@@ -46,7 +46,7 @@ async def trace_mentions(post: Post, records: RecordStore, walks: Walks, clock: 
 
 async def _notice(post: Post, account: int, records: RecordStore, clock: HybridClock) -> int | None:
     """The notice that told the account, by the claim under which it was made."""
-    draft = Draft("mention", post.author, account, post.created_at, post.id)
+    draft = NoticeDraft("mention", post.author, account, post.created_at, post.id)
     claim = claim_of(draft, 0, clock.next())
     (value,) = await records.claimed([claim])
     return None if value is None else int(claims.first_of(value, claim)[0])

@@ -1,12 +1,12 @@
-"""Finds what happened and was told to nobody, though it should have been: `kith audit notifications`.
+"""Finds events that should have made a notice and did not: `kith audit notifications`.
 
-The log is read as far as `intake` has handled it, and each event is looked at again as intake does. What it tells was
-told if a claim stands for it. Where the rules or the recipient's preferences forbid it now, it counts as suppressed; so
-does it where what they ask was changed since, as then it is not known what they said. Events that failed again and
-again are dead and wait for `kith dead`. The rest is missing, and told by a repair.
+It reads the log as far as `intake` has handled it, and looks at each event as intake does. A notice was made if its
+claim is there. If the rules or the recipient's preferences forbid it now, it counts as suppressed; also if what they
+depend on was changed since, because their answer at that time is not known. Events that kept failing are dead and wait
+for `kith dead`. The rest is missing; a repair tells it.
 
-When an account was made private, hidden or put away is kept nowhere: of one that is back, what happened meanwhile
-counts as missing.
+It is not kept when an account was made private, hidden or deactivated: after its return, what happened meanwhile counts
+as missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, HIDES, MUTES
 from kith.log.store import LogStore
 from kith.notifications.intake import NAME, PART, Intake
-from kith.notifications.notice import KEPT_MS, Draft
+from kith.notifications.notice import KEPT_MS, NoticeDraft
 from kith.notifications.notices import Notices
 from kith.notifications.preferences import CACHED_MS
 from kith.notifications.recipients import Recipients
@@ -48,7 +48,7 @@ class UntoldAudit(msgspec.Struct, rename="camel"):
 
 
 class EventAuditor:
-    """Looks at events. `since_ms`: from when on, which must not be before intake began to read the log."""
+    """Looks at events. `since_ms`: from when on; not before intake began to read the log."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class EventAuditor:
         if repair and missing:
             found.repaired += await self._intake.tell(missing)
 
-    async def _changed(self, pairs: Sequence[tuple[Event, Draft]]) -> list[bool]:
+    async def _changed(self, pairs: Sequence[tuple[Event, NoticeDraft]]) -> list[bool]:
         """For each: was anything that the rules and preferences ask changed after the event?"""
         changed = [False] * len(pairs)
         asked = [(at, graph, ends) for at, (_, draft) in enumerate(pairs) for graph, ends in self._edges(draft)]
@@ -126,7 +126,7 @@ class EventAuditor:
             for was, (event, _), wish, *content in zip(changed, pairs, wishes, posts, comments, strict=True)
         ]
 
-    def _edges(self, one: Draft) -> list[tuple[int, tuple[NodeId, NodeId]]]:
+    def _edges(self, one: NoticeDraft) -> list[tuple[int, tuple[NodeId, NodeId]]]:
         """The edges that decide whether the recipient hears of it, as (graph, ends)."""
         actor, recipient = NodeId(one.actor), NodeId(one.recipient)
         there, back = (actor, recipient), (recipient, actor)

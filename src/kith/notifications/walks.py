@@ -1,9 +1,9 @@
-"""What is to be done of mentions: a note for each mention and tier says how far the walk over the followers is.
+"""Checkpoints of mentions: a note for each mention and tier says how far the walk over the followers is.
 
     mentions/walk/<tier>/<notice>   a `Walk`, MessagePack
 
-A walk costs the same few bytes with ten followers or with 200 million. Tiers have notes and bounds of their own, so a
-tier that is full changes nothing for the others.
+A walk takes the same few bytes for ten followers or 200 million. Each tier has its own notes and bound, so a full tier
+does not affect the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kith.notifications.tiers import Tier
 
 _PREFIX = "mentions/walk/"
 WALKS_MAX = 3_000
-"""Walks of a tier under way. Beyond, a mention waits in the log; of the last tier it is left to those who look."""
+"""Walks of a tier at a time. Beyond, a mention waits in the log; in the last tier it is left for followers to find."""
 
 
 class Walk(msgspec.Struct, frozen=True, array_like=True):
@@ -43,7 +43,7 @@ class Walk(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> str:
-        """Of its note, and of the lease under which it is worked."""
+        """The key of its note, and the name of the lease under which it is worked."""
         return f"{_PREFIX}{self.tier.value}/{self.notice:020}"
 
 
@@ -91,7 +91,7 @@ class Walks:
     async def of(self, tiers: Iterable[Tier]) -> list[Walk]:
         """The walks of some tiers as they are to be worked: the shortest first, then the oldest; failed ones last.
 
-        So a mention of few waits for no mention of millions.
+        So a mention with few followers does not wait for one with millions.
         """
         found = [walk for tier in tiers for walk in read_walks((await self._notes.notes(prefix_of(tier))).values())]
         return sorted(found, key=lambda walk: (walk.tries, walk.waiting, walk.notice))
@@ -102,7 +102,7 @@ class Walks:
         return None if raw is None else _decode(raw)
 
     async def step(self, walk: Walk, further: Walk | None) -> bool:
-        """Say how far a walk is now; None: it has ended. False if another worker did meanwhile."""
+        """Save how far a walk is; None: it has ended. Returns false if another worker saved meanwhile."""
         value = None if further is None else _encode(further)
         return await self._notes.put_note(walk.key, value, only_if=_encode(walk))
 

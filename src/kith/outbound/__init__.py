@@ -1,4 +1,4 @@
-"""The one way in which Kith calls addresses that users gave it: webhooks, and whatever pushes to their machines.
+"""The one way in which Kith calls addresses that users gave it: webhooks and push services.
 
 Files: `urls` and `addresses` (which may be called) · `pinned` (resolves a host once, checks, connects to what was
 checked) · `stream`, `http2` (connections, and HTTP/2 over them) · `circuits` (a host that fails is left alone for a

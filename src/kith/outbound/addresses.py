@@ -1,7 +1,8 @@
 """Which addresses may be called on behalf of users: public ones, and those of networks that a setting names.
 
-Whoever may name an address can otherwise reach what only this machine reaches: its own ports, the intranet, a cloud's
-metadata. So what is not plainly a public unicast address is refused, also addresses of IPv6 that stand for one of IPv4.
+Otherwise a user who names an address could reach what only this machine reaches: its own ports, the intranet, a cloud's
+metadata. So every address that is not plainly public unicast is refused, also IPv6 addresses that stand for one of
+IPv4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A circuit breaker per host: one that failed some times in a row rests, then one request tries it.
+"""A circuit breaker per host: a host that failed some times in a row rests, then one request tries it.
 
 So a host that is down costs its neighbours no connections and no deadlines, however many want to call it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 
 OPEN_AFTER = 5
 """Failures in a row after which a host rests."""
@@ -25,7 +25,7 @@ class _Circuit:
 
 
 class Pass:
-    """Leave to call a host. `failed`: what became of it, for whoever holds it to say; None: nobody knows."""
+    """Permission to call a host. `failed`: the result, set by its holder; None: unknown."""
 
     failed: bool | None = None
 
@@ -39,12 +39,15 @@ class Circuits:
 
     @contextmanager
     def passing(self, host: str) -> Iterator[Pass]:
-        """Call a host meanwhile. SendFailed while it rests, or while another tries it."""
+        """Permission to call a host while the context is open. SendFailed while it rests, or while another request
+        tries it."""
         circuit = self._failing.get(host)
         if circuit is not None and circuit.failures >= OPEN_AFTER:
             rest_s = _TRIED_S if circuit.trying else circuit.until_s - self._now_s()
             if rest_s > 0:
-                raise SendFailed(Why.RESTING, f"{host} failed {circuit.failures} times in a row, and rests", rest_s)
+                raise SendFailed(
+                    SendFault.RESTING, f"{host} failed {circuit.failures} times in a row, and rests", rest_s
+                )
             circuit.trying = True
         passed = Pass()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class Why(enum.Enum):
+class SendFault(enum.Enum):
     """What went wrong."""
 
     URL = "url"  # it cannot be called at all
@@ -24,6 +24,6 @@ class SendFailed(Exception):
     `retry_after_s`: where the host rests, for how long; else 0.
     """
 
-    def __init__(self, why: Why, message: str, retry_after_s: float = 0.0) -> None:
+    def __init__(self, why: SendFault, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
         self.why, self.message, self.retry_after_s = why, message, retry_after_s

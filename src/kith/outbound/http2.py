@@ -22,11 +22,11 @@ import h2.settings
 import httpcore
 from hpack import NeverIndexedHeaderTuple
 
-from kith.outbound.stream import Stream
+from kith.outbound.stream import ConnectionStream
 from kith.outbound.urls import Target
 
 KEPT_S = 30.0
-"""How long a connection is kept that nobody uses."""
+"""How long an unused connection is kept."""
 HOSTS_MAX = 100
 """Hosts with a connection; beyond, the one that was asked for first is ended."""
 TRIES_MAX = 2
@@ -39,7 +39,7 @@ _BYE_S = 1.0
 _CONFIG = h2.config.H2Configuration(
     validate_outbound_headers=False, normalize_outbound_headers=False, validate_inbound_headers=False
 )
-"""Headers are ours, in lower case; those that come are read and shown to nobody."""
+"""Headers that we send are in lower case already; received ones need no checks, because they go no further."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -53,7 +53,7 @@ class Received(NamedTuple):
 
 
 class NotLookedAt(Exception):
-    """The connection ended, or is to end, before the host looked at the request: it may be sent on another."""
+    """The connection ended, or will, before the host handled the request: it may be sent on another one."""
 
 
 class _Exchange:
@@ -76,10 +76,10 @@ class _Exchange:
             self.answer.set_exception(error)
 
 
-class Connection:
+class Http2Connection:
     """One connection. `bytes_max`: of a body that are read."""
 
-    def __init__(self, stream: Stream, bytes_max: int) -> None:
+    def __init__(self, stream: ConnectionStream, bytes_max: int) -> None:
         self._stream, self._bytes_max = stream, bytes_max
         self._h2 = h2.connection.H2Connection(_CONFIG)
         self._exchanges: dict[int, _Exchange] = {}
@@ -225,7 +225,7 @@ class Connection:
         self._changed.set()
 
     def _settle(self, id_: int | None, error: Exception | None) -> None:
-        """A request is answered, or will not be."""
+        """Note that a request is answered, or will not be."""
         exchange = self._exchanges.pop(id_ or 0, None)
         if exchange is None:  # nobody waits for it any more
             return
@@ -258,7 +258,7 @@ class Connections:
 
     def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, bytes_max: int) -> None:
         self._backend, self._tls, self._bytes_max = backend, tls, bytes_max
-        self._opening: dict[tuple[str, int], asyncio.Task[Connection | None]] = {}
+        self._opening: dict[tuple[str, int], asyncio.Task[Http2Connection | None]] = {}
 
     async def send(
         self, method: str, where: Target, headers: Mapping[str, str], body: bytes, connect_s: float
@@ -284,7 +284,7 @@ class Connections:
                 await connection.close()
             task.cancel()
 
-    async def _connection(self, host: str, port: int, connect_s: float) -> Connection | None:
+    async def _connection(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
         """The connection of a host, opened if there is none that can be used."""
         task = self._opening.get((host, port))
         if task is None or _is_over(task):
@@ -299,23 +299,23 @@ class Connections:
                 await _leave(self._opening.pop(next(iter(self._opening))))
         return await asyncio.shield(task)
 
-    async def _open(self, host: str, port: int, connect_s: float) -> Connection | None:
+    async def _open(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
         stream = await self._backend.connect_tcp(host, port, connect_s)
         self._tls.set_alpn_protocols(_PROTOCOLS)
         stream = await stream.start_tls(self._tls, host, connect_s)
         if stream.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
             await stream.aclose()
             return None
-        assert isinstance(stream, Stream)  # noqa: S101 - what `pinned` opens
-        return Connection(stream, self._bytes_max)
+        assert isinstance(stream, ConnectionStream)  # noqa: S101 - what `pinned` opens
+        return Http2Connection(stream, self._bytes_max)
 
 
-def _connected(task: asyncio.Task[Connection | None]) -> Connection | None:
+def _connected(task: asyncio.Task[Http2Connection | None]) -> Http2Connection | None:
     """The connection that was opened; None where there is none, or none yet."""
     return None if not task.done() or task.cancelled() or task.exception() is not None else task.result()
 
 
-def _is_over(task: asyncio.Task[Connection | None]) -> bool:
+def _is_over(task: asyncio.Task[Http2Connection | None]) -> bool:
     """Whether another connection must be opened."""
     if task.done() and (task.cancelled() or task.exception() is not None):
         return True
@@ -323,13 +323,13 @@ def _is_over(task: asyncio.Task[Connection | None]) -> bool:
     return connection is not None and not connection.usable
 
 
-def _noticed(task: asyncio.Task[Connection | None]) -> None:
-    """Whoever waited for it has its error; it may be that nobody does any more."""
+def _noticed(task: asyncio.Task[Http2Connection | None]) -> None:
+    """Take the error of a connection that nobody waits for any more, so that it is not reported as unhandled."""
     if not task.cancelled():
         task.exception()
 
 
-async def _leave(task: asyncio.Task[Connection | None]) -> None:
+async def _leave(task: asyncio.Task[Http2Connection | None]) -> None:
     connection = _connected(task)
     if connection is not None:
         await connection.leave()

@@ -17,7 +17,7 @@ import httpcore
 from kith.core.errors import BadRequest
 from kith.outbound.addresses import Network
 from kith.outbound.circuits import Circuits
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.http2 import Connections, Received
 from kith.outbound.pinned import Pinned, Resolve, resolved
 from kith.outbound.urls import Target, check_url
@@ -63,8 +63,8 @@ class Outbound:
         connections_max: int = CONNECTIONS_MAX,
         http2: bool = False,
     ) -> None:
-        """`connections_max`: requests at a time; more wait, which counts as theirs. `http2`: with hosts that offer it,
-        as some push services speak nothing else.
+        """`connections_max`: requests at a time; more wait, and the wait counts towards their time. `http2`: with hosts
+        that offer it, as some push services speak nothing else.
         """
         self._connect_s, self._whole_s = connect_s, whole_s
         self._circuits = circuits or Circuits(time.monotonic)
@@ -84,12 +84,12 @@ class Outbound:
         try:
             where = check_url(url)
         except BadRequest as error:
-            raise SendFailed(Why.URL, error.message) from None
+            raise SendFailed(SendFault.URL, error.message) from None
         with self._circuits.passing(where.authority) as passed:
             try:
                 answer = await self._sent(method, where, headers, body)
             except SendFailed as error:
-                passed.failed = error.why is not Why.REFUSED  # which says nothing of the host
+                passed.failed = error.why is not SendFault.REFUSED  # which says nothing of the host
                 raise
             passed.failed = answer.status >= _UNAVAILABLE
             return answer
@@ -111,11 +111,11 @@ class Outbound:
             found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in received.headers}
             return Answer(received.status, found, received.body, retry_after_s(found))
         except (TimeoutError, httpcore.TimeoutException):
-            raise SendFailed(Why.TIMEOUT, f"{host} did not answer within {self._whole_s:g} s") from None
+            raise SendFailed(SendFault.TIMEOUT, f"{host} did not answer within {self._whole_s:g} s") from None
         except httpcore.ConnectError as error:
             raise _unconnected(host, error) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, OSError):
-            raise SendFailed(Why.BROKEN, f"{host} ended the connection before its answer was whole") from None
+            raise SendFailed(SendFault.BROKEN, f"{host} ended the connection before its answer was whole") from None
 
     async def _over_http1(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Received:
         url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=where.path)
@@ -142,9 +142,9 @@ def _unconnected(host: str, error: httpcore.ConnectError) -> SendFailed:
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
     if cause is None:
-        return SendFailed(Why.UNREACHED, f"{host} takes no connection")
+        return SendFailed(SendFault.UNREACHED, f"{host} takes no connection")
     told = getattr(cause, "verify_message", None) or "the handshake failed"
-    return SendFailed(Why.TLS, f"no TLS with {host}: {told}")
+    return SendFailed(SendFault.TLS, f"no TLS with {host}: {told}")
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float:

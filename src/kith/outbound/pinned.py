@@ -1,7 +1,7 @@
 """Connects to hosts by name: resolved once, every address checked, connected to one of those that were checked.
 
-So a name that says another address when it is asked again, as in DNS rebinding, gains nothing. The name of the host
-stays that of the URL for TLS and the Host header, as these are made above.
+So a name that resolves to another address the second time (DNS rebinding) gains nothing. TLS and the Host header still
+use the host's name from the URL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import httpcore
 
 from kith.outbound.addresses import Network, may_call
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.stream import connected
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -24,8 +24,8 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 RESOLVED_AT_ONCE = 128
-"""Names that are looked up at a time. One whose servers hang has its thread for half a minute, whoever stops waiting;
-so these are threads of their own, which nobody else waits for."""
+"""Names that are looked up at a time. One whose servers hang keeps its thread for half a minute even if nobody waits
+any more; so these threads serve nothing else."""
 _THREADS = ThreadPoolExecutor(RESOLVED_AT_ONCE, "kith-resolve")
 
 
@@ -73,11 +73,11 @@ class Pinned(httpcore.AsyncNetworkBackend):
         except (OSError, UnicodeError):
             addresses = ()
         if not addresses:
-            raise SendFailed(Why.UNRESOLVED, f"the name {host} has no address")
+            raise SendFailed(SendFault.UNRESOLVED, f"the name {host} has no address")
         for address in addresses:
             if not may_call(address, self._allowed):
                 raise SendFailed(
-                    Why.REFUSED,
+                    SendFault.REFUSED,
                     f"{host} is at {address}, which is no public address; allow its network in `outbound_networks`",
                 )
         return addresses

@@ -17,7 +17,7 @@ _UNREAD_BYTES_MAX = 1 << 18
 _SHUTDOWN_S = 1.0
 
 
-class Stream(httpcore.AsyncNetworkStream):
+class ConnectionStream(httpcore.AsyncNetworkStream):
     """One connection. At most one reads at a time, as httpcore does."""
 
     def __init__(self, transport: asyncio.Transport, arriving: Arriving) -> None:
@@ -61,7 +61,7 @@ class Stream(httpcore.AsyncNetworkStream):
         ssl_context: ssl.SSLContext,
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore's name
-    ) -> Stream:
+    ) -> ConnectionStream:
         """The same connection within TLS. Errors: ConnectError, ConnectTimeout."""
         loop = asyncio.get_running_loop()
         try:
@@ -79,7 +79,7 @@ class Stream(httpcore.AsyncNetworkStream):
         if transport is None:
             raise httpcore.ConnectError("the connection ended before TLS began")
         self._arriving.transport = transport
-        return Stream(transport, self._arriving)
+        return ConnectionStream(transport, self._arriving)
 
     def get_extra_info(self, info: str) -> Any:
         """What httpcore asks: whether there is anything to read, or what the transport knows."""
@@ -150,7 +150,7 @@ class Arriving(asyncio.Protocol):
         self.writable.set()
 
 
-async def connected(address: str, port: int) -> Stream:
+async def connected(address: str, port: int) -> ConnectionStream:
     """A connection to an address. OSError."""
     transport, arriving = await asyncio.get_running_loop().create_connection(Arriving, address, port)
-    return Stream(transport, arriving)
+    return ConnectionStream(transport, arriving)

@@ -1,7 +1,7 @@
-"""Lists of people in the order of their names, and those of them whose name begins with what somebody typed.
+"""Lists of people sorted by name: whole, or only the names that begin with a typed prefix.
 
-Names are read at each call, so a changed name counts at once. Limit: lists of LISTED_MAX people; of a longer one the
-newest so many are looked at, and the answer says so.
+Names are read at each call, so a changed name counts at once. Limit: of a longer list only the newest LISTED_MAX people
+are looked at, and the answer says so.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _NAMELESS = "\U0010ffff"
 """Sorts behind every name."""
 
 
-class Place(NamedTuple):
-    """Where a person stands in a list by name, who may have left it since."""
+class NamePosition(NamedTuple):
+    """A place in a list by name. The person whose place it was may have left the list."""
 
     name: str
     id: int
 
 
-class Named(NamedTuple):
+class NamedPage(NamedTuple):
     """A page of a list by name. `end`: where the next begins; None where the list ends.
 
     `partial`: the list has more than LISTED_MAX people, and this is about the newest of them.
     """
 
     page: Page
-    end: Place | None
+    end: NamePosition | None
     partial: bool
 
 
@@ -45,13 +45,13 @@ class ByName:
     def __init__(self, profiles: Profiles) -> None:
         self._profiles = profiles
 
-    async def page(self, people: Page, prefix: str, after: Place | None, limit: int) -> Named:
+    async def page(self, people: Page, prefix: str, after: NamePosition | None, limit: int) -> NamedPage:
         """The people of a list by name, from `after` on. `prefix`: only those who match it (`matches`); "" for all.
 
         `people`: the newest LISTED_MAX of the list. Sorted by display name, or username where there is none, in the
         order of Unicode code points once folded; people without any name come last.
         """
-        placed: list[tuple[Place, Mark]] = []
+        placed: list[tuple[NamePosition, Mark]] = []
         for at in range(0, len(people.items), _READ_AT_ONCE):
             marks = people.items[at : at + _READ_AT_ONCE]
             profiles = await self._profiles.get_many([mark.id for mark in marks])
@@ -64,7 +64,7 @@ class ByName:
         left = sorted(one for one in placed if after is None or one[0] > after)
         shown = left[:limit]
         end = shown[-1][0] if len(left) > limit else None
-        return Named(Page([mark for _, mark in shown], end is not None, False), end, people.more_after)
+        return NamedPage(Page([mark for _, mark in shown], end is not None, False), end, people.more_after)
 
 
 def matches(profile: Profile, prefix: str) -> bool:
@@ -81,5 +81,5 @@ def check_prefix(typed: str) -> str:
     return prefix
 
 
-def _place(user: int, profile: Profile) -> Place:
-    return Place(fold_name(profile.display_name) or fold_name(profile.username) or _NAMELESS, user)
+def _place(user: int, profile: Profile) -> NamePosition:
+    return NamePosition(fold_name(profile.display_name) or fold_name(profile.username) or _NAMELESS, user)

@@ -4,9 +4,10 @@ The index is a graph. A list of it holds, in the order of names, everybody with 
 
     names   ENTRIES_FROM + kind << 32 + the first character -> user, at a position that says the next 8 bytes (UTF-8)
 
-`kind` tells a username, a display name, and a display name from its second and third word on apart. An entry has the
-version of the profile that it comes from, so by the merge law the newest profile decides, in whatever order entries
-are written. Who reads the index looks at the profile as well: an entry may be of an older one, and says 9 characters.
+`kind` says what the name is: the username, the display name, or the display name from its second or third word on. An
+entry has the version of the profile that it comes from, so by the merge law the newest profile decides, in whatever
+order entries are written. Readers of the index check the profile as well, because an entry may be of an older one, and
+holds 9 characters only.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from kith.graph.shapes import Listing
 ENTRIES_FROM = 1 << 62
 """Where the ids of lists begin; users have others."""
 WORDS_MAX = 3
-"""With so many words of a display name a search may begin."""
+"""From how many words of a display name it can be found."""
 KINDS = range(1 + WORDS_MAX)
 _BYTES = 8
 _USERNAME = 0
 
 
-class Entry(NamedTuple):
+class NameEntry(NamedTuple):
     """A name in the index: the list that it is in, and its position there."""
 
     list_id: int
     position: int
 
 
-class Span(NamedTuple):
+class NameSpan(NamedTuple):
     """Where in its list names begin with a prefix: from `since` to before `until`; None: to the end."""
 
     list_id: int
@@ -63,16 +64,17 @@ def searched(username: str, display_name: str) -> Iterator[tuple[int, str]]:
         yield 1 + at, " ".join(words[at:])
 
 
-def entry_of(kind: int, name: str) -> Entry:
+def entry_of(kind: int, name: str) -> NameEntry:
     """The entry of a folded name."""
-    return Entry(_list_id(kind, name), _position(name[1:].encode()[:_BYTES].ljust(_BYTES, b"\0")))
+    return NameEntry(_list_id(kind, name), _position(name[1:].encode()[:_BYTES].ljust(_BYTES, b"\0")))
 
 
-def span_of(kind: int, prefix: str) -> Span:
-    """Where names with this folded prefix are. Others may be there too, if it is longer than an entry says."""
+def span_of(kind: int, prefix: str) -> NameSpan:
+    """Where names with this folded prefix are. Other names may be there too, if the prefix is longer than an entry
+    holds."""
     start = prefix[1:].encode()[:_BYTES]
     first, last = _position(start.ljust(_BYTES, b"\0")), _position(start.ljust(_BYTES, b"\xff"))
-    return Span(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
+    return NameSpan(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
 
 
 def renaming(
@@ -80,19 +82,19 @@ def renaming(
 ) -> list[EdgeWrite]:
     """The writes that bring the index from a user's (username, display name) `before` to those `after`.
 
-    `atomic`: they are written with the profile or not at all, so those that stay are there. Else they are written anew:
-    a process may have stopped between the profile and its entries, and this be its repetition.
+    `atomic`: they are written in one transaction with the profile, so unchanged entries are there already. Otherwise
+    those are written again too: this may repeat a call that stopped between the profile and its entries.
     """
     old, new = (dict(entry_of(*one) for one in searched(*names)) for names in (before, after))
-    gone = [Entry(list_id, position) for list_id, position in old.items() if list_id not in new]
+    gone = [NameEntry(list_id, position) for list_id, position in old.items() if list_id not in new]
     writes = [_write(graph, user, entry, version, State.REMOVED) for entry in gone]
     for list_id, position in new.items():
         stays = atomic and old.get(list_id) == position
-        writes.append(_write(graph, user, Entry(list_id, position), version, State.NORMAL, stays=stays))
+        writes.append(_write(graph, user, NameEntry(list_id, position), version, State.NORMAL, stays=stays))
     return writes
 
 
-def _write(graph: int, user: NodeId, entry: Entry, version: Hlc, state: State, *, stays: bool = False) -> EdgeWrite:
+def _write(graph: int, user: NodeId, entry: NameEntry, version: Hlc, state: State, *, stays: bool = False) -> EdgeWrite:
     return EdgeWrite(Edge(graph, NodeId(entry.list_id), user, state, entry.position, version), keep_live=stays)
 
 

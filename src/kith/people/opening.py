@@ -1,11 +1,11 @@
-"""Private accounts that become public: who waits to follow one follows it, page by page in the background.
+"""When a private account becomes public, the requests to follow it are accepted, page by page in the background.
 
-A note says that an account is being opened until all is done; the process that holds its lease does it, and where that
-is gone, another does. It may run twice: whoever follows already is left alone. Who follows as many as one may keeps
-their request.
+A note marks the account as being opened until all requests are accepted. The process that holds its lease does the
+work; if that process dies, another takes over. Doing it twice is safe: existing followers are left alone. A requester
+who already follows as many as allowed keeps the request.
 
-Of an account that is away its requests are too, so none is accepted then. Once it is back, those that nobody needs to
-accept are: its own, if it is public, and what it asked of accounts that were opened meanwhile.
+The requests of a deactivated account are archived, so none is accepted then. Once it is back, requests that need no
+consent are accepted: those to follow it, if it is public, and its own to accounts that were opened meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PREPARED_MS = 60_000
 
 
 class Openings:
-    """Lets those follow who asked, once an account is public."""
+    """Accepts the follow requests of accounts that become public."""
 
     def __init__(self, graph: Graph, relations: Relations, leases: Leases) -> None:
         self._graph, self._store, self._relations = graph, graph.store, relations
@@ -47,20 +47,20 @@ class Openings:
         self._background.start(note, partial(self._run, user))
 
     async def resume(self) -> None:
-        """Continue what no process does any more."""
+        """Resume the openings that no process works on any more."""
         for note, user in (await self._store.notes(_NOTE)).items():
             self.start(note, NodeId(int(user)))
 
     async def wait(self) -> None:
-        """Return once all that this process does is done."""
+        """Return once all openings of this process are done."""
         await self._background.wait()
 
     async def close(self) -> None:
-        """Stop; another process goes on, or the next one that starts."""
+        """Stop; another process resumes the openings, or the next one that starts."""
         await self._background.close()
 
     async def returned(self, user: NodeId) -> None:
-        """Accept what waits for nobody, of an account that is back with all its edges. May be repeated."""
+        """Accept the requests that need no consent, of an account that is back with all its edges. May be repeated."""
         await self._accept_all(user)
         window: Window | None = Window(_PAGE)
         while window is not None:
@@ -75,7 +75,7 @@ class Openings:
         await retried(held, partial(self._store.put_note, held.lease.name, None))
 
     async def _is_about_to_open(self, user: NodeId, note: str) -> bool:
-        """Whether a note is so new that whoever made it may not have come to open the account."""
+        """Whether a note is so new that the request that made it may still be about to open the account."""
         (node,) = await self._store.nodes([user])
         made_at_ms = ms_of(int(note.rpartition("-")[2], 16))
         return node.private and ms_of(self._graph.clock.next()) < made_at_ms + _PREPARED_MS

@@ -90,7 +90,7 @@ class Profiles:
         await self.change(user, lambda _: Profile())
 
     async def _disown(self, user: int, name: str) -> bool:
-        """Write a profile anew that does not show the folded `name`, so that older changes of it fail.
+        """Rewrite a profile that does not show the folded `name`, so that changes made from its older version fail.
 
         False if it shows the name.
         """

@@ -69,8 +69,8 @@ class Relationship(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Ties(Protocol):
-    """What rooms above make depend on a follow or block of two users. They see to it by the log, too: here it is done
-    for who reads next.
+    """What rooms above keep that depends on a follow or block between two users. They settle it from the log, too; done
+    here, the next read sees it.
     """
 
     def depend(self, user: NodeId, other: NodeId, /) -> Coroutine[Any, Any, bool]:

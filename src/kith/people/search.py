@@ -1,7 +1,7 @@
 """Search of all people by the beginning of a username, a display name, or its second or third word.
 
-Limit: of each list of the index (see `names`) a page looks at LOOKED_MAX entries at most; one that needs more, because
-many of them must not be seen or begin alike, is short, says that there is more, and the next continues there.
+Limit: a page looks at LOOKED_MAX entries of each list of the index (see `names`). If that is not enough, because many
+must not be seen or begin alike, the page is short and says that there is more; the next one continues there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PeopleSearch:
         self._store, self._names, self._profiles = graph.store, graph.graphs.number(NAMES), profiles
 
     async def page(self, prefix: str, window: Window, seen: Seen) -> Page:
-        """People whose name begins with a folded `prefix`, in the order of what begins so, to its 9th character.
+        """People with a name that begins with a folded `prefix`, sorted by the first 9 characters of that name.
 
         Each once, by the first of their names that matches.
         """

@@ -42,10 +42,10 @@ class CommentCounts(NamedTuple):
 
 
 NO_COUNTS = CommentCounts(likes=0, replies=0, liked=False, answered=False)
-"""Those of a new comment."""
+"""The counts of a new comment."""
 
 
-class Found(NamedTuple):
+class StoredComments(NamedTuple):
     """A page of comments as they are stored, whoever may see them, with the first replies to each."""
 
     comments: list[Comment]
@@ -55,7 +55,7 @@ class Found(NamedTuple):
 
     @property
     def authors(self) -> list[int]:
-        """Who wrote all this."""
+        """The authors of all comments and replies on the page."""
         return [one.author for one in (*self.comments, *itertools.chain.from_iterable(self.replies))]
 
 
@@ -74,7 +74,7 @@ class CommentPage(NamedTuple):
 
 
 class CommentReader:
-    """Reads comments of all, for a viewer."""
+    """Reads comments as a viewer may see them."""
 
     def __init__(self, posts: Posts) -> None:
         self._posts, self._store, self._graph = posts, posts.store, posts.graph
@@ -135,7 +135,7 @@ class CommentReader:
             for one in seen[: len(ids)]
         ]
 
-    async def of_post(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> Found:
+    async def of_post(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> StoredComments:
         """A page of the comments on a post, for `shown`; PostNotFound if `viewer` may not see the post."""
         posts, thread = await together(
             self._store.immediate,
@@ -144,7 +144,7 @@ class CommentReader:
         )
         return await self._found(viewer, thread, {post: posts[0]})
 
-    async def of_comment(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> Found:
+    async def of_comment(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> StoredComments:
         """A page of the replies to a comment, for `shown`; CommentNotFound if `viewer` may see neither the comment nor
         a stub.
         """
@@ -157,7 +157,7 @@ class CommentReader:
             raise no_comment(comment)
         return await self._found(viewer, thread, {})
 
-    async def shown(self, viewer: Viewer, found: Found) -> CommentPage:
+    async def shown(self, viewer: Viewer, found: StoredComments) -> CommentPage:
         """What `viewer`, who may see the post, sees of a page: a stub only where it has replies."""
         questions, replies = Questions(), list(itertools.chain.from_iterable(found.replies))
         seen = self.ask_seen(questions, viewer, [*found.comments, *replies])
@@ -202,7 +202,7 @@ class CommentReader:
 
         return counted
 
-    async def _found(self, viewer: Viewer, thread: ThreadPage, posts: Mapping[int, Post | None]) -> Found:
+    async def _found(self, viewer: Viewer, thread: ThreadPage, posts: Mapping[int, Post | None]) -> StoredComments:
         """The comments of a page, and the first replies to each. PostNotFound unless `viewer` may see `posts`."""
         ids, questions = [mark.id for mark in thread.page.items], Questions()
         seeing = self._posts.ask_seeing(questions, viewer, list(posts.values()))
@@ -219,7 +219,7 @@ class CommentReader:
             id_: [reply for _ in page.items if (reply := next(replies)) is not None]
             for id_, page in zip(answered, pages, strict=True)
         }
-        return Found(
+        return StoredComments(
             [one for one, _ in rows], [counts for _, counts in rows], [under.get(one.id, []) for one, _ in rows], thread
         )
 

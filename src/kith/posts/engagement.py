@@ -29,7 +29,7 @@ from kith.posts.post import Post
 from kith.posts.posts import Beside, Posts, nothing_beside
 
 _LOOKED_UP_MAX = 4
-"""So many edges are looked up faster one by one than in the list of the viewer's likes."""
+"""Up to this many posts, looking up each edge is faster than reading the viewer's list of likes."""
 
 
 class Engaged(NamedTuple):

@@ -51,7 +51,8 @@ class MentionLists:
         self._number = None if graph_name is None else graph.graphs.number(graph_name)
 
     def adding(self, old: Sequence[int], post: Post, version: Hlc) -> list[EdgeWrite]:
-        """The writes that list a post with those whom it mentions, and no more with the others of `old`."""
+        """The writes that add a post to the lists of those it mentions, and take it out of the lists of the others in
+        `old`."""
         if self._number is None:
             return []
         added = [
@@ -64,7 +65,7 @@ class MentionLists:
         return added + self.dropping(post.id, [user for user in old if user not in post.mentioned])
 
     def dropping(self, id_: int, users: Sequence[int]) -> list[EdgeWrite]:
-        """The writes that list a post with these users no more."""
+        """The writes that take a post out of the lists of these users."""
         if self._number is None:
             return []
         return [self._graph.dropping(self._number, NodeId(user), NodeId(id_), chained=True) for user in users]

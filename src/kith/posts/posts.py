@@ -1,10 +1,9 @@
 """Creates, edits and deletes posts; every read of a post goes through here, so each viewer sees only what they may.
 
-A post, its place in the author's outbox (an edge of the graph `authored`) and in the lists of those whom it mentions
-(`mentioned`) are one write. Where the engine has no
-transactions, the record is written first, and the edge makes it visible. An edit writes the edge again at its old
-place, so that the log tells it. A change replaces only the version that it was made from, so an edit never brings back
-a post that was deleted meanwhile.
+A post, its place in the author's outbox (an edge of the graph `authored`) and in the lists of those it mentions
+(`mentioned`) are one write. Where the engine has no transactions, the record is written first, and the edge makes it
+visible. An edit writes the edge again at its old place, so that the log tells it. A change replaces only the version
+that it was made from, so an edit never brings back a post that was deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -55,7 +54,8 @@ OUTBOX_LOOKS_MAX = 5_000
 """How many posts a page of an outbox may look at to find those that its viewer may see; about 5 us each."""
 
 Beside: TypeAlias = Callable[[Sequence[Post]], Coroutine[Any, Any, object]]
-"""Reads what posts are shown with, while it is asked who may see them. Some may turn out not to be for the viewer."""
+"""Reads what posts are shown with, at the same time as the rules of who may see them. The viewer may turn out not to
+see some."""
 
 
 async def nothing_beside(_: Sequence[Post]) -> None:

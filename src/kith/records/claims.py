@@ -17,7 +17,8 @@ _DIGEST_BYTES = 16
 def claim_of(
     noun: str, actor: NodeId, key: str, asked: bytes, id_: int, version: Hlc, keep_ms: int = KEY_KEPT_MS
 ) -> Claim:
-    """The claim that `actor` makes with a key. `noun`: what is made; `asked`: the request as bytes; then what is made.
+    """The claim that `actor` makes with a key. `noun`: what is made; `asked`: the request as bytes; then the id and
+    version of what it makes.
 
     BadRequest for a key with forbidden characters or length. Equal keys of different actors or nouns do not meet.
     """

@@ -59,7 +59,7 @@ from kith.run.audits import AuditProcesses
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.machines.machine import Machine, machine_of
-from kith.run.measures.history import History
+from kith.run.measures.history import MeasureHistory
 from kith.run.opening import quotas
 from kith.run.services import Services, running
 from kith.run.serving import processes
@@ -67,12 +67,12 @@ from kith.web.site import APP, CONSOLE, Site, client_folder
 
 
 class Api(NamedTuple):
-    """The door of a process, how to end what would not end by itself, and what the console needs beside it."""
+    """The door of a process, how to close open streams, and what the console needs beside it."""
 
     door: Serve
     operations: Sequence[Operation]
     end_streams: Callable[[], None]
-    history: History
+    history: MeasureHistory
     audits: AuditProcesses
 
 
@@ -107,7 +107,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     )  # fmt: skip
     stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
     standbys = [] if machine is None else [StandbyResource(machine.source, machine.keep, metrics.observe)]
-    history, audits = History(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
+    history, audits = MeasureHistory(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
 
     @cache
     def pages() -> Pages:
@@ -157,7 +157,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
 def _told_as_it_happens(
     settings: Settings, services: Services, guard: Guard, timeout_s: float
 ) -> tuple[StreamResource, WatchResource]:
-    """What readers and apps stay connected to."""
+    """The resources that readers and apps stay connected to."""
     opened = services.opened
     stream = StreamResource(
         services.live, services.home, limits.streams(settings), opened.metrics,
@@ -172,9 +172,9 @@ def _told_as_it_happens(
 
 
 def _of_console(
-    settings: Settings, services: Services, history: History, audits: AuditProcesses, counted: Quotas
+    settings: Settings, services: Services, history: MeasureHistory, audits: AuditProcesses, counted: Quotas
 ) -> tuple[ConsoleResource, StoredResource, SpreadResource]:
-    """What the operator looks at."""
+    """The resources of the operator's console."""
     opened = services.opened
     return (
         ConsoleResource(Site(CONSOLE, {}), history, audits, counted, _settings(settings)),
@@ -199,7 +199,7 @@ def _settings(settings: Settings) -> list[SettingAnswer]:
 
 
 def _end(*resources: StreamResource | WatchResource | StandbyResource) -> None:
-    """Close what has no end of its own."""
+    """Close the streams, which have no end of their own."""
     for resource in resources:
         resource.close()
 

@@ -1,7 +1,7 @@
 """Audits for the console: `kith audit` in a process of its own, which keeps its state in a file that all can read.
 
-So an audit takes nothing from requests but the share of the machine that its low priority gets, and ends by itself
-where the process that began it is gone.
+So an audit slows requests only by the share of the machine that its low priority gets. It ends by itself if the process
+that began it is gone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Report:
         _write(file, self._answer)
 
     def progress(self, edges: int) -> None:
-        """So many edges of a graph were looked at; fewer than before where it is the next graph."""
+        """Note how many edges of a graph were looked at; fewer than before means the next graph."""
         last = self._answer.edges - self._before
         if edges < last:
             self._before = self._answer.edges
@@ -48,7 +48,7 @@ class Report:
             _write(self._file, self._answer)
 
     def done(self, graphs: Sequence[Audit]) -> None:
-        """It came to its end."""
+        """Note that the audit has ended."""
         edges = sum(found.edges for found in graphs)
         began = self._answer.began
         _write(self._file, AuditAnswer("done", os.getpid(), began, wall_ms(), edges, list(graphs)))

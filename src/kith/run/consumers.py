@@ -26,7 +26,7 @@ from kith.core.ids import NODES_MAX
 from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 from kith.leases.numbers import node_number
 from kith.log.runner import Pace, Runner
 from kith.notifications import backpressure, intake, pools, spread, walks
@@ -62,7 +62,7 @@ PUSH_BATCH_MAX = 200
 """Events that the worker `push` handles between two places where it may be stopped; what it sent since is repeated."""
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 INTAKE_GAP_S = 0.003
-"""Shortest rest between what is told: half of a like's way to a stream was waiting."""
+"""Shortest rest between two batches; a longer one made up half of the time from a like to the stream."""
 UPKEEP_GAP_S = 0.05
 """The same where nobody waits for it: what comes in between is handled together."""
 _log = structlog.get_logger("kith")
@@ -85,8 +85,8 @@ DIVIDE_LISTS = Task("long lists are divided", every_s=60.0)
 MAKE_FILTER = Task("the filter of checks is made", every_s=600.0)
 
 
-class Follower(Protocol):
-    """Follows the log: a `Runner`, or whoever keeps places in it otherwise."""
+class LogFollower(Protocol):
+    """Follows the log: a `Runner`, or another that keeps its own places in it."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Follower(Protocol):
 class Worker(NamedTuple):
     """What a worker process runs: who follows the log, and tasks beside it. `is_ready`: whether it does its part."""
 
-    follower: Follower
+    follower: LogFollower
     tasks: Mapping[Task, Callable[[], Coroutine[Any, Any, None]]]
     is_ready: Callable[[], bool] = lambda: True
 
@@ -129,7 +129,7 @@ class Registered(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def _apply(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """Decides writes, and has edges end and lists divided meanwhile. StoreMismatch over a folder."""
+    """Decides writes; beside it expired edges are ended and long lists divided. StoreMismatch over a folder."""
     deciding = parts.deciding
     if deciding is None:
         raise StoreMismatch("the worker `apply` is for distributed engines; over a data folder nothing is left to it")
@@ -148,7 +148,7 @@ async def _apply(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 @contextlib.asynccontextmanager
 async def _checks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """Keeps up to date what answers checks before the store does. StoreMismatch where nothing does."""
+    """Keeps the layers in front of checks up to date. StoreMismatch where there are none."""
     keeping = parts.keeping
     if keeping is None:
         raise StoreMismatch("the worker `checks` is for distributed engines with `checks_snapshots` set")
@@ -189,7 +189,7 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 
 def fanout_policy(settings: Settings) -> Thresholds | ByRates:
-    """To whom a post is pushed."""
+    """The policy that decides to whom a post is pushed."""
     if settings.fanout_policy == "rates":
         return ByRates(settings.fanout_pull_cost)
     return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
@@ -234,7 +234,7 @@ async def _webhook_gauges(parts: Opened) -> Mapping[str, float]:
 
 @contextlib.asynccontextmanager
 async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """Settles what follows, blocks and changed boards mean for who follows boards; beside it media are measured."""
+    """Settles who follows which board after follows, blocks and changes of boards; beside it media are measured."""
     from kith.engines.blobs.blob_store import open_blobs  # noqa: PLC0415 - its library is large
 
     async def measure_media() -> None:
@@ -248,7 +248,7 @@ async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 @contextlib.asynccontextmanager
 async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """Tells people what others did; beside it inboxes of old are forgotten, and those of a new store filled."""
+    """Tells people what others did; beside it old inbox rows are deleted, and a restored store's inboxes filled."""
     async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(parts, number)
         comments = CommentReader(posts)
@@ -280,7 +280,7 @@ async def _mentions(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 
 def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:
-    """Workers that tell those followers whom some tiers are for."""
+    """Workers that tell the followers in some tiers."""
     tiers = pools.POOLS[name]
 
     @contextlib.asynccontextmanager

@@ -11,7 +11,7 @@ APPLY = "apply"
 
 
 class Decider:
-    """Takes part in deciding writes until it is stopped; a `consumers.Follower`."""
+    """Takes part in deciding writes until it is stopped; a `consumers.LogFollower`."""
 
     name = APPLY
 

@@ -11,7 +11,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 REPEAT_S = 10.0
-"""How long a traceback that was written is not written again: while a disk is full, every request may have one."""
+"""How long the same traceback is not written again: while a disk is full, every request may have one."""
 _KINDS_MAX = 1_000
 
 

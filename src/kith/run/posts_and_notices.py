@@ -20,9 +20,9 @@ from kith.run.opening.stores import Opened
 
 
 def posts_over(parts: Opened, number: NodeNumber) -> Posts:
-    """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
-    start after it: whoever made ids with our node number before can have used no later millisecond. Once the number is
-    lost, no more are made.
+    """Posts of this process. Ids take their time from a clock that was set past all that is stored, and start after it:
+    a process that had our node number before cannot have used a later millisecond. Once the number is lost, no more ids
+    are made.
     """
     clock = parts.graph.clock
     snowflakes = Snowflakes(number.number, lambda: ms_of(clock.next()), number.held.check)
@@ -30,8 +30,8 @@ def posts_over(parts: Opened, number: NodeNumber) -> Posts:
     return Posts(parts.records, parts.graph, snowflakes)
 
 
-class Telling(NamedTuple):
-    """What every process needs that tells people things, or shows them what they were told."""
+class NoticeServices(NamedTuple):
+    """What a process needs to tell users things, or to show them what they were told."""
 
     notices: Notices
     recipients: Recipients
@@ -40,7 +40,7 @@ class Telling(NamedTuple):
     outside: OutsideMentions
 
 
-def telling(settings: Settings, parts: Opened, posts: Posts) -> Telling:
+def telling(settings: Settings, parts: Opened, posts: Posts) -> NoticeServices:
     """Notices and the rules of whom they are told, over an open folder."""
     graph, rules = parts.graph, NoticeRules(parts.graph, parts.records)
     preferences = PreferencesKept(parts.records, graph.clock)
@@ -48,4 +48,4 @@ def telling(settings: Settings, parts: Opened, posts: Posts) -> Telling:
     recent = RecentMentions(parts.records, graph, settings.celebrity_followers_min)
     recipients = Recipients(graph, rules, preferences)
     shown = Notifications(graph, notices, rules, preferences, recent)
-    return Telling(notices, recipients, recent, shown, OutsideMentions(notices, recipients, recent, graph.clock))
+    return NoticeServices(notices, recipients, recent, shown, OutsideMentions(notices, recipients, recent, graph.clock))

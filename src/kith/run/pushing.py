@@ -1,4 +1,4 @@
-"""From settings to the keys for push services: which of them are set up, and by what they know us."""
+"""From settings to the keys for push services: which providers are set up, and our credentials with each."""
 
 from __future__ import annotations
 

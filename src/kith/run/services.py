@@ -22,13 +22,13 @@ from kith.engines.embedded import standing
 from kith.engines.embedded.served_log import ServedFiles
 from kith.graph.graphs import NAMES
 from kith.graph.nodes import Finish, NodeJobs
-from kith.home.affinity import Affinity
-from kith.home.facts import PostFacts
 from kith.home.home import Home
-from kith.home.pinned import PinnedPosts
-from kith.home.ranker import Ranker
+from kith.home.rank.affinity import Affinity
+from kith.home.rank.facts import PostFacts
+from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
-from kith.home.skeleton import Skeletons
+from kith.home.skeleton.pinned import PinnedPosts
+from kith.home.skeleton.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.leases.background import keep_looking
 from kith.leases.numbers import NodeNumber, node_number
@@ -195,7 +195,7 @@ def _watch(
 
 @contextlib.asynccontextmanager
 async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> AsyncIterator[None]:
-    """Beside answering, a primary does work that nobody does any more, and tells the primary before it."""
+    """What a primary does beside answering: it resumes jobs whose process is gone, and tells the primary before it."""
     beside = [keep_looking(jobs.resume, openings.resume)]
     if parts.folder is not None:
         if standing.why_closed(parts.folder.environment) is not None:
@@ -213,7 +213,7 @@ async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> As
 
 
 def _presence(parts: Opened, live: Live) -> tuple[Presence, asyncio.Task[None]]:
-    """What tells activity who is here, and its task."""
+    """The reporter of who is online, and its task."""
     presence = Presence(parts.activity, parts.leases.holder, live.readers, wall_ms)
     return presence, asyncio.create_task(presence.keep_telling())
 

@@ -1,2 +1,2 @@
-"""A second machine: what a primary gives its standbys (`source`, a port).
-Who follows it is in `run/machines/following.py`."""
+"""A second machine: what a primary gives its standbys (`source`, a port). The standby's side is
+`run/machines/following.py`."""

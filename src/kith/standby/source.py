@@ -1,4 +1,4 @@
-"""The port behind the routes of a standby: what a primary gives those who keep a second store a moment behind it.
+"""The port behind the routes for standbys: what a primary gives the machines that keep a copy of its store.
 
 Implemented by `engines/embedded/shipping.py`. What is shipped is the engine's own: a standby has the same engine, and
 the same version of Kith.
@@ -13,7 +13,8 @@ import msgspec
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """Who is the primary: the restores and promotions of a store, each with its name and the last event it kept.
+    """Tells which machine is the primary: the restores and promotions of a store, each with its name and the last event
+    it kept.
 
     One is newer than another if it begins with that and goes on.
     """

@@ -27,7 +27,7 @@ from kith.stories.stories import Stories
 Closeness: TypeAlias = Callable[[NodeId], Coroutine[Any, Any, Mapping[int, float]]]
 """Takes a reader; says how close authors are to them: 0 or more, greater is closer; 0 where it says nothing."""
 FOLLOWED_MAX = 20_000
-"""Of whom a reader follows, the newest so many are looked at."""
+"""How many of the reader's newest follows are looked at."""
 AUTHORS_MAX = 500
 STORIES_MAX = 50
 LOOKED_AT_MAX = 500
@@ -36,7 +36,7 @@ PART = 16
 """How many authors are read before other work gets a turn, where reads answer at once: a few ms, of a few hundred ms
 for the longest strip."""
 DISTANT_PART = 100
-"""How many are read in one call of an engine across a network."""
+"""How many authors are read in one call of an engine across a network."""
 _UNSEEN = 1 << 62
 _SECONDS_MAX = (1 << 31) - 1
 _CLOSENESS_MAX = 1e38  # what a 32-bit float can say

@@ -19,15 +19,15 @@ import msgspec
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
 from kith.streams.missed import ResumingReader
-from kith.streams.places import Place, Step
+from kith.streams.places import Step, StreamPosition
 from kith.streams.telling import Telling
 
 
 class FeedChange(msgspec.Struct, frozen=True, gc=False):
     """One change, and where it is in the log.
 
-    `with_numbers`: it is told with the next round of numbers. A resume then asks `Place.counts` whether the reader was
-    told of it, otherwise `Place.posts`.
+    `with_numbers`: it is told with the next round of numbers. A resume then compares it with `StreamPosition.counts`,
+    otherwise with `StreamPosition.posts`.
     """
 
     step: Step
@@ -102,9 +102,9 @@ class PostEdited(FeedChange, frozen=True, gc=False):
 class NumbersChanged(FeedChange, frozen=True, gc=False):
     """A post has more or fewer likes, shares or comments: `engagement_update` for those who watch it.
 
-    Many changes of one post are one message. Views change nothing by themselves; they ride along.
-    Live: those who may not see the post any more get `post_removed` instead.
-    On a resume: that was asked already, as the stream began to watch the post.
+    Many changes of one post are one message. A view alone sends nothing; the number of views comes with the others.
+    Live: those who may not see the post any more get `post_removed` instead. On a resume: only posts that the reader
+    may see are watched, which was asked before.
     """
 
     post: int
@@ -284,13 +284,13 @@ class FollowersTold(FeedChange, frozen=True, gc=False):
 
 
 class FollowersCount(FeedChange, frozen=True, gc=False):
-    """The part of `FollowersTold` that comes with the numbers: `unread`, on a resume."""
+    """`FollowersTold` on a resume, as far as it comes with the numbers: `unread`."""
 
     notice: int
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
-        """Nothing: whoever got the notification gets the number."""
+        """Nothing: `FollowersTold` sends the number to those who get the notification."""
 
     def missed(self, reader: ResumingReader) -> None:
         reader.counted[self.notice] = self.step
@@ -311,10 +311,13 @@ class GraphLoaded(FeedChange, frozen=True, gc=False):
 
 
 def missed_since(
-    place: Place, changes: Iterable[FeedChange], user: NodeId, covers: Callable[[LogPosition, LogPosition], bool]
+    place: StreamPosition,
+    changes: Iterable[FeedChange],
+    user: NodeId,
+    covers: Callable[[LogPosition, LogPosition], bool],
 ) -> ResumingReader:
-    """What a reader must be told who was told up to `place`. `changes`: all beyond `place.counts`; `covers`: that of
-    the log.
+    """What to tell a reader who was told up to `place`. `changes`: all beyond `place.counts`; `covers`: that of the
+    log.
     """
     reader = ResumingReader(user)
     for change in changes:

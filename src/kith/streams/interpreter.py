@@ -52,7 +52,7 @@ class Interpreter:
         self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
 
     def changes(self, events: Iterable[Event], steps: Iterable[Step]) -> list[FeedChange]:
-        """The changes among the events, in their order. An event that no connected reader may need to know is none.
+        """The changes among the events, in their order. Events that matter to no connected reader are left out.
 
         `steps`: one an event.
         """

@@ -25,7 +25,7 @@ from kith.streams.interpreter import Interpreter
 from kith.streams.messages import Notification, PostRemoved, Reset, ResetFor, Unread
 from kith.streams.missed import MissedMessages
 from kith.streams.open_streams import Observer, OpenStreams
-from kith.streams.places import Place, Progress, read_place
+from kith.streams.places import StreamPosition, StreamProgress, read_place
 from kith.streams.readers import Readers
 from kith.streams.rounds import ROUND_EVERY_S, ROUNDS_SHARE, Rounds
 from kith.streams.stream import Stream
@@ -33,9 +33,9 @@ from kith.streams.tail import Tail
 from kith.streams.telling import Telling
 
 _READ_GAP_S = 0.005
-"""Shortest pause after the last event: what comes close together is read together."""
+"""Shortest pause between two reads, so that events close together are read together."""
 _READ_EVERY_S = 0.25
-"""Longest pause, should a new event not ring."""
+"""Longest pause between two reads, in case the bell does not ring."""
 _HEARTBEATS_EVERY_S = 1.0  # how often streams that need one are looked for
 _OUTAGE_WAIT_S = 1.0
 _log = structlog.get_logger("kith.streams")
@@ -65,7 +65,7 @@ class Live:
         self._beginning = asyncio.Lock()
         readers = Readers(posts)
         self._missed = MissedMessages(posts, engagement, notifications, readers)
-        self._progress = Progress(log)
+        self._progress = StreamProgress(log)
         self._streams = OpenStreams(observer, self._progress, now_s)
         self._tail = Tail(log, Interpreter(posts.graph.graphs), self._progress, resume_events)
         self._rounds = Rounds(engagement, notifications, readers, self._streams, self._progress)
@@ -116,8 +116,9 @@ class Live:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _first_place(self, stream: Stream, last_id: str | None) -> Place | None:
-        """Where a stream begins: where it left off, or now. None if what it missed is lost: then it is over."""
+    async def _first_place(self, stream: Stream, last_id: str | None) -> StreamPosition | None:
+        """Where a stream begins: where it left off, or now. None if what it missed is lost; the stream is ended
+        then."""
         if last_id is None:
             return self._end_of_log()
         place, covers = read_place(last_id), self._log.covers
@@ -136,10 +137,10 @@ class Live:
             return place
         return None
 
-    async def _catch_up(self, stream: Stream, place: Place, shown: Sequence[int]) -> Place | None:
-        """Tell a stream what it missed since `place`, until it knows as much as was read.
+    async def _catch_up(self, stream: Stream, place: StreamPosition, shown: Sequence[int]) -> StreamPosition | None:
+        """Tell a stream what it missed since `place`, until it has all that this process has read.
 
-        Answers how far it was told; None if that cannot be told, and the stream is over.
+        Returns how far it was told; None if it cannot be told, and the stream is ended.
         """
         absent = set(await self._missed.watch(stream, shown))
         log, tail = self._log, self._tail
@@ -158,10 +159,10 @@ class Live:
                 if not isinstance(message, Notification | Unread):
                     absent.discard(int(message.post_id))
                 # numbers are sent last and may be of earlier changes; the place never goes back
-                place = Place(log.joined(place.posts, step.at), place.counts)
+                place = StreamPosition(log.joined(place.posts, step.at), place.counts)
                 await stream.room()  # what was missed may be more than a reader may be behind
                 self._streams.send_at(stream, place, message)
-            place = Place(log.joined(place.posts, read_to), log.joined(place.counts, read_to))
+            place = StreamPosition(log.joined(place.posts, read_to), log.joined(place.counts, read_to))
         for post in absent:
             self._streams.send_at(stream, place, PostRemoved(str(post), "unavailable"))
         return place
@@ -176,9 +177,9 @@ class Live:
             self._reset(stream, why)
             self.leave(stream)
 
-    def _end_of_log(self) -> Place:
+    def _end_of_log(self) -> StreamPosition:
         """The place of a stream that is told of everything that was read."""
-        return Place(self._tail.read_to, self._tail.read_to)
+        return StreamPosition(self._tail.read_to, self._tail.read_to)
 
     # --- following the log -----------------------------------------------------------------------------
 

@@ -107,7 +107,7 @@ def new_post(post: Post, *, own: bool) -> NewPost:
 
 
 def post_updated(post: Post, *, own: bool) -> PostUpdated:
-    """The message about a changed post; the same of it as of a new one."""
+    """The message about a changed post, with the same fields as of a new one."""
     return PostUpdated(str(post.id), str(post.author), preview_of(post.text), shown(post.labels, own=own))
 
 

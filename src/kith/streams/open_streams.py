@@ -1,6 +1,6 @@
 """The streams that are told of changes, by reader, and the one way out for messages and heartbeats.
 
-Nothing is queued here: `Stream.send` does not wait, and what a slow reader may cost is the sender's to bound.
+Nothing is queued here: `Stream.send` does not wait, and its implementation bounds what a slow reader may cost.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from kith.streams.messages import EncodedMessage, Message, encode
-from kith.streams.places import Place, Progress, Step
+from kith.streams.places import Step, StreamPosition, StreamProgress
 from kith.streams.stream import Stream
 
 
@@ -28,7 +28,7 @@ class Observer(Protocol):
 class OpenStreams:
     """Streams that have joined and not left."""
 
-    def __init__(self, observer: Observer, progress: Progress, now_s: Callable[[], float]) -> None:
+    def __init__(self, observer: Observer, progress: StreamProgress, now_s: Callable[[], float]) -> None:
         self._observer, self._progress, self._now_s = observer, progress, now_s
         self._by_reader: dict[int, list[Stream]] = {}
 
@@ -70,7 +70,7 @@ class OpenStreams:
                 self._hand_over(stream, place_of(stream.told_to), encoded.name, encoded.data)
             self._observer.messages_sent(encoded.name, len(streams))
 
-    def send_at(self, stream: Stream, place: Place, message: Message) -> None:
+    def send_at(self, stream: Stream, place: StreamPosition, message: Message) -> None:
         """Send a message to one stream, with this place."""
         encoded = encode(message)
         self._hand_over(stream, place, encoded.name, encoded.data)
@@ -81,10 +81,10 @@ class OpenStreams:
         self._hand_over(stream, self._progress.place_of(stream.told_to), message.name, message.data)
         self._observer.messages_sent(message.name, 1)
 
-    def beat(self, stream: Stream, place: Place | None = None) -> None:
+    def beat(self, stream: Stream, place: StreamPosition | None = None) -> None:
         """Send a heartbeat: nothing but a place, by default the stream's own."""
         self._hand_over(stream, place or self._progress.place_of(stream.told_to), "", b"")
 
-    def _hand_over(self, stream: Stream, place: Place, name: str, data: bytes) -> None:
+    def _hand_over(self, stream: Stream, place: StreamPosition, name: str, data: bytes) -> None:
         stream.sent_at_s = self._now_s()
         stream.send(place, name, data)

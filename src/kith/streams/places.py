@@ -1,7 +1,7 @@
-"""Places in the log: how far one stream has been told. The text of a place is the id of what a client gets.
+"""Places in the log: how far one stream has been told. Every message has a place as its id.
 
-A client that lost the connection sends its last place back, to whichever process, and is told what is beyond it. Where
-that cannot be told, `Lost` says why, and the reader loads the feed anew.
+A client that lost the connection sends the last place back, to any process, and is told what is beyond it. If that is
+impossible, `Lost` says why, and the reader loads the feed anew.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _PLACE = re.compile(r"([\w-]{0,4096})\.([\w-]{0,4096})", re.ASCII)
 Lost = Literal["expired", "too_far", "unknown"]
 
 
-class Place(NamedTuple):
-    """Two positions of the log: told are posts and removals up to `posts`, numbers of posts up to `counts`.
+class StreamPosition(NamedTuple):
+    """How far a stream has been told: of posts and removals up to `posts`, of posts' numbers up to `counts`.
 
     `counts` lags, because numbers are collected for a second before they are sent.
     """
@@ -33,10 +33,10 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where a change is on the way that this process took through the log.
+    """A change's place in the order in which this process read the log.
 
-    `number`: how many events it read until then. `mark`: that of the event. `before`, `at`: all that it had read before
-    the event, and with it.
+    `number`: how many events it had read by then. `mark`: that of the event. `before`, `at`: the positions without and
+    with it.
     """
 
     number: int
@@ -45,28 +45,30 @@ class Step(NamedTuple):
     at: LogPosition
 
 
-class Progress:
-    """How far the open streams of one process have been told: posts and removals, numbers of posts. See `Place`."""
+class StreamProgress:
+    """How far the open streams of one process have been told. See `StreamPosition`."""
 
     def __init__(self, log: LogStore) -> None:
         self.covers, self._joined = log.covers, log.joined
         self.posts = self.counts = NOWHERE
 
-    def place_of(self, told_to: LogPosition) -> Place:
-        """The place of a stream that was told what all were told, and up to `told_to`."""
-        return Place(self._joined(self.posts, told_to), self.counts)
+    def place_of(self, told_to: LogPosition) -> StreamPosition:
+        """The place of a stream that was told all that the others were told, and what is up to `told_to`."""
+        return StreamPosition(self._joined(self.posts, told_to), self.counts)
 
     def with_step(self, told_to: LogPosition, step: Step) -> LogPosition:
-        """Up to where a stream was told, with this change."""
+        """Up to where a stream has been told once it is told of this change."""
         return self._joined(told_to, step.at)
 
 
-def read_place(text: str) -> Place | None:
+def read_place(text: str) -> StreamPosition | None:
     """The place that a client sent back; None if the text was never one."""
     found = _PLACE.fullmatch(text)
     if found is None:
         return None
     try:
-        return Place(*(LogPosition(base64.b64decode(part + "=" * (-len(part) % 4), b"-_")) for part in found.groups()))
+        return StreamPosition(
+            *(LogPosition(base64.b64decode(part + "=" * (-len(part) % 4), b"-_")) for part in found.groups())
+        )
     except binascii.Error:
         return None

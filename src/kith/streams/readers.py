@@ -27,15 +27,15 @@ from kith.posts.posts import Posts
 PART = 500
 """Users asked about at once: about a millisecond."""
 _ASKED_AT_ONCE_MAX = 64
-"""For up to so many users it is asked of each whether a list holds them, however long it is; one call answers that."""
+"""Up to this many users are looked up in a list, however long it is; one call answers that."""
 _FIRST_READ = 512
-"""For more users so much of the list is read at once; most lists are not longer."""
+"""For more users, how much of the list is read at first; most lists are not longer."""
 _ASK_FACTOR = 8
 """Reading a whole list beats asking for each id while it is at most this many times longer (as in set programs)."""
 
 
 class Audience(NamedTuple):
-    """A post (None: there never was one), and who of the connected users gets its author's posts.
+    """A post (None: there never was one), and the connected users who get its author's posts.
 
     `hidden`: whether anybody hid the post.
     """

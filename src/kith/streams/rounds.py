@@ -18,7 +18,7 @@ from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post
 from kith.streams.messages import PostRemoved, Unread, encode, engagement_update, post_updated, why_gone
 from kith.streams.open_streams import OpenStreams
-from kith.streams.places import Progress, Step
+from kith.streams.places import Step, StreamProgress
 from kith.streams.readers import Readers
 from kith.streams.stream import Stream
 
@@ -69,7 +69,7 @@ class PostsToLookAt:
 
 
 class Rounds:
-    """The rounds of one process. They move `Progress.counts`."""
+    """The rounds of one process. They move `StreamProgress.counts`."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Rounds:
         notifications: Notifications,
         readers: Readers,
         streams: OpenStreams,
-        progress: Progress,
+        progress: StreamProgress,
     ) -> None:
         self._engagement, self._notifications, self._readers = engagement, notifications, readers
         self._streams, self._progress = streams, progress
@@ -102,7 +102,7 @@ class Rounds:
         return counts.told
 
     async def run(self) -> None:
-        """One round. What an error leaves is for the next."""
+        """Run one round. What it cannot finish because of an error is left to the next."""
         noted_to, looks = self._progress.posts, self._posts.take()
         try:
             watching = await self._watching(looks)

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 
 from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
-from kith.streams.places import Place
+from kith.streams.places import StreamPosition
 
 WATCHED_MAX = 100
-"""Posts of one stream whose numbers and removal are told; the longest watched gives way to a new one."""
+"""How many posts a stream watches (for numbers and removal); a new one replaces the one watched for longest."""
 
 MENTIONS_MAX = 1_000
-"""Mentions of a stream of which it is known that they were told; older ones are hardly still being told to others."""
+"""How many mentions a stream remembers as told; older ones are hardly still being told to others."""
 
 
 class Watched(dict[int, int]):
@@ -49,7 +49,7 @@ class Stream:
     def __init__(
         self,
         user: NodeId,
-        send: Callable[[Place, str, bytes], None],
+        send: Callable[[StreamPosition, str, bytes], None],
         end: Callable[[str], None],
         room: Callable[[], Awaitable[None]],
     ) -> None:

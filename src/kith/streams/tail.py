@@ -1,8 +1,8 @@
 """The end of the log as one process has read it: changes that wait to be told, and the newest for readers who resume.
 
-Reading goes on from where it was, and where the log forgot events in between, the tail begins anew. A reader who
-resumes may come from another process, which read the events of different sources in another order: so what they lack is
-told by the marks of events (`LogStore.covers`), never by how many were read here.
+If the log forgot events before they were read, the tail begins anew. A reader who resumes may come from another
+process, which read the events of different sources in another order. So positions decide what a reader lacks
+(`LogStore.covers`), never the number of events read here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kith.core.events import NOWHERE, Event, LogPosition
 from kith.log.store import Batch, LogStore
 from kith.streams.changes import FeedChange
 from kith.streams.interpreter import Interpreter
-from kith.streams.places import Progress, Step
+from kith.streams.places import Step, StreamProgress
 
 _READ_MAX = 500
 _TRIMMED_AT = 1.25  # a stretch is cut back once it is this much longer than it may be, so that cutting stays cheap
@@ -70,7 +70,7 @@ class RecentChanges:
 class Tail:
     """Reads the log forward for the open streams, and from further back for readers who resume."""
 
-    def __init__(self, log: LogStore, interpreter: Interpreter, progress: Progress, resume_events: int) -> None:
+    def __init__(self, log: LogStore, interpreter: Interpreter, progress: StreamProgress, resume_events: int) -> None:
         self._log, self._interpreter, self._progress = log, interpreter, progress
         self._resume_events = resume_events
         self._reaching = asyncio.Lock()
@@ -92,7 +92,7 @@ class Tail:
         return await self._log.read(self.read_to, _READ_MAX)
 
     def take(self, batch: Batch) -> None:
-        """Have the changes of these events, which follow what was read, wait to be told."""
+        """Queue the changes of these events, which follow those already read."""
         number, at = self._recent.end
         changes = self._interpreter.changes(batch.events, self._steps(number, at, batch.events))
         self._recent.extend(changes, Point(number + len(batch.events), batch.next))
@@ -105,7 +105,7 @@ class Tail:
         return self._waiting[0] if self._waiting else None
 
     def done(self) -> None:
-        """The next change was told, or is given up."""
+        """The next change was told, or is skipped."""
         if self._waiting:
             self._waiting.popleft()
             self._note_progress()

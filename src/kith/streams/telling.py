@@ -1,4 +1,4 @@
-"""How open streams are told of a change: at once, or by the next round. Which change asks for what: see `changes`.
+"""How open streams are told of a change: at once, or by the next round. `changes` says which change uses what.
 
 A stream is told of a change once: `Stream.told_to` says how far it was told, as it joined or before an error.
 """
@@ -15,7 +15,7 @@ from kith.graph.together import together
 from kith.notifications.notifications import Notifications
 from kith.streams.messages import Message, PostRemoved, RemovedFor, ResetFor, new_post, notification, why_gone
 from kith.streams.open_streams import OpenStreams
-from kith.streams.places import Progress, Step
+from kith.streams.places import Step, StreamProgress
 from kith.streams.readers import Readers
 from kith.streams.rounds import Rounds
 from kith.streams.stream import Stream
@@ -30,7 +30,7 @@ class Telling:
         streams: OpenStreams,
         rounds: Rounds,
         notifications: Notifications,
-        progress: Progress,
+        progress: StreamProgress,
         reset: Callable[[Sequence[Stream], ResetFor], None],
     ) -> None:
         """`reset`: sends `reset` to streams and ends them."""

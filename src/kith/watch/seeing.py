@@ -1,8 +1,8 @@
-"""What a user is told of changes: what the API would show them, decided when they are told, in batches.
+"""Which changes a user is told, and how: as the API would show them at that moment. Decided in batches.
 
-So a change that came later replaces the earlier ones: who reads a history is told what is so now, and not what was
-taken back since. Of what is deleted, users are told that it is, where they could see it before. Kinds that only the app
-may know of (accounts, media, imports) are not told to users at all.
+So a later change replaces the earlier ones: a reader of the past is told how things are now, and not what was taken
+back since. Users are told of a deletion if they could see the record before. Kinds that only the app may know of
+(accounts, media, imports) are not told to users at all.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Visible(Protocol):
 
 
 class Pending(NamedTuple):
-    """A change that a user asked for, of which it is not decided whether they are told."""
+    """A change that a user asked for, before it is decided whether they are told."""
 
     event: Event
     change: Change
@@ -105,7 +105,7 @@ class Seeing:
         ]
 
     def _edge_as_told(self, change: Change, event: Event) -> Change:
-        """Whether somebody took it back or left is not told."""
+        """The edge as the user is told it: not whether somebody took it back or left."""
         if not self._policy.tells(State(event.state)):
             change = msgspec.structs.replace(change, state=_GONE)
         if event.before is not None and not self._policy.tells(State(event.before)):
@@ -147,7 +147,7 @@ class Seeing:
 
 
 def check_wish(kinds: Collection[str], nodes: Collection[int]) -> Collection[str]:
-    """The kinds that a user watches who asked for these: edges of their own, unless others are named.
+    """The kinds that a user watches, given those they asked for; by default edges of their own.
 
     Errors: Forbidden for kinds that users are not told; BadRequest where nobody is named whose posts are watched.
     """

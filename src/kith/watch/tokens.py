@@ -1,7 +1,7 @@
-"""The tokens that watchers keep: a position of the log, and a mark by which we know it again.
+"""The tokens that watchers keep: a position of the log, and a mark that proves it was issued here.
 
-How far the log is is no secret from server keys, so a mark beside it is enough for theirs: a history is read at two or
-three microseconds a change, of which sealing a token as cursors are would be the half. Those of users are sealed.
+The length of the log is no secret from server keys, so their tokens are only marked: reading the past takes two or
+three microseconds a change, and sealing each token like a cursor would take half of that. Tokens of users are sealed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import hmac
+import struct
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from collections.abc import Sequence
@@ -21,16 +22,18 @@ from kith.core.events import LogPosition
 from kith.core.signing import Signer
 
 _MARK_BYTES, _BLOCK_BYTES = 8, 16
+_MARK = struct.Struct(f"{_MARK_BYTES}s{_BLOCK_BYTES - _MARK_BYTES}x")
+"""The start of a block."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BEGINNING = b"\0"
-"""Before every position, since none that is empty can be sealed."""
+"""Stands before every sealed position, because an empty one cannot be sealed."""
 
 
 class WatchTokens:
     """Makes and reads the tokens of a store with this secret.
 
-    A mark is the start of the position's block of AES, under a key for each length: so padding makes no two alike, and
-    many are made in one call. A longer position is digested first.
+    A mark is the beginning of the position encrypted as one AES block, with a key for each length, so that padded
+    positions never look alike. Many are made in one call. A longer position is hashed first.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -50,15 +53,14 @@ class WatchTokens:
         length = len(places[0])
         cipher = self._ciphers[min(length, _BLOCK_BYTES + 1)].encryptor()
         if length > _BLOCK_BYTES:
-            blocks = [hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest() for at in places]
+            blocks = b"".join([hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest() for at in places])
         else:
-            blocks = [at.ljust(_BLOCK_BYTES, b"\0") for at in places]
-        marks = cipher.update(b"".join(blocks))
+            blocks = _followed_by(bytes(_BLOCK_BYTES - length), places)
+        marks = _MARK.iter_unpack(cipher.update(blocks))
         padding = b"\0" * (-(_MARK_BYTES + length) % 3)  # to where text of each ends in a whole character
-        starts = range(0, len(marks), _BLOCK_BYTES)
-        raw = [marks[start : start + _MARK_BYTES] + at + padding for start, at in zip(starts, places, strict=True)]
-        text = b2a_base64(b"".join(raw), newline=False).translate(_URL_SAFE).decode()
-        width, used = 4 * len(raw[0]) // 3, (8 * (_MARK_BYTES + length) + 5) // 6
+        raw = _followed_by(padding, [mark + at for (mark,), at in zip(marks, places, strict=True)])
+        text = b2a_base64(raw, newline=False).translate(_URL_SAFE).decode()
+        width, used = 4 * (_MARK_BYTES + length + len(padding)) // 3, (8 * (_MARK_BYTES + length) + 5) // 6
         return [text[start : start + used] for start in range(0, len(text), width)]
 
     def read(self, token: str) -> LogPosition | None:
@@ -69,6 +71,11 @@ class WatchTokens:
             return None
         at = LogPosition(raw[_MARK_BYTES:])
         return at if hmac.compare_digest(self.issue(at), token) else None
+
+
+def _followed_by(between: bytes, parts: Sequence[bytes]) -> bytes:
+    """Parts, each with the same bytes behind it, as one."""
+    return between.join((*parts, b""))
 
 
 class UserWatchTokens:

@@ -1,4 +1,4 @@
-"""Each kind of change as an app is told of it: what is so afterwards, not what was done.
+"""The shape of each kind of change as apps get it: the state afterwards, not the action.
 
 64-bit values are strings, times are RFC 3339 in UTC. New kinds and new fields may come: leave out what you do not know.
 """
@@ -43,7 +43,7 @@ class EdgeTold(Change, tag="edge", frozen=True, gc=False):
 
 
 class RecordTold(Change, frozen=True, gc=False):
-    """Something that somebody made, as it is now. `deleted`: it was deleted, and says nothing any more."""
+    """A record as it is now. `deleted`: it was deleted, and its content is empty."""
 
     id: str
     updated_at: str
@@ -120,7 +120,7 @@ class NodeTold(Change, tag="node", frozen=True, gc=False):
 
 
 class ForgottenTold(Change, tag="forgotten", frozen=True, gc=False):
-    """What is over is taken out for good; `what` it was: a story, say."""
+    """Something expired was deleted for good. `what`: its kind, such as a story."""
 
     what: str
     id: str

@@ -1,8 +1,8 @@
 """Tells watchers what changes: each reads its past by itself, and then all share one reading of the end of the log.
 
-A watcher is a place in the log and no queue: what it is told is handed on at once. One that has no room reads on by
-itself until it caught up; one that takes nothing is cut off and comes back with its last token. So a thousand watchers
-with server keys cost one reading, and one encoding for each kind of wish. Users are told what each of them may see.
+A watcher has a place in the log and no queue: changes are handed on at once. A watcher without room reads on by itself
+until it has caught up; one that takes nothing is cut off, and comes back with its last token. So a thousand watchers
+with server keys cost one reading, and one encoding for each different filter. Users are told what each of them may see.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kith.watch.told import Change, kind_of, nodes_of, told
 from kith.watch.wanted import Wanted
 
 TOLD_MAX = 200
-"""Events that a watcher is told before it must have room for more: posts of some KB each."""
+"""How many events a watcher is told before it must have room for more; posts have some KB each."""
 HERE_EVERY_S = 15.0
-"""How often a watcher is told where it is while nothing happens that it wants."""
+"""How often a watcher is sent its place while no wanted change happens."""
 _GATHERED_S = 0.02
-"""Shortest time between two readings: what comes close together is told together."""
+"""Shortest time between two readings, so that changes close together are told together."""
 _RETRY_S = 1.0
 _log = structlog.get_logger("kith.watch")
 
@@ -40,12 +40,12 @@ Frame = Callable[[Sequence[Change]], bytes]
 
 
 class Watcher(Protocol):
-    """Somebody who watches, and what takes what they are told."""
+    """A connected watcher, and the way to send to it."""
 
     wanted: Wanted
     frame: Frame
     user: NodeId | None
-    """Who is told what they may see; None: the app, which is told everything."""
+    """The user, who is told what they may see; None: the app, which is told everything."""
 
     @property
     def has_room(self) -> bool:
@@ -58,11 +58,11 @@ class Watcher(Protocol):
         ...
 
     def write(self, raw: bytes) -> None:
-        """Hand bytes over; too many that were not taken end it."""
+        """Send bytes; if too many were not taken, the watcher is ended."""
         ...
 
     def here(self, token: str) -> None:
-        """Say where it is, as nothing happens."""
+        """Send the watcher its place, as nothing happens."""
         ...
 
     async def room(self) -> None:
@@ -80,7 +80,7 @@ class _Place(NamedTuple):
 
 
 class _ByNode:
-    """Events, and those about some nodes: so a thousand who watch a node each do not look at every event."""
+    """Events, indexed by node: so a thousand watchers of one node each do not look at every event."""
 
     def __init__(self, events: Sequence[Event], graphs: Graphs) -> None:
         self._events, self._graphs = events, graphs
@@ -205,7 +205,7 @@ class Watch:
         self._task = None
 
     async def _step(self, bell: Bell) -> None:
-        """Let in who caught up, and tell all what is new."""
+        """Add watchers that have caught up, and tell all what is new."""
         while self._joining:
             await self._let_in(self._joining[0])
         batch = await self._read(self._at)
@@ -220,7 +220,8 @@ class Watch:
             await asyncio.sleep(_GATHERED_S)
 
     async def _let_in(self, place: _Place) -> None:
-        """Tell who joins what lies between their place and that of all others, and later nothing that they know."""
+        """Tell a joining watcher what lies between its place and that of the others; afterwards it is told what they
+        are."""
         watcher, at = place
         told_at = at
         while watcher.ended is None and not self._log.covers(at, self._at):
@@ -257,7 +258,7 @@ class Watch:
             self.leave(watcher)
 
     async def _tell(self, before: LogPosition, events: Sequence[Event]) -> None:
-        """Tell all what is new after `before`. Who has no room for it reads on from there."""
+        """Tell all what is new after `before`. A watcher without room reads on from there."""
         chunks: dict[tuple[Wanted, Frame], bytes] = {}
         by_node = _ByNode(events, self._graphs)
         for watcher in list(self._watchers):
@@ -301,7 +302,7 @@ class Watch:
         task.add_done_callback(self._catching_up.discard)
 
     def _beat(self) -> None:
-        """Say where they are to those who were told nothing for long."""
+        """Send their place to the watchers that were told nothing for long."""
         now_s = self._now_s()
         late = [watcher for watcher, told_s in self._told_s.items() if now_s - told_s >= HERE_EVERY_S]
         for watcher in late:

@@ -1,9 +1,9 @@
 """The files of a page: modules, styles, one document. Read once, compressed once, sent under strict headers.
 
 The script of the document, `main.js`, is sent with all that it imports in it (`joining`), so modules of their own are
-not sent. The browser asks each time whether a file changed (ETag), so a new version of Kith is shown at once. Nothing
-in them is anybody's: what people may see comes from the API alone, to who has a token.
-Limits: modules lie in the folder itself or one below, other files in the folder itself.
+not sent. The browser asks each time whether a file changed (ETag), so a new version of Kith is shown at once. The files
+hold nothing personal: what people may see comes from the API alone, and needs a token. Limits: modules lie in the
+folder itself or one below, other files in the folder itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One webhook, from its place in the log on: reads what it wants, sends it, moves the place, again and again.
 
-What is next is sent until the endpoint has it or it is given up, and only then what follows: so changes of a key come
-in their order, and an endpoint that fails holds back itself. The place moves after the answer: a process that stops in
-between sends again what the endpoint may have (at least once).
+A delivery is tried until the endpoint takes it or it is given up; only then comes the next. So changes of a key come in
+their order, and a failing endpoint holds up only itself. The place moves after the answer: if the process dies in
+between, the delivery is sent again (at least once).
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from kith.graph.graphs import Graphs
 from kith.leases.holding import Held
 from kith.log.keeping import Keeping
 from kith.log.store import Failure, LogStore
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import Send
 from kith.watch.told import told
 from kith.watch.wanted import wanted_of
-from kith.webhooks.next_step import CHANGES_MAX, TRIES_MIN, Outcome, changes_max, next_step, wait_ms
+from kith.webhooks.next_step import CHANGES_MAX, TRIES_MIN, TryOutcome, changes_max, next_step, wait_ms
 from kith.webhooks.signature import sign
 from kith.webhooks.webhook import Secrets, group_of
-from kith.webhooks.webhooks import DEAD_MAX, Kept, Webhooks
+from kith.webhooks.webhooks import DEAD_MAX, Webhooks, WebhookSlot
 
 READ_MAX = 1_000
 """Events that are read at a time."""
 BODY_BYTES_MAX = 1 << 19
 """Bytes of the changes in a delivery, unless one alone has more."""
 LOOK_S = 1.0
-"""How often a webhook is looked at: whether it was ended, and whether dead letters are to be sent again."""
+"""How often a webhook is checked: whether it was deleted, and whether dead letters are to be sent again."""
 SAVE_S = 5.0
-"""How often the place is saved while nothing comes that is wanted."""
+"""How often the place is saved while no wanted change comes."""
 _GAP = b'{"kind":"gap"}'
 _FOR_EVER_MS = 1 << 62
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger("kith.webhooks")
 
 
-class Due(NamedTuple):
+class DueDelivery(NamedTuple):
     """A change to send. `until`: the place once it, and all before it, is done."""
 
     event: Event
@@ -55,7 +55,7 @@ class Due(NamedTuple):
 
 
 class Desk(Protocol):
-    """What the deliveries of a process share."""
+    """What all webhooks of a process share."""
 
     webhooks: Webhooks
     log: LogStore
@@ -66,25 +66,25 @@ class Desk(Protocol):
     chance: Callable[[], float]
     tokens: Callable[[Sequence[LogPosition]], Sequence[str]]
     rings: int
-    """How often new events rang."""
+    """How many times new events have rung."""
 
     async def graphs_of(self, events: Sequence[Event]) -> Graphs:
         """All graphs, those of these events among them."""
         ...
 
     async def news(self, rings: int, within_s: float) -> None:
-        """Wait until it has rung more often than that, so long at most."""
+        """Wait until `rings` exceeds this number, or the time is over."""
         ...
 
 
 class Delivering:
     """One webhook in the hands of this process."""
 
-    def __init__(self, desk: Desk, kept: Kept, held: Held) -> None:
+    def __init__(self, desk: Desk, kept: WebhookSlot, held: Held) -> None:
         self._desk, self._kept, self._held = desk, kept, held
         self._group = group_of(kept.webhook.id)
         self._keeping = Keeping(desk.log, self._group, desk.now_ms)
-        self._due: deque[Due] = deque()
+        self._due: deque[DueDelivery] = deque()
         self._gap = kept.webhook.standing.gap
         self._read_to = self._done = self._saved = LogPosition(b"")
         self._save_due_ms = self._look_due_ms = 0
@@ -140,7 +140,7 @@ class Delivering:
         for event in batch.events:
             until = desk.log.joined(until, event.mark)
             if event.mark in changes:
-                self._due.append(Due(event, changes[event.mark], until))
+                self._due.append(DueDelivery(event, changes[event.mark], until))
         self._read_to = batch.next
         if not self._due:
             self._done = self._read_to
@@ -177,12 +177,12 @@ class Delivering:
         dead = len(await desk.log.failures(self._group, DEAD_MAX))
         return desk.give_up_ms if due and dead + due <= DEAD_MAX else _FOR_EVER_MS
 
-    async def _send(self, changes: Sequence[bytes], *, replayed: bool = False) -> Outcome:
+    async def _send(self, changes: Sequence[bytes], *, replayed: bool = False) -> TryOutcome:
         """One request."""
         desk, webhook = self._desk, self._kept.webhook
         secret = desk.secrets.open(webhook)
         if secret is None:
-            return Outcome(None, "its secret was sealed by another store; delete this webhook, and make it anew")
+            return TryOutcome(None, "its secret was sealed by another store; delete this webhook, and make it anew")
         name, body = delivery(webhook.id, changes, replayed=replayed)
         headers = {
             "Content-Type": "application/json",
@@ -194,9 +194,9 @@ class Delivering:
         try:
             answer = await self._held.while_ours(desk.send("POST", webhook.url, headers, body))
         except SendFailed as error:
-            outcome = Outcome(None, error.message, error.retry_after_s, error.why is Why.RESTING)
+            outcome = TryOutcome(None, error.message, error.retry_after_s, error.why is SendFault.RESTING)
         else:
-            outcome = Outcome(answer.status, _said(answer.status), answer.retry_after_s)
+            outcome = TryOutcome(answer.status, _said(answer.status), answer.retry_after_s)
         if not outcome.delivered and not outcome.resting:
             failures = webhook.standing.failures + 1
             _log.warning("a delivery failed", webhook=webhook.id, delivery=name, tries=failures, error=outcome.error)
@@ -211,7 +211,7 @@ class Delivering:
         letters = [one.event for one in await desk.log.failures(self._group, DEAD_MAX) if not one.dead]
         graphs = await desk.graphs_of(letters)
         changes = self._changes(letters, graphs)
-        due = [Due(event, change, event.mark) for event, change in zip(letters, changes, strict=True)]
+        due = [DueDelivery(event, change, event.mark) for event, change in zip(letters, changes, strict=True)]
         while due:
             part = _fitting(due, CHANGES_MAX)
             outcome = await self._send([one.change for one in part], replayed=True)
@@ -227,7 +227,7 @@ class Delivering:
         tokens = self._desk.tokens([event.mark for event in events])
         return [_encode(told(event, token, graphs)) for event, token in zip(events, tokens, strict=True)]
 
-    async def _keep_dead(self, due: Sequence[Due], error: str) -> None:
+    async def _keep_dead(self, due: Sequence[DueDelivery], error: str) -> None:
         dead = {one.event.mark: self._dead(one.event, TRIES_MIN, error) for one in due}
         await self._desk.log.save(self._group, None, dead)
 
@@ -256,9 +256,9 @@ def delivery(webhook: int, changes: Sequence[bytes], *, replayed: bool = False) 
     return name, head + b',"changes":[%b]}' % listed
 
 
-def _fitting(due: Iterable[Due], changes: int) -> list[Due]:
+def _fitting(due: Iterable[DueDelivery], changes: int) -> list[DueDelivery]:
     """The first of these, as many as fit into a delivery: one at least."""
-    found: list[Due] = []
+    found: list[DueDelivery] = []
     size = 0
     for one in islice(due, changes):
         size += len(one.change)

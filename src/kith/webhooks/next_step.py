@@ -21,7 +21,7 @@ TRIES_MIN = 8
 _DOUBLINGS_MAX = 40
 
 
-class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeliveryStanding(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the deliveries of a webhook stand. Times in ms since the epoch.
 
     `failures`: tries in a row that failed, the first of them at `since_ms`; `status` and `error`: of the last try, null
@@ -38,7 +38,7 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     gap: bool = False
 
 
-class Outcome(NamedTuple):
+class TryOutcome(NamedTuple):
     """What became of a try. `resting`: it was not made."""
 
     status: int | None
@@ -52,39 +52,39 @@ class Outcome(NamedTuple):
         return self.status is not None and 200 <= self.status < 300
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """What to do, and how the deliveries stand from then on."""
 
     verdict: Literal["next", "again", "give up"]
-    standing: Standing
+    standing: DeliveryStanding
 
 
-def next_step(standing: Standing, outcome: Outcome, now_ms: int, give_up_ms: int, chance: float) -> Step:
+def next_step(standing: DeliveryStanding, outcome: TryOutcome, now_ms: int, give_up_ms: int, chance: float) -> NextStep:
     """What follows. `give_up_ms`: for how long one change may hold back others; `chance`: random, 0 to 1."""
     if outcome.delivered:
-        return Step("next", Standing(status=outcome.status))
+        return NextStep("next", DeliveryStanding(status=outcome.status))
     asked_ms = min(WAIT_MS_MAX, int(outcome.retry_after_s * 1000))
     if outcome.resting:
         waits = msgspec.structs.replace(standing, next_try_ms=now_ms + asked_ms, resting=True)
-        return Step("again", waits)
+        return NextStep("again", waits)
     failures = standing.failures + 1
     since_ms = standing.since_ms if standing.failures else now_ms
     if failures >= TRIES_MIN and now_ms - since_ms >= give_up_ms:
-        return Step("give up", Standing(status=outcome.status, error=outcome.error, gap=standing.gap))
+        return NextStep("give up", DeliveryStanding(status=outcome.status, error=outcome.error, gap=standing.gap))
     pause_ms = min(PAUSE_MS_MAX, PAUSE_MS * 2 ** min(failures - 1, _DOUBLINGS_MAX))
     wait_ms = max(int(pause_ms * (1 + chance) / 2), asked_ms)
-    return Step(
+    return NextStep(
         "again",
-        Standing(failures, since_ms, now_ms + wait_ms, outcome.status, outcome.error, gap=standing.gap),
+        DeliveryStanding(failures, since_ms, now_ms + wait_ms, outcome.status, outcome.error, gap=standing.gap),
     )
 
 
-def wait_ms(standing: Standing, now_ms: int) -> int:
+def wait_ms(standing: DeliveryStanding, now_ms: int) -> int:
     """How long to wait before the next try. One further ahead than any was set before the clock was put back: none."""
     ahead_ms = standing.next_try_ms - now_ms
     return ahead_ms if 0 < ahead_ms <= WAIT_MS_MAX else 0
 
 
-def changes_max(standing: Standing) -> int:
+def changes_max(standing: DeliveryStanding) -> int:
     """How many changes the next try may have."""
     return max(1, CHANGES_MAX >> standing.failures)

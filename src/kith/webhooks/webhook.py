@@ -11,7 +11,7 @@ import msgspec
 
 from kith.core.errors import BadRequest
 from kith.core.signing import Signer
-from kith.webhooks.next_step import Standing
+from kith.webhooks.next_step import DeliveryStanding
 
 SECRET_CHARS_MIN, SECRET_CHARS_MAX = 16, 256
 _SECRET_BYTES = 32
@@ -27,11 +27,11 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     secret: str  # sealed: see `Secrets`
     created_ms: int
     key: str = ""  # the digest of the Idempotency-Key that it was made with
-    standing: Standing = Standing()
+    standing: DeliveryStanding = DeliveryStanding()
 
 
 def group_of(id_: int) -> str:
-    """Under which name the log keeps the place and the dead letters of a webhook."""
+    """The log's group that keeps a webhook's place and dead letters."""
     return f"webhook/{id_}"
 
 
@@ -42,7 +42,7 @@ class Secrets:
         self._signer = Signer(signing, "webhook-secret")
 
     def seal(self, id_: int, secret: str) -> str:
-        """As it is kept."""
+        """The secret as it is stored."""
         return self._signer.seal(secret.encode(), str(id_).encode())
 
     def open(self, webhook: Webhook) -> str | None:

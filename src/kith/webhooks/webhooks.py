@@ -1,7 +1,7 @@
 """Webhooks: made, found, ended; their dead letters, listed and sent again.
 
-Each is a note in one of `webhooks_max` slots. A slot is taken, changed and freed under the condition that it is as it
-was read, so the bound is exact, and a worker that was overtaken changes nothing.
+Each is a note in one of `webhooks_max` slots. A slot is taken, changed and freed only if it is unchanged since it was
+read. So the bound is exact, and a worker that another has replaced changes nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kith.core.events import LogPosition
 from kith.graph.graphs import Graphs
 from kith.graph.store import Notes
 from kith.log.keeping import Keeping
-from kith.log.store import Behind, Failure, LogStore
+from kith.log.store import Backlog, Failure, LogStore
 from kith.outbound.urls import check_url
 from kith.records.claims import KEY_CHARS_MAX
 from kith.watch.wanted import wanted_of
-from kith.webhooks.next_step import Standing
+from kith.webhooks.next_step import DeliveryStanding
 from kith.webhooks.webhook import Secrets, Webhook, checked_secret, group_of
 
 NAME = "webhooks"
@@ -31,12 +31,13 @@ PREFIX = "webhook/"
 KEYS = "webhook-key/"
 """Of the notes that claim an Idempotency-Key: `webhook-key/<digest>`, the id of the webhook that it stands for."""
 DEAD_MAX = 1_000
-"""Dead letters that are kept of a webhook; while there are so many, it gives up nothing and goes on trying."""
+"""Dead letters kept of a webhook; when there are this many, nothing more is given up and the next delivery is tried
+on."""
 _REWRITES_MAX = 16
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Webhook).decode
 
 
-class Kept(NamedTuple):
+class WebhookSlot(NamedTuple):
     """A webhook as it stands in its slot."""
 
     key: str
@@ -44,12 +45,12 @@ class Kept(NamedTuple):
     webhook: Webhook
 
 
-class Seen(NamedTuple):
+class WebhookProgress(NamedTuple):
     """A webhook and how far it is. `at`, `behind`: None where its place is lost, as after a rebuild: a gap is told."""
 
     webhook: Webhook
     at: LogPosition | None
-    behind: Behind | None
+    behind: Backlog | None
     dead: int
 
 
@@ -78,7 +79,7 @@ class Webhooks:
         known: Graphs,
         secret: str | None = None,
         key: str | None = None,
-    ) -> tuple[Seen, str]:
+    ) -> tuple[WebhookProgress, str]:
         """Tell a URL what changes from now on; with its secret, which is told this once.
 
         The same Idempotency-Key answers the same webhook while it is there. Errors: BadRequest for a URL or secret that
@@ -92,7 +93,7 @@ class Webhooks:
         )  # fmt: skip
         if not asked.key:
             return await self._seen((await self._make(asked)).webhook), asked.secret
-        made: Kept | None = None
+        made: WebhookSlot | None = None
         for _ in range(_REWRITES_MAX):
             claim = await self._notes.get_note(KEYS + asked.key)
             of_key = [kept.webhook for kept in await self.all() if kept.webhook.key == asked.key]
@@ -108,7 +109,7 @@ class Webhooks:
             await self._notes.put_note(KEYS + asked.key, _encode(first), only_if=claim)
         raise Conflict("this Idempotency-Key is used by many at once; try again")
 
-    async def _make(self, asked: Webhook) -> Kept:
+    async def _make(self, asked: Webhook) -> WebhookSlot:
         """Keep it, from the end of the log on."""
         # The place first: without the note it is nobody's, and the note without it would begin with a gap.
         at, keeping = await self._log.end(), Keeping(self._log, group_of(asked.id), self._now_ms)
@@ -120,18 +121,18 @@ class Webhooks:
             await self.forget_place(asked.id)
             raise
 
-    async def _slot(self, made: Webhook) -> Kept:
+    async def _slot(self, made: Webhook) -> WebhookSlot:
         """Take a free slot; WebhookLimitReached."""
         raw = _encode(made)
         for slot in range(self._webhooks_max):
             if await self._notes.put_note(f"{PREFIX}{slot:05}", raw, only_if=None):
-                return Kept(f"{PREFIX}{slot:05}", raw, made)
+                return WebhookSlot(f"{PREFIX}{slot:05}", raw, made)
         raise WebhookLimitReached(
             f"there are {self._webhooks_max} webhooks; delete one, or raise the setting `webhooks_max`",
             max=self._webhooks_max,
         )
 
-    async def _answered(self, made: Webhook, asked: Webhook, *, given: bool) -> tuple[Seen, str]:
+    async def _answered(self, made: Webhook, asked: Webhook, *, given: bool) -> tuple[WebhookProgress, str]:
         """What the request that made it was answered. `given`: whether the secret of this one was."""
         secret = self._secrets.open(made)
         same = (made.url, made.graphs, made.kinds) == (asked.url, asked.graphs, asked.kinds)
@@ -141,17 +142,17 @@ class Webhooks:
             )
         return await self._seen(made), secret
 
-    async def all(self) -> list[Kept]:
+    async def all(self) -> list[WebhookSlot]:
         """Every webhook, as it stands, oldest first."""
         notes = await self._notes.notes(PREFIX)
-        found = [Kept(key, raw, _decode(raw)) for key, raw in notes.items()]
+        found = [WebhookSlot(key, raw, _decode(raw)) for key, raw in notes.items()]
         return sorted(found, key=lambda kept: kept.webhook.id)
 
-    async def look_at_all(self) -> list[Seen]:
+    async def look_at_all(self) -> list[WebhookProgress]:
         """Every webhook and how far it is, oldest first."""
         return [await self._seen(kept.webhook) for kept in await self.all()]
 
-    async def look_at(self, id_: int) -> Seen:
+    async def look_at(self, id_: int) -> WebhookProgress:
         """A webhook and how far it is; WebhookNotFound."""
         return await self._seen((await self._found(id_)).webhook)
 
@@ -182,22 +183,22 @@ class Webhooks:
 
     # For the worker.
 
-    async def reread(self, kept: Kept) -> Kept | None:
+    async def reread(self, kept: WebhookSlot) -> WebhookSlot | None:
         """A webhook as it is now; None if it was ended."""
         raw = await self._notes.get_note(kept.key)
         if raw is None:
             return None
         found = _decode(raw)
-        return Kept(kept.key, raw, found) if found.id == kept.webhook.id else None
+        return WebhookSlot(kept.key, raw, found) if found.id == kept.webhook.id else None
 
-    async def stand(self, kept: Kept, standing: Standing) -> Kept | None:
+    async def stand(self, kept: WebhookSlot, standing: DeliveryStanding) -> WebhookSlot | None:
         """Keep how deliveries stand; None, and nothing kept, if the webhook was changed since it was read."""
         if kept.webhook.standing == standing:
             return kept
         changed = msgspec.structs.replace(kept.webhook, standing=standing)
-        return Kept(kept.key, _encode(changed), changed) if await self.keep(kept, changed) else None
+        return WebhookSlot(kept.key, _encode(changed), changed) if await self.keep(kept, changed) else None
 
-    async def keep(self, kept: Kept, changed: Webhook | None) -> bool:
+    async def keep(self, kept: WebhookSlot, changed: Webhook | None) -> bool:
         """Put another in its slot, or none; whether it was as it was read."""
         raw = None if changed is None else _encode(changed)
         return await self._notes.put_note(kept.key, raw, only_if=kept.raw)
@@ -207,18 +208,18 @@ class Webhooks:
         await self._log.release(group_of(id_))
         await self._log.forget(group_of(id_))
 
-    async def _found(self, id_: int) -> Kept:
+    async def _found(self, id_: int) -> WebhookSlot:
         for kept in await self.all():
             if kept.webhook.id == id_:
                 return kept
         raise WebhookNotFound(f"there is no webhook {id_}; GET /webhooks lists them", id=str(id_))
 
-    async def _seen(self, webhook: Webhook) -> Seen:
+    async def _seen(self, webhook: Webhook) -> WebhookProgress:
         group = group_of(webhook.id)
         progress = await self._log.progress(group)
         dead = len([one for one in await self._log.failures(group) if one.dead])
         at, behind = (None, None) if progress is None else progress
-        return Seen(webhook, at, behind, dead)
+        return WebhookProgress(webhook, at, behind, dead)
 
 
 def _digest(key: str) -> str:

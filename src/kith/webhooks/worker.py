@@ -1,6 +1,6 @@
 """All webhooks of a store: each is delivered by one process at a time, which holds its lease.
 
-Several workers divide them, and one that comes to its end leaves its own to the others.
+Several workers divide them; when one stops, the others take its webhooks over.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kith.log.store import Bell, LogStore
 from kith.outbound.outbound import Send
 from kith.webhooks.delivering import LOOK_S, Delivering
 from kith.webhooks.webhook import Secrets, group_of
-from kith.webhooks.webhooks import NAME, Kept, Webhooks
+from kith.webhooks.webhooks import NAME, Webhooks, WebhookSlot
 
 _GATHERED_S = 0.02
-"""Shortest time between two rings: what comes close together is sent together."""
+"""Shortest time between two rings, so that events close together are sent together."""
 _log = structlog.get_logger("kith.webhooks")
 
 
@@ -48,7 +48,7 @@ class WebhookWorker:
         now_ms: Callable[[], int],
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`graphs`: the numbers of all graphs. `give_up_ms`: for how long a change is tried that is not taken."""
+        """`graphs`: the numbers of all graphs. `give_up_ms`: how long a change that is not taken is tried."""
         self.webhooks, self.log, self.send, self.secrets, self.tokens = webhooks, log, send, secrets, tokens
         self.give_up_ms, self.now_ms, self.chance = give_up_ms, now_ms, chance
         self._all_graphs, self._graphs = graphs, Graphs({})
@@ -57,7 +57,7 @@ class WebhookWorker:
         self.rings, self._rung = 0, asyncio.Event()
 
     def stop(self) -> None:
-        """Stop; what is on its way is sent again by whoever comes next."""
+        """Stop; the worker that takes over sends again what is on its way."""
         self._stopping.set()
 
     async def run(self) -> None:
@@ -92,11 +92,11 @@ class WebhookWorker:
                     await self._rung.wait()
 
     async def _look(self) -> None:
-        """Take up every webhook that nobody delivers."""
+        """Take every webhook that no process delivers."""
         for kept in await self.webhooks.all():
             self._background.start(group_of(kept.webhook.id), partial(self._deliver, kept))
 
-    async def _deliver(self, kept: Kept, held: Held) -> None:
+    async def _deliver(self, kept: WebhookSlot, held: Held) -> None:
         await Delivering(self, kept, held).run()
 
     async def _ring(self, bell: Bell) -> None:

@@ -16,7 +16,7 @@ from services import Services
 
 from kith.boards import upkeep
 from kith.boards.board import Board
-from kith.boards.settling import Rows, void
+from kith.boards.settling import DecidingEdges, void
 from kith.core.clock import Hlc
 from kith.core.errors import Conflict
 from kith.core.ids import NodeId
@@ -127,6 +127,50 @@ def test_boards_of_who_is_away_are_not_counted_until_they_are_back(
     assert settled() == holds
     marks = run(kith.edges.page(Listing(kith.settling.own, BOB, Direction.OUT), Window(5))).items
     assert [(mark.id, mark.position) for mark in marks] == [(board.id, followed_ms)], "at its old place"
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("ends", ["removes", "blocks"])
+def test_what_ends_while_its_user_is_away_does_not_come_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch, transactional: bool, ends: str
+) -> None:
+    """Bob follows boards of Alice and Carol by themselves. Alice has him follow nothing of hers; Carol does nothing."""
+    kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
+    jobs = account_jobs(kith.graph, own_leases())
+    monkeypatch.setattr(nodes, "_LISTS_LAG_S", 0)
+    boards = [run(kith.boards.create(owner, "Recipes")).board for owner in (ALICE, CAROL)]
+
+    async def becomes(operation: NodeOperation) -> None:
+        await jobs.start(operation, BOB)
+        await jobs.wait()
+
+    def settle() -> None:
+        kith.clock.ms += 5
+        for _ in range(4):
+            if isinstance(kith.edges, ScrambledEdges):
+                kith.edges.settle()
+            run(kith.upkeep.handle(kith.edges.log))
+            while run(kith.upkeep.work_backlog()):
+                pass
+
+    for board in boards:
+        run(kith.board_following.follow(BOB, board.id))
+    settle()
+    run(becomes(NodeOperation.ARCHIVE))
+    settle()
+    if ends == "removes":
+        run(kith.people.remove_follower(ALICE, BOB))
+    else:
+        run(kith.people.block(ALICE, BOB))
+        run(kith.people.unblock(ALICE, BOB))
+    settle()
+    run(becomes(NodeOperation.RESTORE))
+    settle()
+    assert run(kith.board_following.interests(BOB))[1:4] == (1, 0, 1)
+    assert run(kith.board_following.check(BOB, [ALICE, CAROL], [board.id for board in boards])) == (
+        ["none", "implicit"],
+        ["none", "explicit"],
+    )
 
 
 def test_a_process_that_stops_while_boards_are_merged_loses_no_pin(
@@ -246,4 +290,4 @@ def test_who_owned_a_board_does_not_follow_it_by_what_they_said_before() -> None
     board = Board(ALICE, 7, 1, "Recipes", owned_since=10, past_owners=(BOB, CAROL), given_at=(10, 5))
     for user, said, is_void in ((BOB, 9, True), (BOB, 11, False), (CAROL, 5, True), (CAROL, 6, False)):
         own = Edge(1, user, NodeId(7), State.NORMAL, 0, Hlc(said))
-        assert void(user, board, Rows(None, own, None)) == [own] * is_void
+        assert void(user, board, DecidingEdges(None, own, None)) == [own] * is_void

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kith.engines.embedded import checkpoints
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
 
@@ -36,7 +36,7 @@ def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_used_again
 ) -> None:
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
 
-    def rewrite(batch: Batch) -> int:
+    def rewrite(batch: Transaction) -> int:
         for number in range(checkpoints.CHANGES_MAX):
             batch.put_note(f"note {number}", bytes(300))
         return batch.txn.id()

@@ -16,7 +16,7 @@ from kith.core.clock import hlc_of
 from kith.core.events import NODE_CHANGED, NOWHERE, USER_CHANGED, Event, LogPosition
 from kith.core.paging import Mark, Page, Window
 from kith.engines.embedded import batch, edge_store
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
@@ -96,7 +96,7 @@ def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, 
     run(store.declare(["follows"]))
 
     async def together() -> list[Any]:
-        def fails(batch: Batch) -> None:
+        def fails(batch: Transaction) -> None:
             raise ValueError("a job's own fault")
 
         jobs = [store.apply(writes_of(edge_of(ALICE, at))) for at in range(5)]

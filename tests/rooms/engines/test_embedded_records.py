@@ -18,7 +18,7 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
-from kith.engines.embedded.timeline_store import Rings
+from kith.engines.embedded.timeline_store import RingTimelines
 from kith.records.store import Claim, Record, RecordKind
 from kith.suggestions.store import RankingRow
 
@@ -85,7 +85,7 @@ def test_the_embedded_store_holds_about_what_is_good(
 
 
 def test_reads_are_counted_up_to_a_bound(tmp_path: Path, clock: FakeClock) -> None:
-    with Rings(tmp_path, slots=1, now_ms=clock) as opened:
+    with RingTimelines(tmp_path, slots=1, now_ms=clock) as opened:
         rings = BlockingTimelines(opened)
         rings.put(ALICE, np.array([], np.int64))
         for _ in range(70_000):

@@ -15,7 +15,7 @@ from kith.engines.kafka import book as books
 from kith.engines.kafka import log_store
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Beat, Join
-from kith.engines.kafka.broker import Broker, Record, Topic
+from kith.engines.kafka.broker import Broker, BrokerRecord, Topic
 from kith.engines.kafka.commits import Owned, row_of
 from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.positions import START
@@ -80,7 +80,7 @@ def test_the_end_is_where_kafka_says_it_is_not_where_this_process_got_to(
 
 def test_who_cannot_read_how_far_a_partition_is_does_not_own_it(run: Run) -> None:
     class Blind(MemoryKafka):
-        async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
+        async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
             return (await super().fetch(topic, partition, first, end))[:-1]
 
     async def scene() -> None:

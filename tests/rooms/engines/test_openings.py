@@ -12,12 +12,15 @@ from coroutines import run_all
 from kith.core.clock import Hlc
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.core.events import user_changed
-from kith.engines.embedded import checkpoints, event_log
+from kith.engines.embedded import changes, checkpoints, event_log, redo
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.store_file import STORE_FILE
+
+_OPEN_HEAD = 8 + 8 + 1
+"""Number, version and form of the open row of a log."""
 
 
 def test_a_first_opening_that_fails_leaves_no_store_and_the_next_makes_one(tmp_path: Path) -> None:
@@ -73,22 +76,48 @@ def test_an_opening_that_is_refused_gives_the_folder_back(tmp_path: Path) -> Non
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_an_upgrade_after_a_kill_says_that_the_log_is_whole_after_all_that_the_older_kith_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def made_older(store: Environment, number: int) -> None:
+    """Make a store one of an older format, whose log has its open row among the closed ones."""
+    with store.commit() as write:
+        ((_, row),) = write.txn.cursor(store.log.open)
+        if len(row) > _OPEN_HEAD:  # it has events
+            write.txn.put(row[:8], row[8:], db=store.log.closed)
+        write.txn.drop(store.log.open, delete=False)
+        write.txn.put(b"format", b"%d" % number, db=store.meta)
+
+
+@pytest.mark.parametrize("before", [5, 28, 33])
+@pytest.mark.parametrize(("number", "whole_after"), [(2, True), (3, False)])
+def test_a_store_of_an_older_kith_that_was_killed_has_all_that_it_wrote_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, whole_after: bool, before: int
 ) -> None:
+    """The log of format 2 did not hold everything, so that is said of what comes after the upgrade."""
     monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
     with Environment(tmp_path / "data") as older:
-        older.put_note("format", b"2")
-        older.sync()
         commits = CommitQueue(older)
-        for user in range(7):  # only the journal has them
-            run_all(EmbeddedLog(older, commits).announce(user_changed(user, Hlc(1))))
-        shutil.copytree(tmp_path / "data", tmp_path / "killed")
+        log = EmbeddedLog(older, commits)
+        for user in range(before):
+            run_all(log.announce(user_changed(user, Hlc(1 + user))))
         commits.close()
-    with Environment(tmp_path / "killed") as upgraded, upgraded.lmdb.begin() as txn:
-        assert event_log.bounds(txn, upgraded.log) == (1, 7)
-        assert upgraded.get_note(LOG_WHOLE_AFTER) == b"7"
-        assert upgraded.get_note("format") == b"3"
+        made_older(older, number)
+        older.sync()
+        for user in range(before, before + 7):  # only the journal has them
+            with older.commit() as write:
+                write.txn.put(b"n", b"%d" % user, db=older.meta)
+                write.changes = redo.encode(0, [changes.announced(user_changed(user, Hlc(1 + user)))])
+        shutil.copytree(tmp_path / "data", tmp_path / "killed")
+    last = before + 7
+    with Environment(tmp_path / "killed") as upgraded:
+        assert upgraded.get_note(LOG_WHOLE_AFTER) == (b"%d" % last if whole_after else None)
+        assert upgraded.get_note("format") == b"4"
+        commits = CommitQueue(upgraded)
+        run_all(EmbeddedLog(upgraded, commits).announce(user_changed(last, Hlc(1 + last))))
+        commits.close()
+        with upgraded.lmdb.begin() as txn:
+            assert event_log.bounds(txn, upgraded.log) == (1, last + 1)
+            assert event_log.newest_version(txn, upgraded.log) == 1 + last
+            read = list(event_log.read(txn, upgraded.log, upgraded.positions, 0, 1_000))
+        assert [event.source for event in read] == list(range(last + 1))
 
 
 def test_a_folder_that_an_older_kith_uses_is_not_upgraded_under_it(tmp_path: Path) -> None:
@@ -101,4 +130,4 @@ def test_a_folder_that_an_older_kith_uses_is_not_upgraded_under_it(tmp_path: Pat
         Environment(tmp_path)
     server.close()
     with Environment(tmp_path) as upgraded:
-        assert upgraded.get_note("format") == b"3"
+        assert upgraded.get_note("format") == b"4"

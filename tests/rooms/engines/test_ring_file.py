@@ -22,7 +22,7 @@ from cast import ALICE, BOB, CAROL, FakeClock
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import ring_file
 from kith.engines.embedded.ring_file import Layout, RingFile
-from kith.engines.embedded.timeline_store import Rings
+from kith.engines.embedded.timeline_store import RingTimelines
 
 SLOTS = 300
 FILE_BYTES = Layout.of(SLOTS).end
@@ -31,7 +31,7 @@ FILE_BYTES = Layout.of(SLOTS).end
 @contextlib.contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator[BlockingTimelines]:
     """A writer."""
-    with Rings(folder, **settings) as rings:
+    with RingTimelines(folder, **settings) as rings:
         yield BlockingTimelines(rings)
 
 
@@ -151,7 +151,7 @@ def damage(folder: Path, at: int, new: bytes) -> None:
 def test_a_second_writer_has_the_slots_of_the_first(folder: Path) -> None:
     with opened(folder, slots=SLOTS) as rings, opened(folder, slots=SLOTS) as other:
         with pytest.raises(StoreMismatch, match=f"with {SLOTS} slots; {SLOTS + 1} are asked for"):
-            Rings(folder, slots=SLOTS + 1)
+            RingTimelines(folder, slots=SLOTS + 1)
         assert shown(other, ALICE) == [2, 1]
         other.push(3, np.array([ALICE]))
         assert shown(rings, ALICE) == [3, 2, 1]
@@ -163,10 +163,10 @@ _KILLED = """
 import asyncio, os, pathlib, signal, sys
 import numpy as np
 from kith.engines.embedded import timeline_store
-from kith.engines.embedded.timeline_store import Rings
+from kith.engines.embedded.timeline_store import RingTimelines
 
 timeline_store._flush = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-asyncio.run(Rings(pathlib.Path(sys.argv[1]), slots=int(sys.argv[2])).push(7, np.array([int(sys.argv[3])])))
+asyncio.run(RingTimelines(pathlib.Path(sys.argv[1]), slots=int(sys.argv[2])).push(7, np.array([int(sys.argv[3])])))
 """
 
 
@@ -263,10 +263,10 @@ def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(StoreFull):
-        Rings(tmp_path, slots=SLOTS)
+        RingTimelines(tmp_path, slots=SLOTS)
     monkeypatch.undo()
     assert not (tmp_path / ring_file.FILE).exists()
-    Rings(tmp_path, slots=SLOTS).close()
+    RingTimelines(tmp_path, slots=SLOTS).close()
 
 
 def test_readers_find_the_timelines_that_took_the_place_of_a_removed_file(folder: Path) -> None:

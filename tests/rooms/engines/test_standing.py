@@ -30,7 +30,7 @@ from kith.engines.embedded.store_file import STORE_FILE
 from kith.graph.edge import EdgeWrite, State
 from kith.log.store import Failure
 from kith.run.config import Settings
-from kith.run.machines.following import Follower
+from kith.run.machines.following import StandbyFollower
 from kith.run.opening import wiring
 from kith.standby.source import Epoch
 from kith.watch.watch import Watch
@@ -235,7 +235,7 @@ def test_consumers_of_a_new_primary_go_on_where_the_old_ones_were(
     monkeypatch.setattr(places, "FAILURES_MAX", 2)
 
     with following(standby) as store:
-        follower = Follower(Settings(data=str(standby)), store, cast(Any, Direct(environment, run)))
+        follower = StandbyFollower(Settings(data=str(standby)), store, cast(Any, Direct(environment, run)))
         assert not follower.step(0)
         assert not store.notes("group/")
         store.put_note(f"failure/boards/{1:020}", b"was mended since")

@@ -19,7 +19,7 @@ from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
 from thriftpy2.protocol import TCyBinaryProtocolFactory
 from thriftpy2.transport import TCyBufferedTransportFactory, TCyFramedTransportFactory
 
-from kith.flockdb.door import Door
+from kith.flockdb.door import ThriftDoor
 from kith.flockdb.interface import shapes
 
 from .conftest import Service
@@ -28,7 +28,7 @@ TERM = shapes.QueryTerm(source_id=1, graph_id=1, is_forward=True, destination_id
 ADDING = shapes.ExecuteOperations(operations=[shapes.ExecuteOperation(operation_type=1, term=TERM)], priority=3)
 
 
-async def stopped(server: asyncio.Server, door: Door) -> None:
+async def stopped(server: asyncio.Server, door: ThriftDoor) -> None:
     server.close()
     await door.close()
 
@@ -36,7 +36,7 @@ async def stopped(server: asyncio.Server, door: Door) -> None:
 @contextmanager
 def listening(service: Service, **limits: Any) -> Iterator[int]:
     """The port of a door, which a loop serves in a thread, while the test's own thread is a client."""
-    door = Door(service.calls, **limits)
+    door = ThriftDoor(service.calls, **limits)
     loop = asyncio.new_event_loop()
     server = loop.run_until_complete(door.listen("127.0.0.1", 0))
     thread = Thread(target=loop.run_forever)
@@ -117,29 +117,60 @@ class Raw:
         return bytes(self.socket.handle.recv(65_536))
 
 
+CALL = message("contains", source_id=1, graph_id=1, destination_id=2)
+DEEP = struct.pack(">I", 0x80010001) + struct.pack(">i", 3) + b"get" + bytes(4) + b"\x0c\0\1" * 1_000 + bytes(1_001)
+
+
+def framed(raw: bytes, length: int | None = None) -> bytes:
+    return struct.pack(">i", len(raw) if length is None else length) + raw
+
+
 @pytest.mark.parametrize(
-    "raw",
+    ("raw", "why"),
     [
-        message("contains", source_id=1, graph_id=1, destination_id=2)[:-1] + b"\x63",
-        struct.pack(">i", 1 << 30) + bytes(20),
-        b"GET / HTTP/1.1\r\n\r\n",
-        struct.pack(">I", 0x80010001) + struct.pack(">i", 3) + b"get" + bytes(4) + b"\x0c\0\1" * 1_000,
+        (CALL[:-1] + b"\x63\0\1", "no type 99"),
+        (b"GET / HTTP/1.1\r\n\r\n", "name of a method"),
+        (CALL[:-1] + (b"\x0b\0\5" + struct.pack(">i", 2_000_000) + bytes(2_000_000)) * 3, "bytes at most"),
     ],
-    ids=["altered", "oversized", "http", "nested"],
+    ids=["altered", "http", "endless"],
 )
-def test_nonsense_closes_its_connection_and_no_other(service: Service, raw: bytes) -> None:
+def test_nonsense_is_answered_and_closes_its_connection_and_no_other(service: Service, raw: bytes, why: str) -> None:
     with listening(service) as port:
         good, bad = Raw(port), Raw(port)
-        call = message("contains", source_id=1, graph_id=1, destination_id=2)
-        assert read_answer("contains", good.ask(call)) is False
-        assert bad.ask(raw) == b""
-        assert read_answer("contains", good.ask(call)) is False
+        assert read_answer("contains", good.ask(CALL)) is False
+        with pytest.raises(RuntimeError, match=why):
+            read_answer("contains", bad.ask(raw))
+        assert bad.ask(b"") == b""
+        assert read_answer("contains", good.ask(CALL)) is False
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (DEEP, "levels deep"),
+        (framed(DEEP), "levels deep"),
+        (framed(CALL[:-5]), "in the middle of its message"),
+        (framed(bytes(5_000_000)), "a frame may have"),
+    ],
+    ids=["nested", "nested in a frame", "cut", "oversized"],
+)
+def test_what_is_refused_alone_is_answered_and_the_connection_lives(service: Service, raw: bytes, why: str) -> None:
+    in_frames, good = raw[0] == 0, CALL if raw[0] else framed(CALL)
+    with listening(service) as port:
+        client = Raw(port)
+        for sent, refused in ((good, False), (raw, True), (good, False)):
+            answer = client.ask(sent)[4 if in_frames else 0 :]
+            if refused:
+                with pytest.raises(RuntimeError, match=why):
+                    read_answer("contains", answer)
+            else:
+                assert read_answer("contains", answer) is False
 
 
 def test_unknown_methods_and_wrong_types_are_answered_and_the_connection_lives(service: Service) -> None:
     with listening(service) as port:
         client = Raw(port)
-        call = message("contains", source_id=1, graph_id=1, destination_id=2)
+        call = CALL
         unknown = call.replace(b"contains", b"explodes")
         with pytest.raises(RuntimeError, match="explodes"):
             read_answer("contains", client.ask(unknown))

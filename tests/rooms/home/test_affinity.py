@@ -12,8 +12,8 @@ from homes import HomeScene, open_home
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
-from kith.home.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX, Ties
-from kith.home.facts import KEPT_MS as FACTS_KEPT_MS
+from kith.home.rank.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX, Affinities
+from kith.home.rank.facts import KEPT_MS as FACTS_KEPT_MS
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
     reads: list[int] = []
     real = home.affinity.ties
 
-    def counted(*args: Any) -> Ties:
+    def counted(*args: Any) -> Affinities:
         reads.append(1)
         return real(*args)
 

@@ -24,7 +24,7 @@ from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 
 Step = Callable[[], Awaitable[None]]
 

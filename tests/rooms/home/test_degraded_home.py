@@ -20,8 +20,8 @@ from kith.core.events import BULK_LOADED, NOWHERE, TIMELINE_WANTED, Event, LogPo
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import AUTHORED, FOLLOWS
-from kith.home import unhandled
 from kith.home.degraded import Degraded
+from kith.home.skeleton import unhandled
 from kith.log.store import Failure
 
 EVE = NodeId(77)

@@ -19,7 +19,7 @@ from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.home.fanout import deliveries
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.deliveries import Chunks
-from kith.home.fanout.plan import Plan, Thresholds, plan_fanout
+from kith.home.fanout.plan import FanoutPlan, Thresholds, plan_fanout
 from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import Delivery
 from kith.home.timelines import RATE_MAX
@@ -93,22 +93,22 @@ def test_few_followers_are_pushed_to_at_once(run: Run, scene: DeliveryScene, pol
 
 
 PLANS = {
-    "none": (0, Plan.PUSH),
-    "just below push_max": (9_999, Plan.PUSH),
-    "push_max": (10_000, Plan.HYBRID),
-    "pull_min": (1_000_000, Plan.HYBRID),
-    "just above pull_min": (1_000_001, Plan.PULL),
+    "none": (0, FanoutPlan.PUSH),
+    "just below push_max": (9_999, FanoutPlan.PUSH),
+    "push_max": (10_000, FanoutPlan.HYBRID),
+    "pull_min": (1_000_000, FanoutPlan.HYBRID),
+    "just above pull_min": (1_000_001, FanoutPlan.PULL),
 }
 
 
 @pytest.mark.parametrize(("followers", "plan"), PLANS.values(), ids=PLANS)
-def test_the_plan_is_made_by_the_thresholds_of_the_article(followers: int, plan: Plan) -> None:
+def test_the_plan_is_made_by_the_thresholds_of_the_article(followers: int, plan: FanoutPlan) -> None:
     assert plan_fanout(followers, Thresholds()) is plan
 
 
 def test_nobody_is_pushed_to_beyond_pull_min_whatever_push_max_says() -> None:
     plans = [plan_fanout(followers, Thresholds(push_max=50, pull_min=10)) for followers in (10, 11, 49, 50)]
-    assert plans == [Plan.PUSH, Plan.PULL, Plan.PULL, Plan.PULL]
+    assert plans == [FanoutPlan.PUSH, FanoutPlan.PULL, FanoutPlan.PULL, FanoutPlan.PULL]
 
 
 def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, scene: DeliveryScene) -> None:

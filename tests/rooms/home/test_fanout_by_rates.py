@@ -137,8 +137,8 @@ def test_the_settings_choose_the_policy() -> None:
 def test_of_authors_only_the_outboxes_of_those_followed_count(
     run: Run, distant: bool, lookups_max: int, at_once_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kith.home.sources._LOOKUPS_MAX", lookups_max)
-    monkeypatch.setattr("kith.home.sources._AT_ONCE_MAX", at_once_max)
+    monkeypatch.setattr("kith.home.skeleton.sources._LOOKUPS_MAX", lookups_max)
+    monkeypatch.setattr("kith.home.skeleton.sources._AT_ONCE_MAX", at_once_max)
 
     async def check() -> None:
         scene = await RatesScene.begun(ByRates(), distant=distant)

@@ -19,7 +19,7 @@ from services import Services, feed_over
 from kith.core.paging import Window
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 from kith.log.runner import Pace, Runner
 
 

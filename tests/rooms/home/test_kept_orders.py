@@ -15,11 +15,11 @@ from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.graph.graphs import FEWER, HIDES, LIKES, VIEWS
-from kith.home.affinity import ListState
 from kith.home.home import Home
 from kith.home.orders import KEPT_MS, Basis, KeptOrders
+from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates
-from kith.home.ranker import Reader
+from kith.home.rank.ranker import ReaderFacts
 from kith.home.slate import Choice, Load, Slate
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit
@@ -38,7 +38,7 @@ def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
     ranked: list[NodeId] = []
     unseen = home.ranker.unseen
 
-    async def noted(reader: Reader, ids: np.ndarray) -> np.ndarray:
+    async def noted(reader: ReaderFacts, ids: np.ndarray) -> np.ndarray:
         ranked.append(reader.id)
         return await unseen(reader, ids)
 

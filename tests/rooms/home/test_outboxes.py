@@ -17,7 +17,7 @@ from kith.core.paging import Mark, Page, Window
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 
 
 class Outboxes:

@@ -18,7 +18,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import HIDES
-from kith.home.pinned import KEPT_MS, PINS_EACH
+from kith.home.skeleton.pinned import KEPT_MS, PINS_EACH
 
 ERIN, FRANK, HEIR = NodeId(50), NodeId(51), NodeId(52)
 HOUR_MS = 3_600_000

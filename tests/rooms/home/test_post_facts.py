@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from kith.core.labels import LIMIT
 from kith.graph.graphs import LIKES, SAVES, SHARES
-from kith.home import facts as facts_module
-from kith.home.facts import COPIED_CHARS_MIN, KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint, print_of
+from kith.home.rank import facts as facts_module
+from kith.home.rank.facts import COPIED_CHARS_MIN, KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint, print_of
 from kith.home.rank.features import TYPES, Facts
 from kith.media.media import Media
 from kith.posts.labels import Moderation

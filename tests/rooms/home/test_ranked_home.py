@@ -18,7 +18,7 @@ from kith.graph.graphs import HIDES, LIKES, VIEWS
 from kith.home.home import CHOICE, HomePage
 from kith.home.rank import light
 from kith.home.rank.features import FEATURES, VERSION, Facts
-from kith.home.ranker import FEWER_HALF_LIFE_MS
+from kith.home.rank.ranker import FEWER_HALF_LIFE_MS
 from kith.home.slate import SLATE_MAX, Slate
 
 DAY_MS = 86_400_000

@@ -10,7 +10,7 @@ from homes import HomeScene, alices_home, ids_of
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import VIEWS
-from kith.home.ranker import SEEN_MAX
+from kith.home.rank.ranker import SEEN_MAX
 from kith.home.slate import SLATE_MAX, unpack
 
 

@@ -14,6 +14,7 @@ from engines import open_embedded
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import segments
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.rebuild import rebuild
 
@@ -27,9 +28,12 @@ def damaged(folder: Path, run: Run, damage: Damage, row_number: int) -> None:
         for at in range(0, 100, 10):
             run(store.apply(writes_of(*(edge_of(1 + at, 10_000 + number) for number in range(10)))))
     with Environment(folder) as environment, environment.lmdb.begin(write=True) as txn:
-        cursor = txn.cursor(environment.log)
-        key, row = list(cursor)[row_number]
-        txn.put(key, damage(row), db=environment.log)
+        if row_number < 0:  # the open one, behind its number
+            ((key, row),) = txn.cursor(environment.log.open)
+            txn.put(key, row[:8] + damage(row[8:]), db=environment.log.open)
+        else:
+            key, row = list(txn.cursor(environment.log.closed))[row_number]
+            txn.put(key, damage(row), db=environment.log.closed)
 
 
 def cut(row: bytes) -> bytes:
@@ -73,3 +77,13 @@ def test_who_would_append_to_a_row_that_is_cut_is_refused_and_nothing_is_written
         with pytest.raises(StoreMismatch, match="damaged"):
             run(store.apply(writes_of(edge_of(5, 6))))
         assert run(store.exists_many(1, [(5, 6)])) == [False]
+
+
+def test_a_log_whose_open_row_is_gone_takes_no_row_in_the_place_of_another(tmp_path: Path, run: Run) -> None:
+    damaged(tmp_path / "data", run, cut, 0)
+    with Environment(tmp_path / "data") as environment, environment.lmdb.begin(write=True) as txn:
+        txn.drop(environment.log.open, delete=False)
+    with open_embedded(tmp_path / "data") as (environment, store):
+        with pytest.raises(StoreMismatch, match="behind its open one"):
+            run(store.apply(writes_of(*(edge_of(7, 20_000 + number) for number in range(EVENTS_PER_ROW)))))
+        assert segments.last_event(environment) == 0

@@ -21,13 +21,13 @@ from kith.core.clock import Hlc, HybridClock, hlc_of
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.engines.embedded import event_log
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import edge_changed, record_changed, record_key
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import EVENTS_PER_ROW, LogWriter
 from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.retention import Keep
+from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 from kith.graph.edge import Direction, Edge, Outcome, State
 from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
@@ -54,15 +54,16 @@ def opened(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> tuple[Envir
 
 
 def logged_bytes(environment: Environment, commits: list[list[bytes]]) -> int:
-    """What the rows of a new log take for these events; each part is written as a commit of its own is, 13 ms apart."""
-    with environment.commit() as write:
-        for number, events in enumerate(commits):
+    """What a new log takes for these events, in whole pages; each part is a commit of its own, 13 ms apart."""
+    for number, events in enumerate(commits):
+        with environment.commit() as write:
             writer = LogWriter(write.txn, environment.log, START_MS + 13 * number)
             for event in events:
                 writer.append(event)
             writer.flush()
-    with environment.lmdb.begin(db=environment.log) as txn:
-        return sum(len(key) + len(row) for key, row in txn.cursor())
+            write.changes = b""
+    with environment.lmdb.begin() as txn:
+        return Retention(KEEP, environment.log, environment.meta).size(txn)
 
 
 def followed(chosen: random.Random, at_ms: int) -> bytes:
@@ -71,10 +72,12 @@ def followed(chosen: random.Random, at_ms: int) -> bytes:
 
 
 def test_an_edge_takes_12_bytes_of_the_log_and_a_post_no_more_than_its_record(tmp_path: Path) -> None:
-    chosen = random.Random(12)
-    follows = [[followed(chosen, START_MS + 13 * number) for _ in range(64)] for number in range(200)]
-    with Environment(tmp_path / "follows", durability="relaxed") as environment:
-        assert logged_bytes(environment, follows) <= 12 * 64 * 200
+    chosen, edges = random.Random(12), 10_000
+    for together in (5, 64):
+        commits = range(edges // together)
+        follows = [[followed(chosen, START_MS + 13 * number) for _ in range(together)] for number in commits]
+        with Environment(tmp_path / f"follows-{together}", durability="relaxed") as environment:
+            assert logged_bytes(environment, follows) <= 12 * edges
     posts, records = list[list[bytes]](), 0
     for number in range(300):
         words = " ".join(chosen.choice(WORDS) for _ in range(chosen.randrange(3, 40)))
@@ -142,7 +145,7 @@ def test_a_bulk_load_is_one_event_with_its_size(opened: tuple[Environment, Embed
 def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
     environment, store = opened
 
-    def fails(batch: Batch) -> None:
+    def fails(batch: Transaction) -> None:
         batch.log.append(edge_changed(None, edge_of(9, 9)))
         raise ValueError("a job's own fault")
 
@@ -158,7 +161,7 @@ def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, Embedded
 def test_the_oldest_are_forgotten_beyond_the_bound_and_numbers_keep_growing(
     tmp_path: Path, run: Run, batch: int, events_max: int
 ) -> None:
-    with open_embedded(tmp_path, keep=Keep(events_max)) as (environment, store):
+    with open_embedded(tmp_path, keep=LogBounds(events_max)) as (environment, store):
         run(store.declare(["follows"]))
         for at in range(0, 1_000, batch):
             run(store.apply(writes_of(*(edge_of(ALICE, other, other) for other in range(at, min(at + batch, 1_000))))))
@@ -174,7 +177,7 @@ def test_the_oldest_are_forgotten_beyond_the_bound_and_numbers_keep_growing(
 
 
 def test_the_log_is_bounded_while_large_commits_keep_coming(tmp_path: Path, run: Run) -> None:
-    with open_embedded(tmp_path, keep=Keep(1_000)) as (_, store):
+    with open_embedded(tmp_path, keep=LogBounds(1_000)) as (_, store):
         run(store.declare(["follows"]))
         for at in range(0, 20_000, 1_000):
             run(store.apply(writes_of(*(edge_of(at, other) for other in range(1_000)))))

@@ -6,133 +6,19 @@ On each kind of log: that of the embedded engine, and the two references.
 from __future__ import annotations
 
 import contextlib
-import math
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from cast import FakeClock
+from consumer_world import PACE, World
 from coroutines import Run
-from edges import edge_of, writes_of
-from engines import open_embedded
 from homes import failing
-from reference_edges import ReferenceEdges, ScrambledEdges
-from reference_logs import HostileLog, Partitions, ReferenceLog
+from reference_edges import ScrambledEdges
+from reference_logs import HostileLog, Partitions
 
 from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
-from kith.core.events import NOWHERE, Event
-from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.retention import Keep
-from kith.graph.store import EdgeStore
-from kith.log.runner import BACKLOG_RETRY_MS, Lag, Pace, Runner, begin, lag_of, replay
-from kith.log.store import Failure, LogStore, Progress
-
-PACE = Pace(batch_max=10, tries_max=3, backoff_s=1.0, save_s=0.0)
-SOURCES = 5
-"""Who the events are of, so that they lie in several partitions where there are some."""
-
-
-class Remembering:
-    """A consumer that notes what it sees. `broken` events fail; `outage` refuses all; `left`: slices of its backlog.
-
-    `meanwhile`: what happens while it handles the next batch. Events are numbered as they were written, from 1 on.
-    """
-
-    name = "remembering"
-
-    def __init__(self) -> None:
-        self.handled: list[int] = []
-        self.broken: set[int] = set()
-        self.outage = False
-        self.left_error: Exception | None = None
-        self.lost_count = self.left = 0
-        self.meanwhile: Callable[[], Awaitable[object]] | None = None
-
-    @property
-    def seen(self) -> list[int]:
-        """What it handled, by number."""
-        return sorted(self.handled)
-
-    async def handle(self, events: Sequence[Event]) -> None:
-        if self.outage:
-            raise StoreUnavailable("not now")
-        if self.meanwhile is not None:
-            act, self.meanwhile = self.meanwhile, None
-            await act()
-        for event in events:
-            if event.destination in self.broken:
-                raise ValueError(f"event {event.destination} is broken")
-            self.handled.append(event.destination)
-
-    async def work_backlog(self) -> bool:
-        if self.left_error is not None:
-            raise self.left_error
-        self.left -= self.left > 0
-        return self.left > 0
-
-    async def lost(self) -> None:
-        self.lost_count += 1
-
-
-class World:
-    """A store, its log, a consumer and a clock; runners come and go."""
-
-    def __init__(self, run: Run, edges: EdgeStore, log: LogStore, clock: FakeClock) -> None:
-        self._run, self._edges, self.log = run, edges, log
-        self.clock, self.consumer, self.written = clock, Remembering(), 0
-        self.mark = NOWHERE
-        self._runner: Runner | None = None
-
-    def write(self, count: int, version: int = 0) -> None:
-        """So many events, which can be read."""
-        numbers = range(self.written + 1, self.written + 1 + count)
-        self.written += count
-        edges = [edge_of(1 + number % SOURCES, number, version=version) for number in numbers]
-        self.mark = self._run(self._edges.apply(writes_of(*edges)))[-1].mark
-        assert self._run(self.log.reached(self.mark))
-
-    def runner(self, pace: Pace = PACE) -> Runner:
-        """A new runner, as a new process would have. The one before is gone, and its log knows."""
-        if self._runner is not None and self._runner._share is not None:
-            self._run(self._runner._share.close())
-        self._runner = Runner(self.consumer, self.log, pace, lambda: self.clock.ms)
-        return self._runner
-
-    def drain(self, runner: Runner) -> None:
-        """Step until there is nothing to do."""
-        while self._run(runner.step()):
-            pass
-
-    def failures(self) -> Sequence[Failure]:
-        return self._run(self.log.failures("remembering"))
-
-    def progress(self) -> Progress | None:
-        return self._run(self.log.progress("remembering"))
-
-
-@pytest.fixture(params=["embedded", "plain", "hostile"])
-def world(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[World]:
-    clock = FakeClock()
-    with contextlib.ExitStack() as opened:
-        edges: Any
-        log: LogStore
-        match request.param:
-            case "embedded":
-                environment, edges = opened.enter_context(open_embedded(tmp_path, keep=Keep(200), now_ms=clock))
-                log = EmbeddedLog(environment, edges._commits)
-            case "plain":
-                edges = ReferenceEdges()
-                log = ReferenceLog(edges, events_max=200)
-            case _:
-                edges = ScrambledEdges(1, events=Partitions(3, random.Random(2)))
-                log = HostileLog(edges, random.Random(3), events_max=60)
-        if isinstance(edges, ReferenceEdges):
-            edges.events.now_ms = clock
-        run(edges.declare(["follows"]))
-        yield World(run, edges, log, clock)
+from kith.log.runner import BACKLOG_RETRY_MS, Runner, begin, replay
 
 
 def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: World) -> None:
@@ -276,37 +162,6 @@ def test_events_forgotten_before_they_were_read_are_noticed(world: World) -> Non
     assert 100 <= len(kept) < 500
     assert kept[-1] == 1_000
     assert world.consumer.lost_count == 2
-
-
-def lag(world: World, now_ms: int) -> Lag:
-    progress = world.progress()
-    assert progress is not None
-    return lag_of(progress.behind, now_ms)
-
-
-def test_lag_counts_events_and_the_age_of_the_oldest(world: World) -> None:
-    world.drain(world.runner())
-    assert lag(world, world.clock.ms) == Lag(0, 0.0)
-    world.write(5)
-    assert lag(world, world.clock.ms + 5_000) == (5, pytest.approx(5.0, abs=0.1))
-
-
-def test_the_age_of_an_event_is_that_of_its_commit_whatever_its_version_says(world: World) -> None:
-    runner = world.runner()
-    for version in (-(10**15), 10**15):  # of an import, and of a host whose clock is ahead
-        world.drain(runner)
-        world.write(1, version)
-        assert lag(world, world.clock.ms + 1_000) == Lag(1, 1.0)
-
-
-def test_the_lag_behind_forgotten_events_or_those_of_the_future_is_infinite(world: World) -> None:
-    world.drain(world.runner())
-    world.write(7)
-    hour_ms = 3_600_000
-    assert lag(world, world.clock.ms - 1_000).oldest_s == 0, "clocks differ a little"
-    assert lag(world, world.clock.ms - hour_ms).oldest_s == math.inf, "a clock was put back"
-    world.write(500)
-    assert lag(world, world.clock.ms).oldest_s == math.inf
 
 
 def test_a_clock_that_is_put_back_delays_neither_progress_nor_retries(world: World, run: Run) -> None:

@@ -10,6 +10,7 @@ from cast import FakeClock
 from coroutines import Run
 from desk import Desk
 from engines import engines_with
+from pushing import PushDesk
 
 
 @pytest.fixture(params=engines_with("whole"), ids=str)
@@ -17,3 +18,9 @@ def desk(request: pytest.FixtureRequest, run: Run, clock: FakeClock, tmp_path: P
     """Notifications over an empty store."""
     with request.param.whole(tmp_path, now_ms=clock) as whole:
         yield run(Desk.over(whole, clock))
+
+
+@pytest.fixture
+def ringing(desk: Desk) -> PushDesk:
+    """The desk, with providers of push and what devices got."""
+    return PushDesk(desk)

@@ -29,7 +29,7 @@ from kith.notifications import coordinator, walks
 from kith.notifications.activity import Users
 from kith.notifications.backpressure import FLAG_MS
 from kith.notifications.coordinator import Coordinator
-from kith.notifications.outcomes import Outcome, Outcomes
+from kith.notifications.outcomes import Outcomes, TierOutcome
 from kith.notifications.preferences import Preferences
 from kith.notifications.router import COUNT_KEPT_MS, Router, route
 from kith.notifications.spread import Spread, coordinator_over
@@ -430,7 +430,7 @@ def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: D
         (notice,) = {ended.walk.notice for ended in ends}
         outcomes = await Outcomes(desk.whole.records, services.graph.clock).of([notice, notice + 1])
         assert [ended.walk.told for ended in ends] == [1, 0, 0]
-        assert outcomes == [[Outcome(Tier.ALL, 1, 2)], []], "a repetition takes nothing back"
+        assert outcomes == [[TierOutcome(Tier.ALL, 1, 2)], []], "a repetition takes nothing back"
         assert ("mention", DANA) in await desk.told(ALICE)
         assert await desk.told(BOB) == [("mention", DANA)]
         assert await desk.told(CAROL) == []

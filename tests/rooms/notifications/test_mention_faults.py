@@ -27,7 +27,7 @@ from kith.graph.nodes import NodeOperation
 from kith.notifications import coordinator, walks
 from kith.notifications.backpressure import FLAG_MS
 from kith.notifications.coordinator import Coordinator
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import Preferences
 from kith.notifications.rings import Rings
@@ -97,7 +97,7 @@ class Square:
 
     async def noticed(self, event: str) -> NodeId:
         """A notice of a mention of Alice, of which her followers have not heard."""
-        (notice,) = await self.desk.notices.tell([Draft("mention", DANA, ALICE, self.clock.ms, event=event)])
+        (notice,) = await self.desk.notices.tell([NoticeDraft("mention", DANA, ALICE, self.clock.ms, event=event)])
         return notice
 
     def told(self, notice: int | None = None) -> list[NodeId]:

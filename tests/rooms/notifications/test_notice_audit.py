@@ -16,7 +16,7 @@ from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import FOLLOWS
 from kith.notifications.activity import Activity
 from kith.notifications.audit import Auditor, NoticeAudit
-from kith.notifications.notice import Draft, Notice
+from kith.notifications.notice import Notice, NoticeDraft
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import CACHED_MS, Preferences
 from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
@@ -40,8 +40,8 @@ async def _mentions(desk: Desk) -> list[Notice]:
     for user in (*WANTING, *LATE):
         await desk.preferences.put(NodeId(user), Preferences(mentions="followed"))
     clock.ms += 2 * CACHED_MS
-    drafts = [Draft("mention", BOB, ALICE, clock.ms, event=f"e{at}") for at in range(NOTICES)]
-    drafts += [Draft("mention", actor, BOB, clock.ms, event=f"f{actor}") for actor in (CAROL, DANA)]
+    drafts = [NoticeDraft("mention", BOB, ALICE, clock.ms, event=f"e{at}") for at in range(NOTICES)]
+    drafts += [NoticeDraft("mention", actor, BOB, clock.ms, event=f"f{actor}") for actor in (CAROL, DANA)]
     told: list[int] = []
     for at, draft in enumerate(drafts):
         told += await desk.notices.tell([draft._replace(post=at)])

@@ -10,35 +10,25 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run, answer
-from desk import Desk
-from pushing import Browser, PushDesk, app_address, is_for
+from pushing import PushDesk, app_address, is_for, mention
 
-from kith.core.errors import DeviceLimitReached, DeviceNotFound, Overloaded
+from kith.core.errors import Overloaded
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import LIKES
 from kith.notifications import rings
 from kith.notifications.preferences import Preferences, QuietHours
-from kith.notifications.push import devices, owed
+from kith.notifications.push import owed
 from kith.notifications.push.message import TTL_MS
-from kith.notifications.push.owed import FAULTS, PREFIX
+from kith.notifications.push.owed import FAULTS
 from kith.notifications.rings import Rings
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import Answer
 from kith.people.profiles import Profile
 from kith.posts.post import PostEdit
 
 HALF_AN_HOUR_S = 1_800
 MINUTE_S = 60
-
-
-@pytest.fixture
-def ringing(desk: Desk) -> PushDesk:
-    return PushDesk(desk)
-
-
-async def mention(ringing: PushDesk, who: NodeId = ALICE, by: NodeId = BOB, text: str = "look") -> None:
-    await ringing.desk.services.write(by, text=text, mentions=(who,))
 
 
 def test_a_notice_rings_on_each_device_once_and_says_what_happened(run: Run, ringing: PushDesk) -> None:
@@ -112,7 +102,7 @@ def test_a_ring_of_many_is_told_in_parts(run: Run, ringing: PushDesk, monkeypatc
     run(scenario())
 
 
-@pytest.mark.parametrize("dead", [503, SendFailed(Why.TIMEOUT, "no answer"), RuntimeError("a defect")], ids=str)
+@pytest.mark.parametrize("dead", [503, SendFailed(SendFault.TIMEOUT, "no answer"), RuntimeError("a defect")], ids=str)
 def test_a_provider_that_is_dead_for_half_an_hour_loses_nothing_and_holds_back_nobody(
     run: Run, ringing: PushDesk, dead: Any
 ) -> None:
@@ -151,55 +141,6 @@ async def defect(ringing: PushDesk, error: Exception) -> None:
 async def faults(ringing: PushDesk) -> dict[str, bytes]:
     notes = await ringing.desk.services.graph.store.notes(FAULTS)
     return {key.removeprefix(FAULTS): why for key, why in notes.items()}
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [("webpush", Answer(404, {}, b"")), ("webpush", Answer(410, {}, b"")),
-     ("apns", Answer(410, {}, b'{"reason": "Unregistered", "timestamp": 4102444800000}')),
-     ("fcm", Answer(404, {}, b'{"error": {"status": "NOT_FOUND", "details": [{"errorCode": "UNREGISTERED"}]}}'))],
-)  # fmt: skip
-def test_a_device_that_its_provider_does_not_know_is_forgotten(
-    run: Run, ringing: PushDesk, kind: str, said: Answer
-) -> None:
-    async def scenario() -> None:
-        gone, other = await ringing.add(ALICE, kind), await ringing.add(ALICE, "apns", "another")
-        ringing.clouds.say = lambda asked: said if is_for(asked, gone) else 200
-        await mention(ringing)
-        await ringing.follow_log()
-        assert (await ringing.devices.of([ALICE]))[ALICE] == [other]
-        assert await answer(ringing.devices.one(ALICE, gone.id)) is DeviceNotFound
-        assert len(ringing.clouds.rang(other)) == 1
-
-    run(scenario())
-
-
-def test_an_app_that_registered_after_apple_missed_it_is_kept(run: Run, ringing: PushDesk) -> None:
-    async def scenario() -> None:
-        device = await ringing.add(ALICE)
-        before = device.registered_ms - 1
-        ringing.clouds.say = lambda _: Answer(410, {}, b'{"reason": "Unregistered", "timestamp": %d}' % before)
-        await mention(ringing)
-        await ringing.follow_log()
-        ringing.clouds.say = lambda _: 200
-        await ringing.pass_time(MINUTE_S)
-        assert len(ringing.clouds.rang(device)) == 1
-
-    run(scenario())
-
-
-def test_a_device_that_registers_again_while_it_is_found_gone_is_kept(run: Run, ringing: PushDesk) -> None:
-    async def scenario() -> None:
-        device = await ringing.add(ALICE, "fcm")
-        ringing.clock.ms += 1_000
-        again = await ringing.add(ALICE, "fcm")
-        assert again.id == device.id
-        await ringing.devices.prune(ALICE, device)
-        assert (await ringing.devices.of([ALICE]))[ALICE] == [again]
-        await ringing.devices.prune(ALICE, again)
-        assert (await ringing.devices.of([ALICE]))[ALICE] == []
-
-    run(scenario())
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -368,53 +309,6 @@ def test_a_process_that_dies_repeats_with_the_same_topic_and_loses_nothing(run: 
         (first,), (second,) = await ringing.desk.listed(ALICE), await ringing.desk.listed(CAROL)
         assert ringing.clouds.rang(device) == [str(first.id)] * 2
         assert ringing.clouds.rang(away) == [str(second.id)]
-
-    run(scenario())
-
-
-def test_a_device_is_of_whom_registered_it_last(run: Run, ringing: PushDesk) -> None:
-    async def scenario() -> None:
-        mine = await ringing.add(ALICE, name="the phone")
-        ringing.clock.ms += 1
-        theirs = await ringing.add(CAROL, name="the phone")
-        assert await ringing.devices.of([ALICE, CAROL]) == {ALICE: [], CAROL: [theirs]}
-        await mention(ringing)
-        await ringing.follow_log()
-        assert ringing.clouds.got == []
-        back = await ringing.add(ALICE, name="the phone")
-        assert (back.id, await ringing.devices.of([ALICE, CAROL])) == (mine.id, {ALICE: [back], CAROL: []})
-        await ringing.devices.forget(ALICE)
-        assert (await ringing.devices.of([ALICE]))[ALICE] == []
-
-    run(scenario())
-
-
-def test_what_is_kept_of_devices_names_no_endpoint(run: Run, ringing: PushDesk) -> None:
-    async def scenario() -> None:
-        for kind in ("webpush", "apns"):
-            await ringing.add(ALICE, kind)
-        log = ringing.desk.whole.log
-        logged = b"".join(event.data for event in (await log.read(ringing.desk.began, 1_000)).events)
-        ringing.clouds.say = lambda _: 503
-        await mention(ringing)
-        await ringing.follow_log()
-        notes = await ringing.desk.services.graph.store.notes(PREFIX)
-        for secret in (Browser("a-browser").endpoint, app_address("apns", str(ALICE)).endpoint):
-            assert secret.encode() not in logged + b"".join(notes.values())
-
-    run(scenario())
-
-
-def test_a_user_has_some_devices_and_no_more(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "DEVICES_MAX", 2)
-
-    async def scenario() -> None:
-        for name in ("one", "two", "one"):
-            await ringing.add(ALICE, name=name)
-        assert await answer(ringing.add(ALICE, name="three")) is DeviceLimitReached
-        await ringing.add(CAROL, name="two")  # is Alice's no more
-        await ringing.add(ALICE, name="three")
-        assert len((await ringing.devices.of([ALICE]))[ALICE]) == 2
 
     run(scenario())
 

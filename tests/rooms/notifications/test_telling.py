@@ -18,7 +18,7 @@ from kith.graph.graphs import FOLLOWS, LIKES, SHARES
 from kith.notifications.inbox import PERIOD_MS
 from kith.notifications.intake import FRESH_MS, NAME, begin
 from kith.notifications.marks import NO_MARKS, read_marks
-from kith.notifications.notice import Draft
+from kith.notifications.notice import NoticeDraft
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import Preferences
 from kith.notifications.rings import Rings
@@ -196,7 +196,9 @@ def test_a_page_is_made_anew_where_something_changed_and_else_it_is_the_one_of_b
 
 def test_mentions_of_other_systems_are_told_by_their_events(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
-        drafts = [Draft("mention", BOB, ALICE, desk.services.clock.ms, event=event) for event in ("first", "second")]
+        drafts = [
+            NoticeDraft("mention", BOB, ALICE, desk.services.clock.ms, event=event) for event in ("first", "second")
+        ]
         told = await desk.notices.tell(drafts)
         assert len({*told}) == 2
         assert await desk.notices.tell(drafts) == told
@@ -251,7 +253,7 @@ def test_what_became_of_a_mention_is_forgotten_with_it(run: Run, desk: Desk) -> 
         outcomes, rings = Outcomes(records, desk.services.graph.clock), Rings(records, desk.services.graph.clock)
         told = list[int]()
         for actor in (BOB, CAROL):  # one a week
-            told += await desk.notices.tell([Draft("mention", actor, ALICE, clock.ms)])
+            told += await desk.notices.tell([NoticeDraft("mention", actor, ALICE, clock.ms)])
             await outcomes.note(Ended(Walk(told[-1], ALICE, Tier.ALL, 1, told=3)))
             await rings.ring(told[-1], np.array([CAROL], np.int64), devices=False)
             clock.ms += PERIOD_MS

@@ -16,7 +16,7 @@ from http2_server import Got, Http2Server, Say, http2_server
 
 from kith.outbound.addresses import networks_of
 from kith.outbound.circuits import OPEN_AFTER
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import ANSWER_BYTES_MAX, Outbound
 
 HOST = "push.example"
@@ -44,7 +44,7 @@ def played(authority: Authority, act: Callable[[Outbound, Http2Server], Awaitabl
     return run_all(scenario())
 
 
-async def sent(outbound: Outbound, server: Http2Server, body: bytes) -> int | Why:
+async def sent(outbound: Outbound, server: Http2Server, body: bytes) -> int | SendFault:
     """The status of an answer, or why there is none."""
     try:
         return (await outbound.send("POST", f"https://{HOST}:{server.port}/3/device/x", {}, body)).status
@@ -109,7 +109,7 @@ def test_what_a_host_refuses_before_it_looks_is_sent_again(authority: Authority)
         assert await sent(outbound, server, b"first") == 200
         assert len(refused) == 2
         server.say = lambda _: "refused"
-        assert await sent(outbound, server, b"second") is Why.BROKEN
+        assert await sent(outbound, server, b"second") is SendFault.BROKEN
 
     played(authority, act)
 
@@ -136,7 +136,7 @@ def test_who_says_good_bye_before_looking_is_asked_again_on_another_connection(a
     async def act(outbound: Outbound, server: Http2Server) -> None:
         assert await sent(outbound, server, b"first") == 200
         server.say = lambda got: "goaway before" if got.connection == 1 else 200
-        assert await sent(outbound, server, b"second") in (200, Why.BROKEN)
+        assert await sent(outbound, server, b"second") in (200, SendFault.BROKEN)
         assert await sent(outbound, server, b"third") == 200
         assert server.connections == 2
         assert bodies(server)[-1] == b"third"
@@ -152,7 +152,7 @@ def test_who_says_good_bye_in_the_middle_of_many_answers_the_next(authority: Aut
 
         server.say = say
         found = await asyncio.gather(*(sent(outbound, server, b"%03d" % number) for number in range(4)))
-        assert set(found) <= {200, Why.BROKEN}
+        assert set(found) <= {200, SendFault.BROKEN}
         assert await sent(outbound, server, b"later") == 200
         for number, one in enumerate(found):
             assert one != 200 or b"%03d" % number in bodies(server)
@@ -163,12 +163,12 @@ def test_who_says_good_bye_in_the_middle_of_many_answers_the_next(authority: Aut
 def test_who_is_silent_is_asked_on_another_connection_then_left_and_rests(authority: Authority) -> None:
     async def act(outbound: Outbound, server: Http2Server) -> None:
         server.say = lambda got: "nothing" if got.connection == 1 else 200
-        assert await sent(outbound, server, b"first") is Why.TIMEOUT
+        assert await sent(outbound, server, b"first") is SendFault.TIMEOUT
         assert await sent(outbound, server, b"second") == 200
         assert server.connections == 2
         server.say = lambda _: "nothing"
         found = await asyncio.gather(*(sent(outbound, server, b"x") for _ in range(OPEN_AFTER)))
-        assert found == [Why.TIMEOUT] * OPEN_AFTER
-        assert await sent(outbound, server, b"x") is Why.RESTING
+        assert found == [SendFault.TIMEOUT] * OPEN_AFTER
+        assert await sent(outbound, server, b"x") is SendFault.RESTING
 
     played(authority, act, whole_s=1.5)

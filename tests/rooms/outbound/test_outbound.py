@@ -18,7 +18,7 @@ from receiver import Answer, Endpoint, endpoint
 
 from kith.outbound.addresses import networks_of
 from kith.outbound.circuits import OPEN_AFTER
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import ANSWER_BYTES_MAX, CONNECTIONS_MAX, Outbound, retry_after_s
 
 LIMIT_S = 60.0
@@ -75,14 +75,14 @@ def test_a_request_arrives_as_it_was_made_and_its_answer_comes_back(app: Endpoin
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "0.0.0.0"])
 def test_this_machine_is_not_called_however_it_is_written(app: Endpoint, host: str) -> None:
     failed = sent(f"http://{host}:{app.port}/hook", allowed=())
-    assert failed.why is Why.REFUSED
+    assert failed.why is SendFault.REFUSED
     assert "outbound_networks" in failed.message
     assert not app.got
 
 
 @pytest.mark.parametrize("host", ["[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]"])
 def test_nor_is_it_by_addresses_of_ipv6(app: Endpoint, host: str) -> None:
-    assert sent(f"http://{host}:{app.port}/hook").why in (Why.REFUSED, Why.UNRESOLVED)
+    assert sent(f"http://{host}:{app.port}/hook").why in (SendFault.REFUSED, SendFault.UNRESOLVED)
     assert not app.got
 
 
@@ -93,12 +93,12 @@ def test_a_name_is_resolved_once_and_what_was_checked_is_called(app: Endpoint) -
     assert sent(url, resolve=rebinding).status == 200
     assert rebinding.asked == ["app.example"]
     assert app.got[0].headers["host"] == f"app.example:{app.port}"
-    assert sent(url, resolve=rebinding).why is Why.REFUSED
+    assert sent(url, resolve=rebinding).why is SendFault.REFUSED
     assert len(app.got) == 1
 
 
 def test_one_forbidden_address_refuses_its_host(app: Endpoint) -> None:
-    assert sent(f"http://app.example:{app.port}/", resolve=Resolver(["127.0.0.1", "10.0.0.1"])).why is Why.REFUSED
+    assert sent(f"http://app.example:{app.port}/", resolve=Resolver(["127.0.0.1", "10.0.0.1"])).why is SendFault.REFUSED
     assert not app.got
 
 
@@ -125,7 +125,7 @@ def test_no_proxy_of_the_machine_is_used(app: Endpoint, monkeypatch: pytest.Monk
 
 def test_who_hangs_is_left_after_the_deadline(app: Endpoint) -> None:
     app.answer = lambda _: Answer(hangs=True)
-    assert sent(app.url, whole_s=0.2).why is Why.TIMEOUT
+    assert sent(app.url, whole_s=0.2).why is SendFault.TIMEOUT
 
 
 def test_who_never_takes_the_connection_is_left_after_the_deadline_to_connect() -> None:
@@ -133,7 +133,7 @@ def test_who_never_takes_the_connection_is_left_after_the_deadline_to_connect() 
         await asyncio.Event().wait()
         raise AssertionError
 
-    assert sent("http://app.example/", resolve=never, connect_s=0.1).why is Why.TIMEOUT
+    assert sent("http://app.example/", resolve=never, connect_s=0.1).why is SendFault.TIMEOUT
 
 
 def test_there_are_as_many_connections_as_are_asked_for_whoever_hangs(app: Endpoint) -> None:
@@ -190,7 +190,7 @@ def test_who_answers_a_byte_at_a_time_is_left_after_the_deadline() -> None:
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
         failed = sent(f"http://127.0.0.1:{server.getsockname()[1]}/", whole_s=0.5)
-        assert failed.why in (Why.TIMEOUT, Why.BROKEN)  # broken: more of a head than anybody needs
+        assert failed.why in (SendFault.TIMEOUT, SendFault.BROKEN)  # broken: more of a head than anybody needs
         thread.join(LIMIT_S)
 
 
@@ -201,7 +201,7 @@ def test_an_answer_without_end_is_left_at_a_bound(app: Endpoint) -> None:
 
 def test_an_answer_that_is_cut_off_is_none(app: Endpoint) -> None:
     app.answer = lambda _: Answer(body=b"the first half", cut=True)
-    assert sent(app.url).why is Why.BROKEN
+    assert sent(app.url).why is SendFault.BROKEN
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 9999 what\r\n\r\n", b"HTTP/1.1 200 OK\r\nx"])
@@ -216,16 +216,16 @@ def test_what_is_no_http_is_told_apart(said: bytes) -> None:
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
-        assert sent(f"http://127.0.0.1:{server.getsockname()[1]}/").why is Why.BROKEN
+        assert sent(f"http://127.0.0.1:{server.getsockname()[1]}/").why is SendFault.BROKEN
         thread.join()
 
 
 def test_a_port_that_nobody_listens_on_and_a_name_of_nothing_are_told_apart() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
-    assert sent(f"http://127.0.0.1:{port}/").why is Why.UNREACHED
-    assert sent("http://app.example/", resolve=Resolver([])).why is Why.UNRESOLVED
-    assert sent("http://nothing.invalid/").why is Why.UNRESOLVED
+    assert sent(f"http://127.0.0.1:{port}/").why is SendFault.UNREACHED
+    assert sent("http://app.example/", resolve=Resolver([])).why is SendFault.UNRESOLVED
+    assert sent("http://nothing.invalid/").why is SendFault.UNRESOLVED
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_port_that_nobody_listens_on_and_a_name_of_nothing_are_told_apart() ->
             "file:///etc/passwd", "http://app.example:99999/", "http://app.example:0/", "https://" + "x" * 3_000]
 )  # fmt: skip
 def test_what_cannot_be_called_is_refused_before_it_is(url: str) -> None:
-    assert sent(url).why is Why.URL
+    assert sent(url).why is SendFault.URL
 
 
 def test_a_failing_host_rests_and_its_path_is_never_told(app: Endpoint) -> None:
@@ -246,14 +246,14 @@ def test_a_failing_host_rests_and_its_path_is_never_told(app: Endpoint) -> None:
         await outbound.send("POST", url, {})
 
     failed = with_outbound(act)
-    assert failed.why is Why.RESTING
+    assert failed.why is SendFault.RESTING
     assert failed.retry_after_s > 0
     assert "secret" not in failed.message
     assert len(app.got) == OPEN_AFTER
 
 
 def test_a_host_that_cannot_be_reached_rests_and_one_that_must_not_be_does_not() -> None:
-    async def whys(outbound: Outbound, url: str) -> list[Why]:
+    async def whys(outbound: Outbound, url: str) -> list[SendFault]:
         found = []
         for _ in range(OPEN_AFTER + 2):
             with pytest.raises(SendFailed) as failed:
@@ -262,8 +262,11 @@ def test_a_host_that_cannot_be_reached_rests_and_one_that_must_not_be_does_not()
         return found
 
     gone, private = "http://gone.invalid/", "http://10.0.0.1/"
-    assert with_outbound(lambda outbound: whys(outbound, gone)) == [Why.UNRESOLVED] * OPEN_AFTER + [Why.RESTING] * 2
-    assert with_outbound(lambda outbound: whys(outbound, private)) == [Why.REFUSED] * (OPEN_AFTER + 2)
+    assert (
+        with_outbound(lambda outbound: whys(outbound, gone))
+        == [SendFault.UNRESOLVED] * OPEN_AFTER + [SendFault.RESTING] * 2
+    )
+    assert with_outbound(lambda outbound: whys(outbound, private)) == [SendFault.REFUSED] * (OPEN_AFTER + 2)
 
 
 def test_who_refuses_a_request_does_not_rest(app: Endpoint) -> None:
@@ -313,9 +316,9 @@ def test_who_is_not_who_the_url_names_or_is_not_trusted_gets_nothing(authority: 
         url = f"https://app.example:{app.port}/hook"
         trusted = {"tls": authority.trusted()} if trusts else {}
         failed = sent(url, resolve=Resolver(["127.0.0.1"]), **trusted)
-        assert failed.why is Why.TLS
+        assert failed.why is SendFault.TLS
         assert not app.got
 
 
 def test_a_host_without_tls_is_told_apart(app: Endpoint) -> None:
-    assert sent(f"https://127.0.0.1:{app.port}/").why is Why.TLS
+    assert sent(f"https://127.0.0.1:{app.port}/").why is SendFault.TLS

@@ -9,7 +9,7 @@ import httpcore
 import pytest
 from coroutines import run_all
 
-from kith.outbound.stream import Arriving, Stream, connected
+from kith.outbound.stream import Arriving, ConnectionStream, connected
 
 
 class Host(asyncio.Protocol):
@@ -29,7 +29,9 @@ class Host(asyncio.Protocol):
         self.pieces.put_nowait(data)
 
 
-def played(act: Callable[[Stream, Host], Awaitable[None]], says: bytes = b"", *, leaves: bool = False) -> None:
+def played(
+    act: Callable[[ConnectionStream, Host], Awaitable[None]], says: bytes = b"", *, leaves: bool = False
+) -> None:
     async def scenario() -> None:
         host = Host(says, leaves=leaves)
         server = await asyncio.get_running_loop().create_server(lambda: host, "127.0.0.1", 0)
@@ -60,7 +62,7 @@ class Recorded(asyncio.Transport):
 def test_what_is_written_in_one_turn_leaves_together() -> None:
     async def scenario() -> None:
         transport = Recorded()
-        stream = Stream(transport, Arriving())
+        stream = ConnectionStream(transport, Arriving())
         for part in (b"head ", b"body ", b"end"):
             await stream.write(part)
         await asyncio.sleep(0)
@@ -72,7 +74,7 @@ def test_what_is_written_in_one_turn_leaves_together() -> None:
 
 
 def test_what_was_written_is_sent_before_the_connection_ends() -> None:
-    async def act(stream: Stream, host: Host) -> None:
+    async def act(stream: ConnectionStream, host: Host) -> None:
         await stream.write(b"good bye")
         await stream.aclose()
         assert await host.pieces.get() == b"good bye"
@@ -83,7 +85,7 @@ def test_what_was_written_is_sent_before_the_connection_ends() -> None:
 def test_who_says_more_than_is_read_waits_and_is_read_whole() -> None:
     said = bytes(range(256)) * 20_000
 
-    async def act(stream: Stream, host: Host) -> None:
+    async def act(stream: ConnectionStream, host: Host) -> None:
         heard = b""
         while some := await stream.read(1 << 16):
             heard += some
@@ -95,7 +97,7 @@ def test_who_says_more_than_is_read_waits_and_is_read_whole() -> None:
 
 
 def test_a_host_that_says_nothing_is_waited_for_so_long_and_no_longer() -> None:
-    async def act(stream: Stream, host: Host) -> None:
+    async def act(stream: ConnectionStream, host: Host) -> None:
         assert not stream.get_extra_info("is_readable")
         with pytest.raises(httpcore.ReadTimeout):
             await stream.read(1, timeout=0.01)

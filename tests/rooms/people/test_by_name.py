@@ -14,7 +14,7 @@ from kith.core.errors import BadRequest
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.people import by_name
-from kith.people.by_name import ByName, Place, check_prefix, fold_name, matches
+from kith.people.by_name import ByName, NamePosition, check_prefix, fold_name, matches
 from kith.people.profiles import Profile
 
 NAMES = {
@@ -46,7 +46,7 @@ def test_people_are_sorted_by_folded_name_and_paged_once_each(run: Run, transact
         assert set(whole.items) == set(people.items)
         for limit in (1, 3, len(NAMES)):
             found: list[Mark] = []
-            place: Place | None = None
+            place: NamePosition | None = None
             for _ in NAMES:
                 page = await lists.page(people, "", place, limit)
                 found, place = [*found, *page.page.items], page.end
@@ -54,7 +54,7 @@ def test_people_are_sorted_by_folded_name_and_paged_once_each(run: Run, transact
                     break
             assert found == whole.items
         gone = Page([mark for mark in people.items if mark.id != 16], False, False)
-        after = Place("ann lee", 16)
+        after = NamePosition("ann lee", 16)
         assert [mark.id for mark in (await lists.page(gone, "", after, 2)).page.items] == [17, 13]
 
     run(check())

@@ -17,7 +17,7 @@ from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded import standing
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
-from kith.notifications.notice import KEPT_MS, Draft
+from kith.notifications.notice import KEPT_MS, NoticeDraft
 from kith.notifications.preferences import Preferences
 from kith.notifications.refilling import Refilling
 from kith.notifications.tiers import Tier
@@ -60,8 +60,8 @@ async def live(settings: Settings, celebrity: int) -> Inboxes:
             await services.relations.follow(follower, ALICE)
         await services.notifications.preferences.put(BOB, Preferences(mentions="followed"))
         now_ms = wall_ms()
-        drafts = [Draft("mention", DANA, ALICE, now_ms, post=number) for number in range(1, 4)]
-        drafts += [Draft("follow", BOB, ALICE, now_ms), Draft("mention", ALICE, CAROL, now_ms, post=9)]
+        drafts = [NoticeDraft("mention", DANA, ALICE, now_ms, post=number) for number in range(1, 4)]
+        drafts += [NoticeDraft("follow", BOB, ALICE, now_ms), NoticeDraft("mention", ALICE, CAROL, now_ms, post=9)]
         notices = await told.notices.tell(drafts)
         await parts.activity.seen(np.array(sorted(PEOPLE), np.int64), now_ms)
         coordinator = consumers._coordinator(settings, parts, tuple(Tier))

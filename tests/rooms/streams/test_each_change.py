@@ -20,7 +20,7 @@ from kith.core.ids import ID_MAX, NodeId
 from kith.core.labels import HIDE, SENSITIVE
 from kith.graph.graphs import FOLLOWS, HIDES, LIKES
 from kith.graph.nodes import NodeOperation
-from kith.notifications.notice import Draft as Notified
+from kith.notifications.notice import NoticeDraft as Notified
 from kith.notifications.preferences import Preferences
 from kith.notifications.rings import Rings
 from kith.people.removal import account_jobs

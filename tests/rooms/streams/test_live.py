@@ -18,7 +18,7 @@ from kith.graph.questions import Answers, Questions
 from kith.log.store import Batch
 from kith.posts.post import Draft, PostEdit
 from kith.streams import readers, rounds
-from kith.streams.places import Place
+from kith.streams.places import StreamPosition
 
 
 async def nothing_new(after: LogPosition, limit: int) -> Batch:
@@ -26,7 +26,9 @@ async def nothing_new(after: LogPosition, limit: int) -> Batch:
     return Batch((), after)
 
 
-@pytest.mark.parametrize("place", [str(Place(NOWHERE, NOWHERE)), None], ids=["with a place", "without a place"])
+@pytest.mark.parametrize(
+    "place", [str(StreamPosition(NOWHERE, NOWHERE)), None], ids=["with a place", "without a place"]
+)
 def test_a_stream_that_joins_while_changes_are_half_told_gets_each_once(
     play: Play, monkeypatch: pytest.MonkeyPatch, place: str | None
 ) -> None:

@@ -13,7 +13,7 @@ from kith.graph.graphs import AUTHORED, LIKES
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
 from kith.streams import missed
-from kith.streams.places import Place
+from kith.streams.places import StreamPosition
 
 
 def test_a_reader_cut_off_within_a_change_that_takes_many_posts_hears_of_it_again(play: Play) -> None:
@@ -126,14 +126,14 @@ def test_a_reader_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
             else:
                 await hall.objects.edit(ALICE, NodeId(int(post)), PostEdit(text="y"))
         ear = Ear(BOB)
-        await hall.live.join(ear.stream, str(Place(place, place)), [])
+        await hall.live.join(ear.stream, str(StreamPosition(place, place)), [])
         assert ear.heard == [("reset", {"reason": "too_far"})]
         near = Ear(BOB)
         read = await hall.log.read(place, 1)
         while read.events[0].graph != hall.objects.graph.graphs.number(AUTHORED):
             read = await hall.log.read(read.next, 1)
         after = read.next
-        await hall.live.join(near.stream, str(Place(after, after)), [])
+        await hall.live.join(near.stream, str(StreamPosition(after, after)), [])
         assert not near.ended
 
     play(scene)
@@ -148,7 +148,7 @@ def test_places_never_go_back_while_what_was_missed_is_told(play: Play) -> None:
         await hall.engagement.add(LIKES, CAROL, NodeId(int(watched)))
         (new,) = await hall.posts(1)
         ear = Ear(BOB)
-        await hall.live.join(ear.stream, str(Place(place, place)), [int(watched)])
+        await hall.live.join(ear.stream, str(StreamPosition(place, place)), [int(watched)])
         assert [name for name, _ in ear.heard] == ["new_post", "engagement_update"]
         assert ear.posts() == [new]
         assert ear.places == sorted(ear.places)

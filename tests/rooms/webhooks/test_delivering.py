@@ -9,7 +9,7 @@ import pytest
 from webhook_world import LIMIT_S, URL, Play, Sent, World, deliveries, in_order, until
 
 from kith.core.errors import StoreUnavailable
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 from kith.webhooks import delivering, webhooks
 from kith.webhooks.next_step import CHANGES_MAX, TRIES_MIN
 from kith.webhooks.webhook import group_of
@@ -46,7 +46,7 @@ def test_an_endpoint_that_fails_holds_back_itself_alone(play: Play) -> None:
         bad = await world.create("https://down.example/")
         hung = await world.create("https://hangs.example/")
         forever = asyncio.Event()
-        answers = {URL: 200, "https://down.example/": SendFailed(Why.TIMEOUT, "down.example did not answer")}
+        answers = {URL: 200, "https://down.example/": SendFailed(SendFault.TIMEOUT, "down.example did not answer")}
         world.app.answer = lambda sent: answers.get(sent.url) or forever.wait()
         await world.write(40)
         async with world.working():

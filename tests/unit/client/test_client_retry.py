@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kith.client import ApiError, EdgeWrite, Retry, Unreachable, comments, graphs, operations, posts, stories, uploads
-from kith.client.wire import Outcome, Plan, Request, Session, Wait
+from kith.client.wire import CallPlan, Outcome, Request, Session, Wait
 
 ALICE, BOB = 1, 2
 YES = httpx.Response(200, json={"exists": True})
@@ -35,7 +35,7 @@ class Driver:
         self.requests: list[Request] = []
         self.waits: list[float] = []
 
-    def run(self, plan: Plan[Any]) -> Any:
+    def run(self, plan: CallPlan[Any]) -> Any:
         steps = self.session.steps(plan)
         outcome: Outcome = None
         while True:

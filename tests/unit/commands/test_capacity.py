@@ -13,8 +13,8 @@ from kith.commands.capacity import (
     ArticleRow,
     Assumptions,
     CapacityPlan,
+    ClaimVerdict,
     Demand,
-    Verdict,
     article_000,
     filter_bits,
     in_words,
@@ -168,27 +168,27 @@ def test_an_assumption_that_cannot_be_is_refused(changes: dict) -> None:
 @pytest.mark.parametrize(
     ("quantity", "ours", "verdict"),
     [
-        ("follow checks at peak", "1.16 M/s", Verdict.WRONG),
-        ("follows and unfollows at peak", "116 K/s", Verdict.WRONG),
-        ("reads for each write", "10", Verdict.WRONG),
-        ("ids of one direction", "1.6 TB", Verdict.RIGHT),
-        ("row of 10,000 ids", "80 KB", Verdict.INCONSISTENT),
-        ("row of the average user", "3.2 KB", Verdict.WRONG),
-        ("average shard", "6.25 GB", Verdict.WRONG),
-        ("lists of 1 M users with 1 M followers", "8 TB", Verdict.WRONG),
-        ("log of 7 days at 100 B an event", "3.5 TB", Verdict.MISSING),
-        ("Bloom filter at 0.1% false positives", "359 GB", Verdict.WRONG),
-        ("false positives of that filter as coded", "100%", Verdict.WRONG),
-        ("Redis nodes of 16 GB with 3 copies", "60", Verdict.WRONG),
-        ("answers to checks", "116 MB/s", Verdict.INCONSISTENT),
-        ("events in 3 copies", "17.4 MB/s", Verdict.RIGHT),
-        ("cores for checks at 0.5 ms", "289", Verdict.RIGHT),
-        ("cores for writes at 2 ms", "116", Verdict.RIGHT),
-        ("bitmap of a user's follows", "62.5 MB", Verdict.WRONG),
-        ("two hops for each follow check", "145 bn/s", Verdict.INCONSISTENT),
+        ("follow checks at peak", "1.16 M/s", ClaimVerdict.WRONG),
+        ("follows and unfollows at peak", "116 K/s", ClaimVerdict.WRONG),
+        ("reads for each write", "10", ClaimVerdict.WRONG),
+        ("ids of one direction", "1.6 TB", ClaimVerdict.RIGHT),
+        ("row of 10,000 ids", "80 KB", ClaimVerdict.INCONSISTENT),
+        ("row of the average user", "3.2 KB", ClaimVerdict.WRONG),
+        ("average shard", "6.25 GB", ClaimVerdict.WRONG),
+        ("lists of 1 M users with 1 M followers", "8 TB", ClaimVerdict.WRONG),
+        ("log of 7 days at 100 B an event", "3.5 TB", ClaimVerdict.MISSING),
+        ("Bloom filter at 0.1% false positives", "359 GB", ClaimVerdict.WRONG),
+        ("false positives of that filter as coded", "100%", ClaimVerdict.WRONG),
+        ("Redis nodes of 16 GB with 3 copies", "60", ClaimVerdict.WRONG),
+        ("answers to checks", "116 MB/s", ClaimVerdict.INCONSISTENT),
+        ("events in 3 copies", "17.4 MB/s", ClaimVerdict.RIGHT),
+        ("cores for checks at 0.5 ms", "289", ClaimVerdict.RIGHT),
+        ("cores for writes at 2 ms", "116", ClaimVerdict.RIGHT),
+        ("bitmap of a user's follows", "62.5 MB", ClaimVerdict.WRONG),
+        ("two hops for each follow check", "145 bn/s", ClaimVerdict.INCONSISTENT),
     ],
 )
-def test_the_article_is_recomputed(quantity: str, ours: str, verdict: Verdict) -> None:
+def test_the_article_is_recomputed(quantity: str, ours: str, verdict: ClaimVerdict) -> None:
     found = row(quantity)
     assert (found.ours, found.verdict) == (ours, verdict)
 
@@ -208,7 +208,7 @@ def test_right_means_within_two_percent_of_what_the_article_prints() -> None:
         "comparisons in a list of 10,000": 14,
         "bit set over all users": 62e6,
     }
-    right = {row.quantity: row.value for row in article_000() if row.verdict is Verdict.RIGHT}
+    right = {row.quantity: row.value for row in article_000() if row.verdict is ClaimVerdict.RIGHT}
     assert right.keys() == printed.keys()
     for quantity, value in right.items():
         assert value == pytest.approx(printed[quantity], rel=0.025), quantity
@@ -247,12 +247,12 @@ def test_the_document_has_each_verdict_row(found: ArticleRow) -> None:
 
 
 def test_the_document_has_no_row_that_the_code_lacks() -> None:
-    counts = {verdict: DOCUMENT.count(f" | {verdict} | ") for verdict in Verdict}
+    counts = {verdict: DOCUMENT.count(f" | {verdict} | ") for verdict in ClaimVerdict}
     rows = article_000()
-    assert counts == {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
+    assert counts == {verdict: sum(row.verdict is verdict for row in rows) for verdict in ClaimVerdict}
     sentence = (
-        f"Of {len(rows)} lines {counts[Verdict.RIGHT]} are right, {counts[Verdict.WRONG]} wrong, "
-        f"{counts[Verdict.INCONSISTENT]} inconsistent and {counts[Verdict.MISSING]} missing."
+        f"Of {len(rows)} lines {counts[ClaimVerdict.RIGHT]} are right, {counts[ClaimVerdict.WRONG]} wrong, "
+        f"{counts[ClaimVerdict.INCONSISTENT]} inconsistent and {counts[ClaimVerdict.MISSING]} missing."
     )
     assert sentence in " ".join(DOCUMENT.split())
 

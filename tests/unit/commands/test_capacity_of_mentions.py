@@ -9,9 +9,9 @@ import pytest
 from kith.commands.capacity import (
     MENTION_LINES,
     ArticleRow,
+    ClaimVerdict,
     MentionDemand,
     MentionFigures,
-    Verdict,
     article_003,
     in_words,
     mention_costs,
@@ -19,7 +19,7 @@ from kith.commands.capacity import (
 from kith.core.errors import BadRequest
 from kith.engines.embedded.changes import claim_taken, record_changed, record_key
 from kith.notifications.coordinator import CHUNK_IDS
-from kith.notifications.notice import Draft, claim_of, notice_from, notice_record
+from kith.notifications.notice import NoticeDraft, claim_of, notice_from, notice_record
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "capacity-of-mentions.md").read_text()
 
@@ -54,7 +54,7 @@ def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None
 
 
 def test_a_notice_takes_what_its_parts_take() -> None:
-    draft, id_ = Draft("mention", 5 * 10**17, 6 * 10**17, 1_790_000_000_000, 5 * 10**17), 5 * 10**17
+    draft, id_ = NoticeDraft("mention", 5 * 10**17, 6 * 10**17, 1_790_000_000_000, 5 * 10**17), 5 * 10**17
     notice, claim = notice_record(notice_from(id_, draft), 1 << 60), claim_of(draft, id_, 1 << 60)  # type: ignore[arg-type]
     rows = len(record_key(notice.kind, id_)) + 8 + len(notice.data) + 17 + 8 + len(claim.value) + 25
     events = len(record_changed(notice)) + len(claim_taken(claim.key, claim.now_ms + claim.keep_ms, claim.value))
@@ -63,7 +63,7 @@ def test_a_notice_takes_what_its_parts_take() -> None:
 
 def test_right_means_what_the_article_prints() -> None:
     printed = [55, 100e6, 5e6, 800e6, 1.67e6, 500e3, 160e9]
-    right = [row.value for row in article_003() if row.verdict is Verdict.RIGHT]
+    right = [row.value for row in article_003() if row.verdict is ClaimVerdict.RIGHT]
     assert right == [pytest.approx(value, rel=0.025) for value in printed]
 
 
@@ -94,9 +94,9 @@ def test_the_document_shows_the_costs_and_no_other_row() -> None:
         cells = [name, *(in_words(getattr(cost, field), unit) for cost in costs)]
         assert f"| {' | '.join(cells)} |\n" in DOCUMENT
     rows = article_003()
-    counts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
-    assert counts == {verdict: DOCUMENT.count(f" | {verdict} | ") for verdict in Verdict}
-    right, wrong, inconsistent, missing = (counts[verdict] for verdict in Verdict)
+    counts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in ClaimVerdict}
+    assert counts == {verdict: DOCUMENT.count(f" | {verdict} | ") for verdict in ClaimVerdict}
+    right, wrong, inconsistent, missing = (counts[verdict] for verdict in ClaimVerdict)
     sentence = (
         f"Of {len(rows)} lines {right} are right, {wrong} wrong, {inconsistent} inconsistent and {missing} missing."
     )

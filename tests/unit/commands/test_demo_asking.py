@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from kith.commands.demo.asking import Asker, Refused
+from kith.commands.demo.asking import DemoClient, Refused
 from kith.commands.demo.people import MARK, Cast, choose
 from kith.core.errors import BadRequest, KithError, Unavailable
 
@@ -18,12 +18,12 @@ ALICE, BOB, CAROL, DANA = 1, 2, 3, 4
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
-def asking(handler: Handler, what: Callable[[Asker], Any]) -> Any:
+def asking(handler: Handler, what: Callable[[DemoClient], Any]) -> Any:
     """What `what` makes of a server that answers by `handler`."""
 
     async def run() -> Any:
         async with httpx.AsyncClient(base_url="http://x/api/v1", transport=httpx.MockTransport(handler)) as http:
-            return await what(Asker(http))
+            return await what(DemoClient(http))
 
     return asyncio.run(run())
 
@@ -64,7 +64,7 @@ def test_a_users_token_goes_with_their_own_requests_only() -> None:
         seen.append((user, request.headers.get("kith-token")))
         return httpx.Response(200, json={}, headers={"Kith-Token": f"of {user}"} if request.method == "POST" else {})
 
-    async def ask(asker: Asker) -> None:
+    async def ask(asker: DemoClient) -> None:
         await asker.ask("POST", "/posts", {}, user=ALICE)
         for user in (ALICE, BOB, None):
             await asker.ask("GET", "/feed", user=user)

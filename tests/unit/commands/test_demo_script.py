@@ -24,7 +24,7 @@ def cast_of(size: int, *, silent: int | None = None) -> Cast:
     return Cast(people[0], people[1], people[2:26], people[26:], people[:silent])
 
 
-def posts_of(author: Person, written: script.Script) -> int:
+def posts_of(author: Person, written: script.DemoScript) -> int:
     return sum(thread.post.author == author for thread in written.posts)
 
 

@@ -2,66 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet as parquet
 import pytest
+from edge_files import NUMBER, RANGE, SELF, SHORT, SQUEEZED, Got, all_of, got, put, squeezed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kith.commands.transfer import formats, lines
-from kith.commands.transfer.formats import Writer, kind_of, read, zstd
+from kith.commands.transfer.formats import EdgeFileWriter, kind_of, read
 from kith.commands.transfer.lines import RefusedLine
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.graph.edge import POSITION_MIN
 
-SELF, NUMBER, RANGE, SHORT = "self-edge", "not a number", "id out of range", "fewer than two columns"
 TEXT_KINDS = (".csv", ".tsv", ".txt", ".edgelist", ".edges")
-SQUEEZED = ("", ".gz", ".zst")
-WRITTEN = [*(kind + how for kind in (".csv", ".tsv", ".txt", ".ndjson", ".jsonl") for how in SQUEEZED), ".parquet"]
-_CHECKED = {zstd.CompressionParameter.checksum_flag: 1}
-BIG = (1 << 53) + 1  # the first number that a float cannot hold
-
-
-class Got(NamedTuple):
-    """All of a file."""
-
-    rows: list[tuple[int, ...]]
-    refused: list[tuple[int, str]]
-
-
-def squeezed(data: bytes, how: str) -> bytes:
-    """`data` as it stands in a file whose name ends in `how`."""
-    return gzip.compress(data) if how == ".gz" else zstd.compress(data, options=_CHECKED) if how == ".zst" else data
-
-
-def put(folder: Path, data: bytes, kind: str = ".csv") -> Path:
-    """A file of this kind."""
-    path = folder / f"edges{kind}"
-    path.write_bytes(squeezed(data, path.suffix))
-    return path
-
-
-def all_of(path: Path, skip_lines: int = 0, chunk_bytes: int = formats.CHUNK_BYTES) -> Got:
-    """Everything `read` says of a file."""
-    rows: list[tuple[int, ...]] = []
-    refused: list[tuple[int, str]] = []
-    for chunk in read(path, skip_lines, chunk_bytes):
-        assert chunk.edges.dtype == np.int64
-        rows += [tuple(row[:3] if len(row) < 4 or row[3] else row[:2]) for row in chunk.edges.tolist()]
-        refused += map(tuple, chunk.refused)
-    return Got(rows, refused)
-
-
-def got(folder: Path, data: bytes, kind: str = ".csv") -> Got:
-    """What a file with this content gives."""
-    return all_of(put(folder, data, kind))
 
 
 # Kinds
@@ -382,121 +339,10 @@ def test_several_compressed_streams_in_a_row_are_one_file(tmp_path: Path, how: s
     assert all_of(path) == Got([(1, 2), (3, 4), (5, 6)], [])
 
 
-# Parquet
-
-
-def columns_of(folder: Path, **columns: list[int | None]) -> Path:
-    """A Parquet file."""
-    parquet.write_table(pyarrow.table(columns), folder / "edges.parquet")
-    return folder / "edges.parquet"
-
-
-def test_parquet_finds_columns_by_name_and_else_by_place(tmp_path: Path) -> None:
-    path = columns_of(tmp_path, position=[7, 8], destination=[2, 4], note=[0, 0], source=[1, 3])
-    assert all_of(path) == Got([(1, 2, 7), (3, 4, 8)], [])
-    assert all_of(columns_of(tmp_path, a=[1, 3], b=[2, 4])) == Got([(1, 2), (3, 4)], [])
-
-
-def test_parquet_refuses_rows_by_number_across_batches_and_after_skipped_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(formats, "_PARQUET_ROWS", 2)
-    path = columns_of(tmp_path, source=[1, 2, -3, 4, 5], destination=[1, 3, 4, 5, 5])
-    assert all_of(path) == Got([(2, 3), (4, 5)], [(1, SELF), (3, RANGE), (5, SELF)])
-    assert all_of(path, skip_lines=3) == Got([(4, 5)], [(5, SELF)])
-    assert all_of(path, skip_lines=4) == Got([], [(5, SELF)])
-    assert all_of(path, skip_lines=5) == Got([], [])
-
-
-def test_a_missing_value_in_parquet_leaves_great_ids_exact(tmp_path: Path) -> None:
-    path = columns_of(tmp_path, source=[BIG, 5], destination=[BIG + 2, 6], position=[None, 7])
-    assert all_of(path) == Got([(BIG, BIG + 2), (5, 6, 7)], [])
-    path = columns_of(tmp_path, source=[BIG, None], destination=[BIG + 2, 6])
-    found = all_of(path)
-    assert found.rows == [(BIG, BIG + 2)]
-    assert [line for line, _ in found.refused] == [2]
-
-
-def test_parquet_without_two_id_columns_is_refused(tmp_path: Path) -> None:
-    for path in (columns_of(tmp_path, source=[1]), columns_of(tmp_path, source=[1], position=[5])):
-        with pytest.raises(BadRequest):
-            all_of(path)
-
-
-def test_parquet_that_is_not_parquet_or_not_numbers_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "edges.parquet"
-    path.write_bytes(b"1,2\n")
-    with pytest.raises(BadRequest, match="not a Parquet file"):
-        all_of(path)
-    for column in (["x"], [1.5], pyarrow.array([1 << 63], pyarrow.uint64())):
-        parquet.write_table(pyarrow.table({"source": column, "destination": [2]}), path)
-        with pytest.raises(BadRequest, match="whole numbers"):
-            all_of(path)
-
-
-def test_parquet_damaged_inside_is_refused(tmp_path: Path) -> None:
-    path = columns_of(tmp_path, source=list(range(10_000)), destination=list(range(20_000, 30_000)))
-    data = bytearray(path.read_bytes())
-    data[200:2000] = bytes(byte ^ 0x55 for byte in data[200:2000])
-    path.write_bytes(data)
-    with pytest.raises(BadRequest):
-        all_of(path)
-
-
-# Writing
-
-
-@pytest.mark.parametrize("width", [2, 3])
-@pytest.mark.parametrize("kind", WRITTEN)
-def test_what_is_written_is_read_back(tmp_path: Path, kind: str, width: int) -> None:
-    chosen = np.random.default_rng(width)
-    path = tmp_path / f"edges{kind}"
-    rows = np.column_stack(
-        [np.arange(5000), chosen.integers(5000, ID_MAX, 5000), chosen.integers(-(2**62), 2**62, 5000)]
-    )
-    rows[0] = (0, ID_MAX, POSITION_MIN)
-    with Writer(path) as writer:
-        for part in np.array_split(rows[:, :width], 3):
-            writer.write(part)
-    assert all_of(path) == Got([tuple(row) for row in rows[:, :width].tolist()], [])
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
-
-
-@pytest.mark.parametrize("kind", WRITTEN)
-def test_a_file_without_edges_is_written_and_read_back(tmp_path: Path, kind: str) -> None:
-    with Writer(tmp_path / f"edges{kind}"):
-        pass
-    assert all_of(tmp_path / f"edges{kind}") == Got([], [])
-
-
-@pytest.mark.parametrize("kind", WRITTEN)
-def test_a_file_whose_writing_failed_does_not_appear_and_spares_the_one_before(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / f"edges{kind}"
-    path.write_bytes(b"before")
-
-    def write_and_fail() -> None:
-        with Writer(path) as writer:
-            writer.write(np.array([[1, 2]], np.int64))
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        write_and_fail()
-    assert path.read_bytes() == b"before"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_csv_with_dots_in_its_name_is_separated_by_commas(tmp_path: Path) -> None:
-    for name in ("edges.csv", "edges.csv.gz", "edges.2024.csv", "edges.v1.2.csv.gz"):
-        with Writer(tmp_path / name) as writer:
-            writer.write(np.array([[1, 2]], np.int64))
-        data = (tmp_path / name).read_bytes()
-        assert (gzip.decompress(data) if name.endswith(".gz") else data) == b"1,2\n"
-
-
 def test_the_same_rows_make_the_same_file(tmp_path: Path) -> None:
     made = []
     for name in ("one.csv.gz", "one.csv.gz"):
-        with Writer(tmp_path / name) as writer:
+        with EdgeFileWriter(tmp_path / name) as writer:
             writer.write(np.array([[1, 2]], np.int64))
         made.append((tmp_path / name).read_bytes())
     assert made[0] == made[1]

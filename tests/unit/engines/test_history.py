@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from kith.core.events import NOWHERE, LogPosition
-from kith.engines.embedded.history import FIRST, History, Positions
+from kith.engines.embedded.history import FIRST, History, StorePositions
 
 
 def test_a_store_that_was_never_restored_has_all_of_its_only_history() -> None:
@@ -29,7 +29,7 @@ def test_what_came_after_a_backup_is_not_what_came_after_its_restore() -> None:
 
 
 def test_positions_count_and_begin_nowhere() -> None:
-    positions = Positions(History())
+    positions = StorePositions(History())
     assert [positions.sequence(positions.of(number)) for number in (0, 1, 300, 2**64 - 1)] == [0, 1, 300, 2**64 - 1]
     for one, other in product((0, 1, 255, 256, 2**63), repeat=2):
         assert positions.covers(positions.of(one), positions.of(other)) == (one >= other)
@@ -41,11 +41,11 @@ def test_positions_count_and_begin_nowhere() -> None:
 
 @pytest.mark.parametrize("junk", [b"1", b"x" * 7, b"x" * 9, b"x" * 16, b"x" * 17])
 def test_what_is_no_position_is_covered_by_none(junk: bytes) -> None:
-    assert not Positions(History()).covers(Positions(History()).of(2**63), LogPosition(junk))
+    assert not StorePositions(History()).covers(StorePositions(History()).of(2**63), LogPosition(junk))
 
 
 def test_a_position_of_a_lost_event_is_covered_by_none_however_many_came_since() -> None:
-    before, after = Positions(History()), Positions(History().restored(10))
+    before, after = StorePositions(History()), StorePositions(History().restored(10))
     assert after.covers(after.of(10), before.of(10))
     assert not after.covers(after.of(9), before.of(10))
     assert not after.covers(after.of(1_000), before.of(11))
@@ -55,5 +55,5 @@ def test_a_position_of_a_lost_event_is_covered_by_none_however_many_came_since()
 
 @pytest.mark.parametrize("history", [History(), History().restored(5)], ids=["first", "restored"])
 def test_positions_made_together_are_those_made_one_by_one(history: History) -> None:
-    positions = Positions(history)
+    positions = StorePositions(history)
     assert positions.of_many(254, 4) == [positions.of(sequence) for sequence in range(254, 258)]

@@ -13,18 +13,18 @@ from kith.engines.kafka.book_state import (
     FULL,
     Beat,
     Book,
-    End,
+    BookSnapshot,
+    EndGroup,
     Entry,
     Expel,
     Forget,
     Free,
     Join,
-    Lease,
     Leave,
-    Named,
+    NameLog,
     Release,
     Save,
-    Snapshot,
+    TakeLease,
     Verdict,
     applied,
 )
@@ -123,15 +123,15 @@ def test_a_process_that_was_heard_of_since_is_not_expelled(written: Written) -> 
 
 def test_nothing_is_left_of_a_group_that_ended_and_its_workers_begin_anew(written: Written) -> None:
     saved = Save(GROUP, "", None, {0: Place(10, 5)}, [])
-    written.write(saved, End(GROUP), End("nobody's"))
+    written.write(saved, EndGroup(GROUP), EndGroup("nobody's"))
     assert not written.book.groups
-    written.write(Join(GROUP, "one", "first", 1, gentle=False), saved, End(GROUP))
+    written.write(Join(GROUP, "one", "first", 1, gentle=False), saved, EndGroup(GROUP))
     assert written.book.groups[GROUP].saved is None
     assert written.shares() == {"one": 1}
 
 
 def test_what_is_forgotten_stops_at_leases_and_leases_at_what_is_forgotten(written: Written) -> None:
-    lease = Lease("backup", {0: Place(10, 5)}, 0, 100)
+    lease = TakeLease("backup", {0: Place(10, 5)}, 0, 100)
     assert written.write(lease, Forget(0, Place(50, 25), Place(0, 0), 99)) == [True, True]
     assert written.book.forgotten == {0: Place(10, 5)}
     written.write(Forget(0, Place(50, 25), Place(20, 11), 99))
@@ -139,17 +139,21 @@ def test_what_is_forgotten_stops_at_leases_and_leases_at_what_is_forgotten(writt
     assert written.book.is_lost(written.book.leases["backup"], 0)
     assert written.write(lease) == [False]
     assert not written.book.leases
-    assert written.write(Lease("late", {0: Place(30, 15)}, 0, 100), Free("late"), Free("late")) == [True, True, False]
-    written.write(Lease("over", {0: Place(30, 15)}, 0, 100), Forget(0, Place(50, 25), Place(0, 0), 100))
+    assert written.write(TakeLease("late", {0: Place(30, 15)}, 0, 100), Free("late"), Free("late")) == [
+        True,
+        True,
+        False,
+    ]
+    written.write(TakeLease("over", {0: Place(30, 15)}, 0, 100), Forget(0, Place(50, 25), Place(0, 0), 100))
     assert written.book.forgotten == {0: Place(50, 25)}, "a lease that ended keeps nothing"
 
 
 def test_there_is_room_for_so_many_leases(written: Written) -> None:
-    leases = [Lease(str(number), {}, 0, 100 + number) for number in range(LEASES_MAX)]
+    leases = [TakeLease(str(number), {}, 0, 100 + number) for number in range(LEASES_MAX)]
     assert set(written.write(*leases)) == {True}
-    assert written.write(Lease("more", {}, 0, 100)) == [FULL]
-    assert written.write(Lease("7", {}, 0, 100)) == [True]
-    assert written.write(Lease("more", {}, 100, 200)) == [True], "the lost ones give way"
+    assert written.write(TakeLease("more", {}, 0, 100)) == [FULL]
+    assert written.write(TakeLease("7", {}, 0, 100)) == [True]
+    assert written.write(TakeLease("more", {}, 100, 200)) == [True], "the lost ones give way"
     assert len(written.book.leases) == LEASES_MAX - 1
 
 
@@ -157,16 +161,16 @@ def test_a_snapshot_holds_everything(written: Written) -> None:
     event = Event(1, None, 0, 7, 8, 9, Hlc(10), 11, LogPosition(b"mark"), b"data")
     failure = Failure(GROUP, event, 1, "a bug", 0, 0)
     written.write(
-        Named(b"name"),
-        Named(b"late"),
+        NameLog(b"name"),
+        NameLog(b"late"),
         join("a"),
         Save(GROUP, "", None, {0: Place(1, 2)}, [(0, event.mark, failure)]),
-        Lease("backup", {0: Place(10, 5)}, 0, 100),
+        TakeLease("backup", {0: Place(10, 5)}, 0, 100),
         Forget(0, Place(5, 2), Place(0, 0), 0),
     )
     expects = written.last + 1
-    read = msgspec.msgpack.decode(msgspec.msgpack.encode(Snapshot(expects, written.book)), type=Entry)
-    assert isinstance(read, Snapshot)
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(BookSnapshot(expects, written.book)), type=Entry)
+    assert isinstance(read, BookSnapshot)
     assert read.book == written.book
     assert read.book.name == b"name"
     assert written.write(read, read) == [True, False]

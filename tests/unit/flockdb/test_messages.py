@@ -24,6 +24,7 @@ EXECUTE = message(
         priority=3,
     ),
 )
+DEEP = b"\x0c\0\1" * 1_000 + b"\0" * 1_001
 HEAD = struct.pack(">I", 0x80010001) + struct.pack(">i", 3) + b"get" + struct.pack(">i", 1)
 
 
@@ -67,19 +68,21 @@ def test_whatever_is_altered_is_refused_or_decoded_and_never_breaks_the_reader()
             raw[rng.randrange(len(raw))] = rng.choice([0, 1, 8, 11, 12, 13, 15, 127, 128, 255, rng.randrange(256)])
         inbound = Inbound()
         inbound.feed(bytes(raw) + bytes(rng.randrange(30)))
-        try:
-            found = taken(inbound)
-        except Malformed:
-            continue
-        for whole in found:
+        while True:
+            try:
+                whole = inbound.take()
+            except Malformed:
+                continue
+            if whole is None:
+                break
             read_call(whole)
 
 
 @pytest.mark.parametrize(
     ("body", "match"),
     [
-        (b"\x0c\0\1" * 1_000 + b"\0" * 1_000, f"{DEPTH_MAX} levels"),
-        (b"\x0f\0\1" + b"\x0f\0\0\0\1" * 1_000, f"{DEPTH_MAX} levels"),
+        (DEEP, f"{DEPTH_MAX} levels"),
+        (b"\x0f\0\1" + b"\x0f\0\0\0\1" * 1_000 + b"\x02\0\0\0\1\1\0", f"{DEPTH_MAX} levels"),
         (b"\x0b\0\1\x7f\xff\xff\xff", "out of bounds"),
         (b"\x0b\0\1\xff\xff\xff\xff", "out of bounds"),
         (b"\x0f\0\1\x0c\x7f\xff\xff\xff", "out of bounds"),
@@ -91,27 +94,61 @@ def test_whatever_is_altered_is_refused_or_decoded_and_never_breaks_the_reader()
 def test_a_body_that_is_no_message_says_what_is_wrong(body: bytes, match: str) -> None:
     inbound = Inbound()
     inbound.feed(HEAD + body)
-    with pytest.raises(Malformed, match=match):
+    with pytest.raises(Malformed, match=match) as refused:
         inbound.take()
+    assert refused.value.head == ("get", 1)
+
+
+@pytest.mark.parametrize(
+    ("raw", "match"),
+    [
+        (framed(HEAD + DEEP), f"{DEPTH_MAX} levels"),
+        (HEAD + DEEP, f"{DEPTH_MAX} levels"),
+        (framed(CONTAINS[:-1]), "in the middle"),
+        (framed(HEAD + b"\x63\0\1"), "no type 99"),
+        (framed(b""), "in the middle"),
+        (struct.pack(">i", MESSAGE_BYTES_MAX + 1) + bytes(MESSAGE_BYTES_MAX + 1), "a frame may have"),
+    ],
+    ids=["deep frame", "deep", "cut frame", "type in a frame", "empty frame", "long frame"],
+)
+def test_a_message_that_is_refused_takes_no_other_along(raw: bytes, match: str) -> None:
+    good = framed(CONTAINS) if raw[0] == 0 else CONTAINS
+    inbound, found, refused = Inbound(), list[bytes](), list[str]()
+    stream = good + raw + good
+    for at in range(0, len(stream), 100_000):
+        inbound.feed(stream[at : at + 100_000])
+        while True:
+            try:
+                whole = inbound.take()
+            except Malformed as error:
+                refused.append(str(error))
+                continue
+            if whole is None:
+                break
+            found.append(whole)
+    assert found == [CONTAINS, CONTAINS]
+    assert len(refused) == 1
+    assert match in refused[0]
 
 
 @pytest.mark.parametrize(
     ("raw", "match"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", "name of a method"),
-        (framed(CONTAINS[:-1]), "in the middle"),
-        (struct.pack(">i", MESSAGE_BYTES_MAX + 1) + CONTAINS, "a frame may have"),
-        (struct.pack(">ii", 0, 5) + CONTAINS, "a frame may have"),
+        (framed(CONTAINS) + struct.pack(">i", -5), "-5 bytes"),
         (b"\x80\x02\0\1" + CONTAINS, "not Thrift's binary protocol"),
         (struct.pack(">I", 0x80010001) + struct.pack(">i", 5_000) + bytes(8), "name of a method"),
     ],
-    ids=["http", "cut frame", "long frame", "empty frame", "version", "long name"],
+    ids=["http", "negative frame", "version", "long name"],
 )
-def test_a_beginning_that_is_no_message_says_what_is_wrong(raw: bytes, match: str) -> None:
+def test_after_what_is_no_message_nothing_is_read(raw: bytes, match: str) -> None:
     inbound = Inbound()
     inbound.feed(raw)
     with pytest.raises(Malformed, match=match):
-        inbound.take()
+        taken(inbound)
+    inbound.feed(CONTAINS)
+    assert inbound.take() is None
+    assert inbound.ended
 
 
 def test_a_message_without_end_is_refused_once_it_is_too_long() -> None:

@@ -18,6 +18,7 @@ import uvloop
 
 from kith.api import errors
 from kith.core.errors import KithError, Overloaded
+from kith.http.connection import Connection
 from kith.http.exchange import Exchange, Outgoing
 from kith.http.listener import Listener
 
@@ -124,6 +125,13 @@ async def world(door: Door = echo, *, idle_s: float = 30.0, connections_max: int
         await made.close()
 
 
+async def one_of(here: World) -> Connection:
+    """The one connection there is, from when it was accepted."""
+    await until(lambda: len(here.listener) == 1)
+    (connection,) = here.listener._shared.connections
+    return connection
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition."""
     while not condition():  # noqa: ASYNC110 - nobody tells of it
@@ -223,6 +231,9 @@ async def test_answers_that_have_no_body_send_none() -> None:
         b"GET \xff HTTP/1.1\r\n\r\n",
         b"GET * HTTP/1.1\r\n\r\n",
         b"CONNECT host:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT a://b/c HTTP/1.1\r\nContent-Length: 24\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/2.0\r\n\r\n",
+        b"GET /\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         b"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
@@ -276,6 +287,84 @@ async def test_who_offers_http2_or_a_websocket_is_answered_in_this_protocol() ->
 
 
 @scene
+async def test_the_body_of_who_offers_another_protocol_is_no_request() -> None:
+    """As a client of Java's sends its first request; or one who hides a second request from a proxy."""
+    hidden = b"GET /hidden HTTP/1.1\r\n\r\n"
+    offer = b"POST /p HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+    framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(hidden), hidden)
+    bodies = {b"Content-Length: %d" % len(hidden): hidden, b"Transfer-Encoding: chunked": framed}
+    async with world() as here:
+        for header, body in bodies.items():
+            whole = offer + header + b"\r\n\r\n" + body
+            for cut in (len(whole), len(whole) - len(body), len(whole) - 3):
+                client = await here.client(whole[:cut])
+                await asyncio.sleep(0.01)  # so that it is read in two parts; either way is right
+                await client.say(whole[cut:] + GET)
+                first, second = await client.answers("POST", "GET")
+                assert first.body == b"POST /p? %d %b" % (len(hidden), hidden)
+                assert second.body == b"GET /a b?c=%20&d 0 "
+
+
+@scene
+async def test_many_offers_of_another_protocol_in_one_piece_are_answered() -> None:
+    async def door(exchange: Exchange) -> None:
+        exchange.respond(200, [("said", exchange.headers.get("a") or "")], b"")
+
+    offers = [b"GET / HTTP/1.1\r\nA: %d\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n" % n for n in range(1_500)]
+    async with world(door) as here:
+        client = await here.client(b"".join(offers))
+        assert [one.headers["said"] for one in await client.answers(*["GET"] * 1_500)] == [str(n) for n in range(1_500)]
+
+
+@scene
+async def test_what_comes_after_a_body_is_no_header_and_bounded() -> None:
+    told: list[tuple[str | None, str | None]] = []
+    wanted = asyncio.Event()
+
+    async def door(exchange: Exchange) -> None:
+        wanted.set()
+        try:
+            await exchange.body(BODY_MAX)
+            told.append((exchange.headers.single("who"), exchange.headers.get("more")))
+            exchange.respond(200, [], b"")
+        except KithError as error:
+            exchange.respond(*errors.respond(error))
+
+    head = b"POST / HTTP/1.1\r\nWho: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+    async with world(door) as here:
+        client = await here.client(head + b"0\r\nWho: 2\r\nMore: 3\r\n\r\n")
+        assert (await client.answer("POST")).status == 200
+        assert told == [("1", None)]
+        for endless in (b"0\r\nMore: ", b"1;more="):
+            wanted.clear()
+            client = await here.client(head + endless)
+            await wanted.wait()
+            await client.say(b"a" * 1_000_000)
+            assert (await client.answer("POST")).status == 400
+
+
+@scene
+async def test_a_body_that_comes_after_many_requests_ahead_is_read() -> None:
+    go, begun = asyncio.Event(), asyncio.Event()
+
+    async def door(exchange: Exchange) -> None:
+        begun.set()
+        await go.wait()
+        await echo(exchange)
+
+    async with world(door) as here:
+        client = await here.client(GET)
+        await begun.wait()
+        await client.say(GET * 30 + POST[:-5])
+        (connection,) = here.listener._shared.connections
+        await until(lambda: len(connection._queue) == 31)
+        go.set()
+        await client.answers(*["GET"] * 31)
+        await client.say(b"hello")
+        assert (await client.answer("POST")).body == b"POST /p? 5 hello"
+
+
+@scene
 async def test_a_client_that_sends_no_more_is_answered_before_the_connection_ends() -> None:
     async with world() as here:
         client = await here.client(GET + POST[:-1])
@@ -300,8 +389,61 @@ async def test_who_waits_to_be_told_to_go_on_is_told_once_the_body_is_wanted() -
         assert (await client.answer("POST")).status == 100
         await client.say(b"hello")
         assert (await client.answer("POST")).body == b"POST /p? 5 hello"
+        old = await here.client(b"POST /p" + head.replace(b"1.1", b"1.0"))
+        await asyncio.sleep(0.01)  # so that it would be told
+        await old.say(b"hello")
+        assert (await old.answer("POST")).status == 200, "HTTP/1.0 has no such answer"
         refused = await (await here.client(b"POST /no" + head)).answer("POST")
         assert (refused.status, refused.headers["connection"]) == (403, "close")
+
+
+@scene
+async def test_who_waits_is_told_to_go_on_once_however_its_body_comes() -> None:
+    got = asyncio.Event()
+
+    async def door(exchange: Exchange) -> None:
+        size = 0
+        async for chunk in exchange.chunks(BODY_MAX):
+            size += len(chunk)
+            got.set()
+        exchange.respond(200, [], b"%d" % size)
+
+    async with world(door) as here:
+        client = await here.client(b"POST /p HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-Continue\r\n\r\n")
+        assert (await client.answer("POST")).status == 100
+        await client.say(b"he")
+        await got.wait()
+        await client.say(b"llo")
+        found = await client.answer("POST")
+        assert (found.status, found.body) == (200, b"5")
+
+
+@scene
+async def test_a_length_is_read_however_many_zeros_it_begins_with() -> None:
+    async with world() as here:
+        client = await here.client(b"POST /p HTTP/1.1\r\nContent-Length: " + b"0" * 5_000 + b"5\r\n\r\nhe")
+        await asyncio.sleep(0.01)  # so that the rest comes after the head
+        await client.say(b"llo")
+        assert (await client.answer("POST")).body == b"POST /p? 5 hello"
+
+
+@scene
+async def test_an_address_with_a_host_is_that_of_its_path() -> None:
+    async with world() as here:
+        for target, found in ((b"http://h/a?b", b"/a?b"), (b"http://h", b"/?"), (b"http://h?b=/a", b"/?b=/a")):
+            client = await here.client(b"GET " + target + b" HTTP/1.1\r\n\r\n")
+            assert (await client.answer()).body == b"GET " + found + b" 0 "
+
+
+@scene
+async def test_chunks_of_http_1_0_end_the_connection_with_their_answer() -> None:
+    """RFC 9112, 6.1: who does not know them there sees another request in them."""
+    async with world() as here:
+        head = b"POST /p HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client = await here.client(head + b"0\r\n\r\n" + GET)
+        found = await client.answer("POST")
+        assert (found.status, found.headers["connection"]) == (200, "close")
+        assert await client.rest() == b""
 
 
 @scene
@@ -368,16 +510,33 @@ async def test_what_is_sent_ahead_waits_in_bounds() -> None:
 
 
 @scene
+async def test_small_requests_that_come_in_one_piece_wait_in_bounds_too() -> None:
+    go = asyncio.Event()
+
+    async def door(exchange: Exchange) -> None:
+        await go.wait()
+        exchange.respond(200, [], b"")
+
+    async with world(door) as here:
+        client = await here.client(b"GET / HTTP/1.1\r\n\r\n" * 2_500)
+        connection = await one_of(here)
+        await until(lambda: not connection._is_reading)
+        assert len(connection._queue) < 1_000
+        go.set()
+        assert all(one.status == 200 for one in await client.answers(*["GET"] * 2_500))
+
+
+@scene
 async def test_a_large_answer_waits_for_its_client() -> None:
     async def door(exchange: Exchange) -> None:
         exchange.respond(200, [], bytes(1 << 20))
 
     async with world(door) as here:
-        client = await here.client(b"GET / HTTP/1.1\r\n\r\n" * 200)
+        client = await here.client(b"GET / HTTP/1.1\r\n\r\n" * 40)
         await asyncio.sleep(0.3)
         (connection,) = here.listener._shared.connections
         assert connection.unsent() < 8 << 20, "no answer is made while the one before it waits"
-        found = await client.answers(*["GET"] * 200)
+        found = await client.answers(*["GET"] * 40)
         assert all(len(one.body) == 1 << 20 for one in found)
 
 
@@ -448,6 +607,7 @@ async def test_a_client_that_goes_away_is_noticed() -> None:
         for leave in ("closes", "sends no more", "resets"):
             client = await here.client(GET)
             await door.opened.wait()
+            await client.say(GET * 40 + b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + bytes(900_000))
             if leave == "sends no more":
                 client.writer.write_eof()
             else:
@@ -473,9 +633,11 @@ async def test_what_a_client_does_not_take_is_known_and_it_can_be_cut() -> None:
             sent += 1 << 16
             await asyncio.sleep(0)
         assert outgoing.unsent() > sent // 2
+        assert not outgoing.closed
         outgoing.cut()
         await door.left.wait()
         assert outgoing.unsent() == 0
+        assert outgoing.closed
         assert len(await client.rest()) < sent
 
 
@@ -530,6 +692,23 @@ async def test_a_listener_that_ends_answers_what_has_begun() -> None:
 
 
 @scene
+async def test_a_listener_that_ends_does_not_wait_for_who_had_an_answer_already() -> None:
+    async def door(exchange: Exchange) -> None:
+        exchange.respond(200, [], bytes(32 << 20))
+
+    async with world(door) as here:
+        client = await here.client(GET)
+        connection = await one_of(here)
+        await until(lambda: connection.unsent() > 0)
+        closing = asyncio.create_task(here.listener.close(30))
+        await asyncio.sleep(0)
+        assert len((await client.answer()).body) == 32 << 20
+        assert await client.rest() == b"", "it is told that nothing more is answered"
+        client.writer.close()
+        await closing
+
+
+@scene
 async def test_what_does_not_end_is_cut_off_at_last() -> None:
     door = Streams()
     async with world(door) as here:
@@ -542,6 +721,8 @@ async def test_what_does_not_end_is_cut_off_at_last() -> None:
 
 @scene
 async def test_a_door_that_fails_ends_its_connection_and_no_other() -> None:
+    told: list[str] = []
+
     async def door(exchange: Exchange) -> None:
         match exchange.path:
             case "/fails":
@@ -550,18 +731,22 @@ async def test_a_door_that_fails_ends_its_connection_and_no_other() -> None:
                 return
             case "/splits":
                 exchange.respond(200, [("location", "/\r\nset-cookie: a=b")], b"")
-            case "/late":
-                exchange.respond(200, [], b"done")
-                raise ValueError("a bug")
+            case "/cancelled":
+                waits = asyncio.get_running_loop().create_future()
+                waits.cancel()
+                await waits
+            case "/next":
+                told.append("next")
             case _:
                 exchange.respond(200, [], b"done")
 
     async with world(door) as here:
         other = await here.client(GET)
         await other.answer()
-        for path in ("fails", "silent", "splits"):
-            client = await here.client(f"GET /{path} HTTP/1.1\r\n\r\n".encode())
+        for path in ("fails", "silent", "splits", "cancelled"):
+            client = await here.client(f"GET /{path} HTTP/1.1\r\n\r\nGET /next HTTP/1.1\r\n\r\n".encode())
             assert await client.rest() == b""
+            assert not told, "what follows is not begun"
         await other.say(GET)
         assert (await other.answer()).body == b"done"
 

@@ -13,7 +13,7 @@ from pushing import CONTACT, Browser, apns_key, opened
 
 from kith.core.errors import BadRequest, InvalidContent
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
-from kith.notifications.notice import Draft, Notice, notice_from
+from kith.notifications.notice import Notice, NoticeDraft, notice_from
 from kith.notifications.push import apns, fcm
 from kith.notifications.push.device import token_address, webpush_address
 from kith.notifications.push.message import BODY_CHARS_MAX, TTL_MS, Message, fitting, message_of
@@ -29,7 +29,7 @@ SECRET = b"a secret only for tests, 32 bytes"
 
 
 def notice(type_: Any = "mention", *, recipient: int = 1, comment: int | None = None) -> Notice:
-    return notice_from((AT_MS - EPOCH_MS) << TIME_SHIFT, Draft(type_, 2, recipient, AT_MS, 5, comment))
+    return notice_from((AT_MS - EPOCH_MS) << TIME_SHIFT, NoticeDraft(type_, 2, recipient, AT_MS, 5, comment))
 
 
 def bits(text: str) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 
 from kith.outbound import circuits
 from kith.outbound.circuits import OPEN_AFTER, REST_S, REST_S_MAX, Circuits
-from kith.outbound.errors import SendFailed, Why
+from kith.outbound.errors import SendFailed, SendFault
 
 
 class Scene:
@@ -30,7 +30,7 @@ class Scene:
             with self.circuits.passing(host):
                 return 0.0
         except SendFailed as error:
-            return error.retry_after_s if error.why is Why.RESTING else -1.0
+            return error.retry_after_s if error.why is SendFault.RESTING else -1.0
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from coroutines import Run
 
-from kith.run.measures.history import EVERY_MS, KEPT, History, quantile_ms
+from kith.run.measures.history import EVERY_MS, KEPT, MeasureHistory, quantile_ms
 from kith.run.measures.metrics import LATENCY_S, Metrics
 
 AT = 1_700_000_000_000
@@ -41,7 +41,7 @@ def called(metrics: Metrics, seconds: float, times: int = 1, status: int = 200) 
 
 
 def test_a_curve_tells_what_happened_between_two_samples(metrics: Metrics, tmp_path: Path, run: Run) -> None:
-    history = History(tmp_path / "samples", metrics)
+    history = MeasureHistory(tmp_path / "samples", metrics)
     called(metrics, 0.3, 7)
     run(history.take(AT))
     called(metrics, 0.03, 20)
@@ -63,7 +63,7 @@ def test_a_curve_tells_what_happened_between_two_samples(metrics: Metrics, tmp_p
 
 
 def test_what_is_new_since_a_time_is_told_as_in_the_whole(metrics: Metrics, tmp_path: Path, run: Run) -> None:
-    history = History(tmp_path / "samples", metrics)
+    history = MeasureHistory(tmp_path / "samples", metrics)
     for step in range(4):
         called(metrics, 0.001, step)
         run(history.take(AT + step * EVERY_MS))
@@ -76,7 +76,7 @@ def test_what_is_new_since_a_time_is_told_as_in_the_whole(metrics: Metrics, tmp_
 
 def test_of_processes_that_look_at_one_moment_one_writes_and_all_answer_alike(tmp_path: Path, run: Run) -> None:
     one, other = metrics_in(tmp_path, 1.0), metrics_in(tmp_path, 2.0)
-    histories = [History(tmp_path / "samples", each) for each in (one, other)]
+    histories = [MeasureHistory(tmp_path / "samples", each) for each in (one, other)]
 
     async def at_once() -> None:
         await asyncio.gather(*(history.take(AT) for history in histories))
@@ -91,7 +91,7 @@ def test_of_processes_that_look_at_one_moment_one_writes_and_all_answer_alike(tm
 
 
 def test_an_hour_is_kept_and_no_more(metrics: Metrics, tmp_path: Path, run: Run) -> None:
-    history = History(tmp_path / "samples", metrics)
+    history = MeasureHistory(tmp_path / "samples", metrics)
     run(history.take(AT))
     sample = (tmp_path / "samples" / f"{AT:015d}.json").read_bytes()
     for step in (*range(1, KEPT), KEPT + 1_000):  # the last one of a clock that was ahead
@@ -106,12 +106,12 @@ def test_an_hour_is_kept_and_no_more(metrics: Metrics, tmp_path: Path, run: Run)
 
 def test_a_restart_keeps_the_hour_and_counts_anew(metrics: Metrics, tmp_path: Path, run: Run) -> None:
     called(metrics, 0.001, 100)
-    run(History(tmp_path / "samples", metrics).take(AT))
+    run(MeasureHistory(tmp_path / "samples", metrics).take(AT))
     for file in (tmp_path / "metrics").iterdir():
         file.unlink()
     again = metrics_in(tmp_path / "again")  # the first server of a folder resets its counts
     called(again, 0.001, 30)
-    history = History(tmp_path / "samples", again)
+    history = MeasureHistory(tmp_path / "samples", again)
     run(history.take(AT + EVERY_MS))
     told = run(history.numbers(0, None))
     assert told.series["requests_rate"] == [None, 3.0]
@@ -120,7 +120,7 @@ def test_a_restart_keeps_the_hour_and_counts_anew(metrics: Metrics, tmp_path: Pa
 
 
 def test_a_file_cut_short_is_left_out(metrics: Metrics, tmp_path: Path, run: Run) -> None:
-    history = History(tmp_path / "samples", metrics)
+    history = MeasureHistory(tmp_path / "samples", metrics)
     run(history.take(AT))
     (tmp_path / "samples" / f"{AT + EVERY_MS:015d}.json").write_bytes(b'{"at')
     run(history.take(AT + 2 * EVERY_MS))
@@ -132,7 +132,7 @@ def test_a_file_cut_short_is_left_out(metrics: Metrics, tmp_path: Path, run: Run
 def test_a_process_that_ended_is_named_for_an_hour(metrics: Metrics, tmp_path: Path, run: Run) -> None:
     left = tmp_path / "metrics" / f"fanout-{GONE_PID}.json"
     left.write_bytes(json.dumps({"watchers": 4, "queue_depth": 9}).encode())
-    history = History(tmp_path / "samples", metrics)
+    history = MeasureHistory(tmp_path / "samples", metrics)
     told = {one.kind: one for one in run(history.numbers(0, None)).processes}
     assert told["api"].running
     assert (told["fanout"].pid, told["fanout"].running) == (GONE_PID, False)

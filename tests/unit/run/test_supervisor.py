@@ -96,3 +96,10 @@ def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
     with supervisor.listen(settings), pytest.raises(Unavailable, match=f"{settings.port}.*--port"):
         supervisor.check_port(settings)
     supervisor.check_port(settings)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("::1", "http://[::1]:80"), ("::", "http://127.0.0.1:80"), ("h.example", "http://h.example:80")]
+)
+def test_its_address_is_one_that_a_client_takes(tmp_path: Path, host: str, url: str) -> None:
+    assert supervisor.base_url(Settings(data=str(tmp_path), host=host, port=80)) == url

@@ -10,7 +10,7 @@ import pytest
 from kith.core.clock import Hlc
 from kith.core.events import BULK_LOADED, RECORD_CHANGED, USER_CHANGED, Event, user_changed
 from kith.core.ids import NodeId
-from kith.engines.embedded.history import History, Positions
+from kith.engines.embedded.history import History, StorePositions
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.notifications.notice import Notice, notice_record
@@ -35,14 +35,14 @@ from kith.streams.changes import (
     missed_since,
 )
 from kith.streams.interpreter import Interpreter
-from kith.streams.places import Place, Step
+from kith.streams.places import Step, StreamPosition
 
 ALICE, BOB, CAROL, POST, COMMENT = NodeId(1), NodeId(2), NodeId(3), 500, 600
 GRAPHS = Graphs({name: at for at, name in enumerate(BUILT_IN, 1)})
 NORMAL, REMOVED, ARCHIVED = State.NORMAL, State.REMOVED, State.ARCHIVED
 
 
-at = Positions(History()).of
+at = StorePositions(History()).of
 STEP = Step(7, at(7), at(6), at(7))
 
 
@@ -172,9 +172,9 @@ def test_what_a_change_asks_for_while_readers_are_connected(change: FeedChange, 
     assert calls.made == asked
 
 
-def collected(change: FeedChange, user: NodeId, place: Place) -> dict[str, Any]:
+def collected(change: FeedChange, user: NodeId, place: StreamPosition) -> dict[str, Any]:
     """What a reader is to be told, without what is empty."""
-    reader = missed_since(place, [change], user, Positions(History()).covers)
+    reader = missed_since(place, [change], user, StorePositions(History()).covers)
     return {name: found for name, found in vars(reader).items() if found and name != "user"}
 
 
@@ -208,12 +208,12 @@ MISSED = {
 
 @pytest.mark.parametrize(("change", "found"), MISSED.items(), ids=repr)
 def test_what_a_change_asks_for_when_bob_resumes(change: FeedChange, found: dict[str, Any]) -> None:
-    assert collected(change, BOB, Place(at(0), at(0))) == found
+    assert collected(change, BOB, StreamPosition(at(0), at(0))) == found
 
 
 @pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
 def test_a_change_that_was_told_is_not_told_again_and_numbers_have_a_place_of_their_own(change: FeedChange) -> None:
-    again = bool(collected(change, BOB, Place(at(7), at(6))))
+    again = bool(collected(change, BOB, StreamPosition(at(7), at(6))))
     counted = PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged | UnreadChanged | FollowersCount
     assert again == isinstance(change, counted)
 

@@ -14,10 +14,10 @@ from kith.api.resources.stream import frame, shown_posts
 from kith.api.sink import LOOKED_EVERY_S, Sink
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import NOWHERE, LogPosition
-from kith.engines.embedded.history import History, Positions
+from kith.engines.embedded.history import History, StorePositions
 from kith.streams.changes import FeedChange, NumbersChanged
 from kith.streams.messages import PREVIEW_CHARS_MAX, NewPost, PostRemoved, Reset, encode, preview_of
-from kith.streams.places import Place, Progress, Step, read_place
+from kith.streams.places import Step, StreamPosition, StreamProgress, read_place
 from kith.streams.rounds import PostsToLookAt
 from kith.streams.stream import WATCHED_MAX, Watched
 from kith.streams.tail import Point, RecentChanges
@@ -25,13 +25,13 @@ from kith.streams.tail import Point, RecentChanges
 ALICE, BOB, POST = 1, 2, 500
 
 
-at = Positions(History()).of
+at = StorePositions(History()).of
 
 
 class Log:
     """The part of a log that asks no store."""
 
-    covers = staticmethod(Positions(History()).covers)
+    covers = staticmethod(StorePositions(History()).covers)
     joined = staticmethod(max)
 
 
@@ -43,7 +43,11 @@ def step(number: int) -> Step:
 
 
 def test_a_place_comes_back_as_it_was_sent_and_nothing_else_is_one() -> None:
-    for place in (Place(at(12), at(9)), Place(NOWHERE, NOWHERE), Place(LogPosition(b"\xff" * 99), LogPosition(b"x"))):
+    for place in (
+        StreamPosition(at(12), at(9)),
+        StreamPosition(NOWHERE, NOWHERE),
+        StreamPosition(LogPosition(b"\xff" * 99), LogPosition(b"x")),
+    ):
         assert read_place(str(place)) == place
         assert set(str(place)) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
     for text in (
@@ -103,10 +107,10 @@ def test_changes_of_one_post_are_one_look_and_what_waits_holds_the_place_back() 
 
 
 def test_a_stream_that_joined_further_ahead_keeps_its_place() -> None:
-    progress = Progress(LOG)
+    progress = StreamProgress(LOG)
     progress.posts, progress.counts = at(20), at(15)
-    assert progress.place_of(at(18)) == Place(at(20), at(15))
-    assert progress.place_of(at(25)) == Place(at(25), at(15))
+    assert progress.place_of(at(18)) == StreamPosition(at(20), at(15))
+    assert progress.place_of(at(25)) == StreamPosition(at(25), at(15))
 
 
 def test_messages_say_what_the_article_says() -> None:
@@ -129,10 +133,10 @@ def test_a_preview_is_one_short_line() -> None:
 
 
 def test_an_event_and_a_heartbeat_as_they_go_over_the_wire() -> None:
-    assert frame(Place(at(12), at(9)), "reset", b'{"reason":"expired"}') == (
+    assert frame(StreamPosition(at(12), at(9)), "reset", b'{"reason":"expired"}') == (
         b'id: AAAAAAAAAAw.AAAAAAAAAAk\nevent: reset\ndata: {"reason":"expired"}\n\n'
     )
-    assert frame(Place(at(12), at(9)), "", b"") == b":\nid: AAAAAAAAAAw.AAAAAAAAAAk\n\n"
+    assert frame(StreamPosition(at(12), at(9)), "", b"") == b":\nid: AAAAAAAAAAw.AAAAAAAAAAk\n\n"
 
 
 def test_the_query_names_posts() -> None:
@@ -147,7 +151,7 @@ class Client:
     """An answer as its sink sees it. `reads`: whether the client takes what it gets."""
 
     def __init__(self) -> None:
-        self.got, self.reads, self.was_cut, self.has_ended = bytearray(), True, False, False
+        self.got, self.reads, self.was_cut, self.has_ended, self.closed = bytearray(), True, False, False, False
 
     def send(self, raw: bytes) -> None:
         self.got += raw
@@ -164,7 +168,7 @@ class Client:
 
 def fill(sink: Sink, count: int) -> None:
     for _ in range(count):
-        sink.write(frame(Place(at(1), at(1)), "new_post", b"x" * 100))
+        sink.write(frame(StreamPosition(at(1), at(1)), "new_post", b"x" * 100))
 
 
 def test_a_reader_that_takes_nothing_is_cut_before_much_waits() -> None:
@@ -219,6 +223,15 @@ def test_a_client_that_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.M
     asyncio.run(sink.room())
     assert sink.ended == "slow"
     assert client.was_cut
+
+
+def test_nothing_more_is_made_for_a_client_that_is_gone() -> None:
+    """As of a snapshot: the next one cannot begin before this one ends."""
+    client: Any = Client()
+    sink = Sink(client, 10_000)
+    client.closed = True
+    asyncio.run(sink.room())
+    assert sink.ended == "gone"
 
 
 def test_nothing_is_sent_after_the_end() -> None:

@@ -10,8 +10,8 @@ from kith.webhooks.next_step import (
     PAUSE_MS_MAX,
     TRIES_MIN,
     WAIT_MS_MAX,
-    Outcome,
-    Standing,
+    DeliveryStanding,
+    TryOutcome,
     changes_max,
     next_step,
     wait_ms,
@@ -19,25 +19,29 @@ from kith.webhooks.next_step import (
 
 NOW = 1_000_000_000
 HOUR = 3_600_000
-FAILED = Outcome(500, "it answered 500")
-TRIED = Standing(failures=TRIES_MIN - 1, since_ms=NOW - HOUR, next_try_ms=NOW, status=500, error="it answered 500")
+FAILED = TryOutcome(500, "it answered 500")
+TRIED = DeliveryStanding(
+    failures=TRIES_MIN - 1, since_ms=NOW - HOUR, next_try_ms=NOW, status=500, error="it answered 500"
+)
 
 
-def step(standing: Standing, outcome: Outcome, chance: float = 1.0, give_up_ms: int = HOUR) -> tuple[str, Standing]:
+def step(
+    standing: DeliveryStanding, outcome: TryOutcome, chance: float = 1.0, give_up_ms: int = HOUR
+) -> tuple[str, DeliveryStanding]:
     return next_step(standing, outcome, NOW, give_up_ms, chance)
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-@pytest.mark.parametrize("standing", [Standing(), TRIED, Standing(gap=True)])
-def test_what_is_taken_is_done_whatever_was_before(standing: Standing, status: int) -> None:
-    assert step(standing, Outcome(status)) == ("next", Standing(status=status))
+@pytest.mark.parametrize("standing", [DeliveryStanding(), TRIED, DeliveryStanding(gap=True)])
+def test_what_is_taken_is_done_whatever_was_before(standing: DeliveryStanding, status: int) -> None:
+    assert step(standing, TryOutcome(status)) == ("next", DeliveryStanding(status=status))
 
 
 @pytest.mark.parametrize("status", [None, 100, 301, 302, 308, 400, 401, 404, 410, 413, 429, 500, 503, 599])
 def test_what_is_not_taken_is_tried_again(status: int | None) -> None:
-    verdict, standing = step(Standing(), Outcome(status, "why"))
+    verdict, standing = step(DeliveryStanding(), TryOutcome(status, "why"))
     assert verdict == "again"
-    assert standing == Standing(1, NOW, NOW + PAUSE_MS, status, "why")
+    assert standing == DeliveryStanding(1, NOW, NOW + PAUSE_MS, status, "why")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_what_is_not_taken_is_tried_again(status: int | None) -> None:
     ],
 )  # fmt: skip
 def test_pauses_double_to_a_bound_and_a_half_of_each_is_chance(failures: int, chance: float, pause_ms: int) -> None:
-    verdict, standing = step(Standing(failures, NOW, NOW), FAILED, chance)
+    verdict, standing = step(DeliveryStanding(failures, NOW, NOW), FAILED, chance)
     assert (verdict, standing.next_try_ms - NOW, standing.failures) == ("again", pause_ms, failures + 1)
 
 
@@ -56,36 +60,36 @@ def test_pauses_double_to_a_bound_and_a_half_of_each_is_chance(failures: int, ch
     ("asked_s", "waited_ms"), [(0.1, PAUSE_MS), (90, 90_000), (10**9, WAIT_MS_MAX)], ids=["shorter", "longer", "absurd"]
 )
 def test_an_endpoint_may_ask_for_a_longer_pause(asked_s: float, waited_ms: int) -> None:
-    _, standing = step(Standing(), Outcome(503, "busy", asked_s))
+    _, standing = step(DeliveryStanding(), TryOutcome(503, "busy", asked_s))
     assert standing.next_try_ms - NOW == waited_ms
 
 
 def test_it_is_given_up_after_its_time_and_no_sooner_than_after_some_tries() -> None:
-    assert step(TRIED, FAILED) == ("give up", Standing(status=500, error="it answered 500"))
+    assert step(TRIED, FAILED) == ("give up", DeliveryStanding(status=500, error="it answered 500"))
     assert step(TRIED, FAILED, give_up_ms=HOUR + 1)[0] == "again"
-    assert step(Standing(TRIES_MIN - 2, NOW - 9 * HOUR), FAILED)[0] == "again"
+    assert step(DeliveryStanding(TRIES_MIN - 2, NOW - 9 * HOUR), FAILED)[0] == "again"
 
 
 def test_time_before_a_success_does_not_count() -> None:
-    _, standing = step(TRIED, Outcome(200))
+    _, standing = step(TRIED, TryOutcome(200))
     assert step(standing, FAILED)[1].since_ms == NOW
 
 
 def test_a_rest_of_the_host_is_no_try() -> None:
-    verdict, standing = step(TRIED, Outcome(None, "it rests", 30, resting=True))
+    verdict, standing = step(TRIED, TryOutcome(None, "it rests", 30, resting=True))
     assert (verdict, standing.failures, standing.status) == ("again", TRIED.failures, TRIED.status)
     assert (standing.resting, standing.next_try_ms) == (True, NOW + 30_000)
 
 
 def test_a_gap_stays_to_be_told_until_it_is_taken() -> None:
-    gap = Standing(TRIES_MIN, NOW - HOUR, NOW, gap=True)
-    assert step(Standing(gap=True), FAILED)[1].gap
-    assert step(gap, FAILED) == ("give up", Standing(status=500, error="it answered 500", gap=True))
-    assert not step(gap, Outcome(204))[1].gap
+    gap = DeliveryStanding(TRIES_MIN, NOW - HOUR, NOW, gap=True)
+    assert step(DeliveryStanding(gap=True), FAILED)[1].gap
+    assert step(gap, FAILED) == ("give up", DeliveryStanding(status=500, error="it answered 500", gap=True))
+    assert not step(gap, TryOutcome(204))[1].gap
 
 
 def test_a_delivery_shrinks_to_one_change_before_it_is_given_up() -> None:
-    sizes = [changes_max(Standing(failures)) for failures in range(40)]
+    sizes = [changes_max(DeliveryStanding(failures)) for failures in range(40)]
     assert sizes[0] == CHANGES_MAX
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[TRIES_MIN - 1] == sizes[-1] == 1
@@ -93,4 +97,4 @@ def test_a_delivery_shrinks_to_one_change_before_it_is_given_up() -> None:
 
 @pytest.mark.parametrize(("next_try_ms", "waits_ms"), [(0, 0), (NOW - 5, 0), (NOW + 5, 5), (NOW + WAIT_MS_MAX + 1, 0)])
 def test_a_try_is_waited_for_unless_the_clock_was_put_back(next_try_ms: int, waits_ms: int) -> None:
-    assert wait_ms(Standing(1, NOW, next_try_ms), NOW) == waits_ms
+    assert wait_ms(DeliveryStanding(1, NOW, next_try_ms), NOW) == waits_ms

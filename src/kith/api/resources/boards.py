@@ -141,7 +141,7 @@ class BoardsResource:
 
     @post("/boards", "Make a board", status=201, callers="acting", quota="posts")
     async def create_board(self, call: Call, body: BoardRequest, idempotency_key: IdempotencyKey = None) -> BoardAnswer:
-        """Who follows its owner follows it from now on, unless it is secret."""
+        """Followers of its owner follow it from now on, unless it is secret."""
         making = self._boards.create(call.acting, body.name, secret=body.secret, key=idempotency_key)
         return (await self._answers([await call.writing(making)]))[0]
 
@@ -163,13 +163,15 @@ class BoardsResource:
 
     @post("/boards/{board_id}/move", "Give a board to a collaborator", callers="acting")
     async def move_board(self, call: Call, board_id: Id, body: BoardMove) -> BoardAnswer:
-        """Who follows it by itself goes on doing so; who followed it through the owner does no more. Its owner only."""
+        """Users who follow the board itself go on following it; those who followed it through the old owner do not. Its
+        owner only."""
         moving = self._boards.move(call.acting, board_id, parse_id(body.owner, "owner"))
         return (await self._answers([await call.writing(moving)]))[0]
 
     @post("/boards/{board_id}/merge", "Merge a board into another", callers="acting")
     async def merge_board(self, call: Call, board_id: Id, body: BoardMerge) -> BoardAnswer:
-        """The other one of the same owner takes the pins and followers; this one is gone. Of very many, some follow."""
+        """Moves pins and followers to another board of the same owner, and deletes this one. Where they are very many,
+        some move later."""
         into = parse_id(body.into, "into")
         call.wrote(await self._boards.merge(call.acting, board_id, into))
         return (await self._answers([await self._boards.get(call.viewer, into)]))[0]
@@ -222,7 +224,7 @@ class BoardsResource:
 
     @post("/boards/{board_id}/follow", "Follow a board", callers="acting")
     async def follow_board(self, call: Call, board_id: Id) -> BoardFollowedAnswer:
-        """Of a user whom one follows: takes back that it was unfollowed. Repeating it changes nothing."""
+        """For a board of a user whom one follows, this takes an unfollow back. Repeating it changes nothing."""
         following, changed, mark = await self._following.follow(call.acting, board_id)
         return BoardFollowedAnswer(following, changed, call.wrote(mark))
 
@@ -248,7 +250,7 @@ class BoardsResource:
 
     @get("/boards/{board_id}/followers", "Who follows a board")
     async def board_followers(self, call: Call, board_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
-        """Through its owner or by itself, newest follow first, at the same cost at any depth."""
+        """Those who follow it through its owner or directly, newest follow first, at the same cost at any depth."""
         query = f"board followers {board_id}"
         page = await self._following.followers(call.viewer, board_id, call.window(query, limit, cursor))
         return await self._people(call, query, page)

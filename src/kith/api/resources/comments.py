@@ -14,7 +14,7 @@ from kith.api.presenter import CommentAnswer, CommentsAnswer, Presenter
 from kith.api.resources.engagement import Liked, counted
 from kith.core.ids import parse_id
 from kith.graph.together import together
-from kith.posts.comment_reader import NO_COUNTS, Found
+from kith.posts.comment_reader import NO_COUNTS, StoredComments
 from kith.posts.comments import Comments
 from kith.posts.threads import Order
 
@@ -54,9 +54,8 @@ class CommentsResource:
     async def post_comments(
         self, call: Call, post_id: Id, sort: Sort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
-        """With the first replies to each. `totalCount` counts them all, whoever may see them, but for those that are
-        `deleted`. Where there are some that the reader may not see, a page may be short, even empty, and still have
-        more.
+        """With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
+        may not see. A page may be short, even empty, and still have more.
         """
         query = f"comments {post_id} {sort}"
         window = call.window_of_objects(query, limit, cursor)
@@ -86,6 +85,6 @@ class CommentsResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))
 
-    async def _page(self, call: Call, query: str, found: Found) -> CommentsAnswer:
+    async def _page(self, call: Call, query: str, found: StoredComments) -> CommentsAnswer:
         shown, page = await self._present.comments(call.viewer, found)
         return CommentsAnswer(shown, call.pagination(query, page.page), page.total, page.partial)

@@ -148,7 +148,7 @@ class ConsoleResource:
 
     @get(CONSOLE_PATH + "/quotas", "Quotas near their limit", absolute=True, callers="server", documented=False)
     async def console_quotas(self, call: Call) -> QuotasAnswer:
-        """Who by token has used most of what they may, just now."""
+        """Users of tokens who have used most of a quota by now."""
         return QuotasAnswer(
             [
                 QuotaUse(one.name, str(one.user), one.used, one.quota.limit, one.quota.window_s)

@@ -66,7 +66,7 @@ class DevicesResource:
     @post("/devices", "Have notifications ring on a device", callers="acting", status=201)
     async def add_device(self, call: Call, body: DeviceRequest) -> DeviceAnswer:
         """Send it each time the app starts: the same device keeps its id. A device that another user registered before
-        is this user's from now on, and no more the other's. A user has 20 at most.
+        belongs to this user from now on. A user has 20 at most.
         """
         if body.kind not in self._offer.kinds:
             raise BadRequest(f"this server does not send by {body.kind}; GET /devices lists what it sends by")
@@ -76,7 +76,7 @@ class DevicesResource:
 
     @get("/devices", "Where notifications ring", callers="acting")
     async def devices(self, call: Call) -> DevicesAnswer:
-        """Oldest registration first. A device that its provider knows no more is gone from it."""
+        """Oldest registration first, without devices that their provider does not know any more."""
         found = (await self._devices.of([call.acting]))[call.acting]
         return DevicesAnswer([_answer(one) for one in found], sorted(self._offer.kinds), self._offer.key)
 

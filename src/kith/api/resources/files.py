@@ -1,9 +1,9 @@
-"""/media: the files of pictures and videos, for whoever knows their addresses. No credentials: browsers send none
+"""/media: the files of pictures and videos, for everyone who knows their addresses. No credentials: browsers send none
 with an image.
 
-What is there never changes, so it may be kept for ever. No browser runs anything in it, whatever it holds.
-Files of a bucket do not pass through here: who asks is sent there.
-Limit: one range a request; more are answered with the whole file, as HTTP allows.
+A file never changes, so it may be cached for ever. No browser runs anything in it, whatever it holds. Files of a bucket
+do not pass through here: who asks is sent there. Limit: one range a request; more are answered with the whole file, as
+HTTP allows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DOCUMENT = {
 }
 
 
-class Wanted(NamedTuple):
+class ByteRange(NamedTuple):
     """The part of a file that a request asks for: from `start` (below 0: before the end) to `end`."""
 
     start: int
@@ -112,14 +112,14 @@ def has_version(known: str | None, tag: str) -> bool:
     return "*" in tags or tag in tags
 
 
-def wanted_of(asked: str | None, unchanged: bool) -> Wanted | None:
+def wanted_of(asked: str | None, unchanged: bool) -> ByteRange | None:
     """The part that a Range header names; None for the whole: no header, not `unchanged`, or not one we answer."""
     found = _RANGE.fullmatch(asked or "")
     if found is None or not unchanged or not any(found.groups()):
         return None
     first, last = found.groups()
     if not first:
-        return Wanted(-int(last)) if int(last) else Wanted(1 << 62)  # the last 0 bytes are not there
+        return ByteRange(-int(last)) if int(last) else ByteRange(1 << 62)  # the last 0 bytes are not there
     if last and int(last) < int(first):
         return None
-    return Wanted(int(first), int(last) + 1 if last else None)
+    return ByteRange(int(first), int(last) + 1 if last else None)

@@ -58,7 +58,8 @@ class EdgeRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now.
 
     `move`: gives a live edge another `position`, so that it moves in its lists; where there is none it does nothing.
-    `expiresAt`: an edge that is added is removed at that moment; what is said last holds, so without it the edge lasts.
+    `expiresAt`: an edge that is added is removed at that moment; the last write holds, so one without it makes the edge
+    last.
     """
 
     op: Literal["add", "move", "remove", "archive", "negate"]
@@ -208,8 +209,8 @@ class GraphResource:
         since: Since = None,
         until: Until = None,
     ) -> ListAnswer:
-        """Whom the node's edges go to. A range of time costs the same wherever in the list it lies. User tokens get
-        pages less the accounts that the app hides.
+        """The nodes that this node's edges go to. A range of time costs the same wherever in the list it lies. For user
+        tokens, pages leave out accounts that the app hides.
         """
         return await self._list(call, self._listing(graph, node, Direction.OUT, state), limit, cursor, since, until)
 
@@ -225,8 +226,8 @@ class GraphResource:
         since: Since = None,
         until: Until = None,
     ) -> ListAnswer:
-        """Whose edges come to the node. A range of time costs the same wherever in the list it lies. User tokens get
-        pages less the accounts that the app hides.
+        """The nodes whose edges come to this node. A range of time costs the same wherever in the list it lies. For
+        user tokens, pages leave out accounts that the app hides.
         """
         return await self._list(call, self._listing(graph, node, Direction.IN, state), limit, cursor, since, until)
 

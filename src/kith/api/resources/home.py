@@ -60,7 +60,7 @@ class FeedAnswer(msgspec.Struct, frozen=True):
     meta: FeedMeta
 
 
-class Part(msgspec.Struct, frozen=True):
+class ScorePart(msgspec.Struct, frozen=True):
     """One feature of a post: its value (0 to 1), its weight, and what it adds to the score."""
 
     name: str
@@ -79,7 +79,7 @@ class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     score: float
     reason: str
-    parts: list[Part]
+    parts: list[ScorePart]
     damping: float
     excluded_by: list[str]
     copy_of: str | None
@@ -132,7 +132,7 @@ class HomeResource:
             str(found.id),
             round(why.placed.score, 4),
             why.placed.reason,
-            [Part(name, *(round(number, 4) for number in numbers)) for name, *numbers in why.parts],
+            [ScorePart(name, *(round(number, 4) for number in numbers)) for name, *numbers in why.parts],
             round(why.damping, 4),
             why.excluded_by,
             None if why.copy_of is None else str(why.copy_of),

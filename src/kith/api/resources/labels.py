@@ -49,7 +49,7 @@ class LabelsResource:
 
     @put("/labels/{kind}/{object_id}", "Label a post or a user", callers="server")
     async def put_labels(self, call: Call, kind: Kind, object_id: Id, body: LabelsRequest) -> LabelsAnswer:
-        """In effect at once. `hide`: only you and its author see it. `limit`: besides, the author's followers do.
+        """In effect at once. `hide`: only you and its author see it. `limit`: the author's followers see it too.
         `sensitive`: shown, and marked. A user's labels hold for all their posts and comments. Repeating it changes
         nothing.
         """

@@ -21,7 +21,7 @@ from kith.core.tokens import WriteMark
 from kith.notifications.grouping import actors_of
 from kith.notifications.kept import KeptAnswers, Reads
 from kith.notifications.notice import NoticeType
-from kith.notifications.notifications import Entry, Notifications
+from kith.notifications.notifications import NoticeGroup, Notifications
 from kith.notifications.outside import OutsideMentions
 from kith.posts.comment import Comment
 from kith.posts.post import Post, PostType
@@ -150,8 +150,8 @@ class NotificationsResource:
     async def notifications(
         self, call: Call, limit: ObjectLimit = None, cursor: Cursor = None, grouped: Grouped = True
     ) -> bytes:
-        """Newest first, kept for 90 days. What the user must not see, muted or does not want is not in it, nor what
-        was taken back: the same rules as everywhere, asked now.
+        """Newest first, kept for 90 days. It leaves out what the user must not see, muted or does not want, and what
+        was taken back: the same rules as everywhere, asked at this moment.
 
         Likes, shares and follows of one post or person are one item, dated and placed by the newest.
         """
@@ -198,7 +198,7 @@ class NotificationsResource:
 
     @post("/notifications/seen", "Mark notifications as seen", callers="acting")
     async def mark_seen(self, call: Call, body: MarkRequest) -> MarkedAnswer:
-        """That the user knows they are there: what a badge counts. With `ids`: up to the newest of them."""
+        """Marks them as seen, which a badge counts, not as read. With `ids`: all up to the newest of them."""
         ids, up_to = _marked(body)
         newest = max(ids, default=NodeId(0)) if up_to is None else up_to
         return await self._marked(call, await self._notifications.seen_up_to(call.acting, newest))
@@ -233,7 +233,7 @@ class _Shown(NamedTuple):
     boards: Mapping[int, Board]
 
 
-def _item(entry: Entry, actors: Sequence[int], about: _Shown, user: int) -> NotificationAnswer:
+def _item(entry: NoticeGroup, actors: Sequence[int], about: _Shown, user: int) -> NotificationAnswer:
     notices, newest = entry.notices, entry.notices[0]
     post, comment, authors = newest.post, newest.comment, about.authors
     return NotificationAnswer(

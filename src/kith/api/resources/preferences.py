@@ -62,8 +62,8 @@ class PreferencesResource:
 
     @put("/preferences", "Set what the acting user wants to be told of", callers="acting")
     async def put_preferences(self, call: Call, body: PreferencesRequest) -> PreferencesAnswer:
-        """In lists at once. What happens within the next minute may still be stored by what was set before, and then
-        is not shown.
+        """Lists follow them at once. What happens within the next minute may still be stored by the old preferences,
+        and is then not shown.
         """
         wanted = Preferences(
             tuple(dict.fromkeys(body.off)),

@@ -103,7 +103,7 @@ class ProfilesResource:
 
     @get("/users/by-username/{username}", "The user of this name")
     async def user_by_username(self, call: Call, username: Username) -> ProfileAnswer:
-        """In any spelling: `Ann` and `ann` are one name. 404 as well for whom the acting user may not see."""
+        """In any spelling: `Ann` and `ann` are one name. 404 also for a user whom the acting user may not see."""
         user = await self._profiles.named(username)
         with contextlib.suppress(UserNotFound, Forbidden):  # which tell that there is somebody, and who
             if user is not None:

@@ -16,7 +16,7 @@ from kith.api.parameters import Cursor, Id, Limit, NamePrefix, ObjectLimit, Sort
 from kith.api.presenter import Presenter, UsersAnswer
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import LIMIT_DEFAULT, Page, Window, check_limit
-from kith.people.by_name import LISTED_MAX, ByName, Place, check_prefix
+from kith.people.by_name import LISTED_MAX, ByName, NamePosition, check_prefix
 from kith.people.relations import Relations, RelationWritten
 from kith.people.search import PeopleSearch
 
@@ -84,7 +84,7 @@ class FewerAnswer(msgspec.Struct, frozen=True):
 
 _UNTIL_UNDONE = FollowRequest()
 _encode_place = msgspec.msgpack.Encoder().encode
-_decode_place = msgspec.msgpack.Decoder(Place).decode
+_decode_place = msgspec.msgpack.Decoder(NamePosition).decode
 
 
 class RelationsResource:
@@ -99,7 +99,7 @@ class RelationsResource:
     @post("/users/{user_id}/follow", "Follow a user", callers="acting")
     async def follow(self, call: Call, user_id: Id, body: FollowRequest = _UNTIL_UNDONE) -> Followed:
         """Repeating it changes nothing. A private account is asked first (`requested`). With `expiresAt` it ends by
-        itself, in every list and count at that moment; what was said last holds, so a follow without it lasts.
+        itself, in every list and count at that moment; the last request holds, so a follow without it lasts.
         """
         expires_ms = 0 if body.expires_at is None else max(1, ms_of_time(body.expires_at))
         return _followed(call, await self._relations.follow(call.acting, user_id, expires_ms))
@@ -215,7 +215,7 @@ class RelationsResource:
 
     @get("/users/{user_id}/blocked", "Whom a user blocks")
     async def blocked(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
-        """The user's own. The newest block first; who is deactivated shows again when they are back."""
+        """The user's own. The newest block first; deactivated accounts show again when they are back."""
         check_own(call.caller, user_id)
         query = f"blocked {user_id}"
         page = await self._relations.blocked(user_id, call.window_of_objects(query, limit, cursor))
@@ -223,7 +223,7 @@ class RelationsResource:
 
     @get("/users/{user_id}/muted", "Whom a user mutes")
     async def muted(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
-        """The user's own. The newest mute first; who is deactivated shows again when they are back."""
+        """The user's own. The newest mute first; deactivated accounts show again when they are back."""
         check_own(call.caller, user_id)
         query = f"muted {user_id}"
         page = await self._relations.muted(user_id, call.window_of_objects(query, limit, cursor))

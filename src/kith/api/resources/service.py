@@ -71,7 +71,7 @@ class ServiceResource:
         media_type="text/plain",
     )  # fmt: skip
     async def metrics(self, call: Call) -> Bytes:
-        """The sum over all processes of this folder. Who asks again and again waits up to a second."""
+        """The sum over all processes of this folder. Frequent requests wait up to a second."""
         return Bytes(await self._metrics.get(), [_TEXT])
 
     @get("/docs", "This page", absolute=True, callers="anyone", documented=False)

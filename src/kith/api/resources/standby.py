@@ -1,6 +1,7 @@
-"""/standby: what a primary gives the machines that stand by: its store, its log, and the word that it is one no more.
+"""/standby: what a primary gives its standbys (its store and its log), and how it is told that another replaced it.
 
-For machines of ours, with a server key; no part of what apps use. Whoever may read this has the secrets of the store.
+For machines of the same store, with a server key; no part of what apps use. A caller who reads this has the secrets of
+the store.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Name = Annotated[
 WAIT_MS_MAX = 2_000
 _BUFFER_BYTES = 4 << 20
 _TAKEN_S = 60.0
-"""So long a standby may take to write half of the buffer to its disk."""
+"""How long a standby may take to write half of the buffer to its disk."""
 _log = structlog.get_logger("kith.api")
 _RAW = ("content-type", "application/octet-stream")
 

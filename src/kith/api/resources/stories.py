@@ -117,7 +117,8 @@ class StoriesResource:
 
     @get("/stories", "Whose stories there are for me", callers="acting")
     async def story_strip(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> StripAnswer:
-        """One entry an author: one's own, then authors with unseen stories, then the others; the closest first."""
+        """One entry an author: the user's own first, then authors with unseen stories, then the others; the closest
+        first."""
         query = f"stories {call.acting}"
         strip = await self._strip.page(call.acting, call.window(query, limit, cursor))
         authors = await self._present.authors([entry.author for entry in strip.entries])

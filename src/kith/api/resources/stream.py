@@ -28,7 +28,7 @@ from kith.core.paging import Window
 from kith.home.home import Home
 from kith.http.exchange import Exchange
 from kith.streams.live import Live
-from kith.streams.places import Place
+from kith.streams.places import StreamPosition
 from kith.streams.stream import WATCHED_MAX, Stream
 
 Shown = Annotated[
@@ -44,7 +44,7 @@ LastEventId = Annotated[
     str | None, Header("Last-Event-ID"), Meta(description="The id of the last event that the client got.")
 ]
 HOME_WATCHED = 20
-"""Of the reader's home the newest posts are watched, unless the client names what it shows."""
+"""How many of the newest posts of the reader's home are watched, if the client does not name what it shows."""
 RETRY_MS = 2_000
 """About how long a client waits before it comes back; each is told another time, so that not all come at once."""
 _HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
@@ -68,7 +68,7 @@ def shown_posts(posts: str) -> list[int]:
     return list(dict.fromkeys(ids))
 
 
-def frame(place: Place, name: str, data: bytes) -> bytes:
+def frame(place: StreamPosition, name: str, data: bytes) -> bytes:
     """One event as it goes over the wire. A heartbeat is a comment, and moves the client's last event id."""
     id_ = str(place).encode()
     if not name:
@@ -137,7 +137,7 @@ class StreamResource:
             sink = Sink(call.exchange.stream(200, _HEADERS), self._limits.buffer_bytes)
             self._metrics.observe("feed_stream", call.started, 200)
 
-            def send(place: Place, name: str, data: bytes) -> None:
+            def send(place: StreamPosition, name: str, data: bytes) -> None:
                 sink.write(frame(place, name, data))
 
             stream = Stream(user, send, sink.end, sink.room)

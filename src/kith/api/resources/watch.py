@@ -86,7 +86,7 @@ class Watching:
         self._sink.end(why)
 
 
-class Observer(Protocol):
+class WatchObserver(Protocol):
     """Counts answers and watchers of this process."""
 
     def observe(self, operation: str, started: float, status: int) -> None:
@@ -94,7 +94,7 @@ class Observer(Protocol):
         ...
 
     def watching(self, watchers: int) -> None:
-        """So many are open."""
+        """How many are connected."""
         ...
 
 
@@ -107,7 +107,7 @@ class WatchResource:
         self,
         watch: Watch,
         graphs: Graphs,
-        observer: Observer,
+        observer: WatchObserver,
         *,
         lifetime_s: Callable[[str | None], float | None],
         watchers_max: int,
@@ -136,13 +136,13 @@ class WatchResource:
         accept: Accept = None,
     ) -> None:
         """Changes in the order of the log, each once for a reader that keeps its token: come back with the last one,
-        and nothing is missing and nothing comes twice, whichever process answers. What is so afterwards is told, not
-        what was done. While nothing happens you are told where you are. TOKEN_TOO_OLD: the log was forgotten that far
-        back; export what you follow, and watch from the token of the export.
+        and nothing is missing and nothing comes twice, whichever process answers. A change tells the state afterwards,
+        not the action. While nothing happens you are sent your place. TOKEN_TOO_OLD: the log no longer reaches back
+        that far; export what you follow, and watch from the token of the export.
 
-        A user token is told what the API shows that user, as it is when it is told: their own edges that hold or are
-        gone, and of the `nodes` that they name posts, stories, comments, profiles and boards. What they may see no
-        longer is not told, but for what is deleted.
+        A user token is told what the API shows that user at that moment: their own edges that hold or are gone, and the
+        posts, stories, comments, profiles and boards of the `nodes` that they name. What they may not see any more is
+        not told, except deletions.
         """
         user = None if call.caller.server else call.acting
         for name, value in (("kinds", kinds), ("graphs", graphs), ("nodes", nodes)):

@@ -16,7 +16,7 @@ from kith.api.presenter import time_of
 from kith.core.ids import NodeId
 from kith.graph.graphs import Graphs
 from kith.watch.watch import Watch
-from kith.webhooks.webhooks import Seen, Webhooks
+from kith.webhooks.webhooks import WebhookProgress, Webhooks
 
 DEAD_SHOWN_MAX = 100
 Limit = Annotated[int | None, Meta(ge=1, le=DEAD_SHOWN_MAX, description=f"How many, 1 to {DEAD_SHOWN_MAX}.")]
@@ -146,12 +146,12 @@ class WebhooksResource:
 
     @post("/webhooks/{webhook_id}/replay", "Send dead letters again", callers="server")
     async def replay_webhook(self, call: Call, webhook_id: Id) -> CountAnswer:
-        """All of them, once, beside what is new, and marked `replayed`; what is not taken is a dead letter again. How
-        many.
+        """Sends all of them once, beside new changes, marked `replayed`; those not taken become dead letters again.
+        Answers how many.
         """
         return CountAnswer(await self._webhooks.replay(webhook_id))
 
-    def _answer(self, seen: Seen) -> WebhookAnswer:
+    def _answer(self, seen: WebhookProgress) -> WebhookAnswer:
         webhook, standing = seen.webhook, seen.webhook.standing
         state = WebhookState(
             None if seen.at is None else self._watch.token(seen.at),

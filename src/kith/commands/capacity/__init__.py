@@ -18,7 +18,7 @@ from kith.commands.capacity.arithmetic import (
     Storage,
     plan,
 )
-from kith.commands.capacity.article import ArticleRow, Verdict, article_000, in_words
+from kith.commands.capacity.article import ArticleRow, ClaimVerdict, article_000, in_words
 from kith.commands.capacity.article_003 import article_003
 from kith.commands.capacity.inputs import ARTICLE_DEMAND, Assumptions, Demand, filter_bits, per_second
 from kith.commands.capacity.notifications import (
@@ -36,6 +36,7 @@ __all__ = [
     "Assumptions",
     "Bound",
     "CapacityPlan",
+    "ClaimVerdict",
     "ClusterPlan",
     "Demand",
     "EmbeddedPlan",
@@ -46,7 +47,6 @@ __all__ = [
     "Network",
     "Role",
     "Storage",
-    "Verdict",
     "article_000",
     "article_003",
     "filter_bits",

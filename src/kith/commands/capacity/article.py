@@ -33,7 +33,7 @@ SQL_ROW = 24 + 4 + 2 * ID  # PostgreSQL: tuple header, line pointer, two bigints
 RAM_USD = 2.5  # a GB and month, as kith.commands.capacity.Assumptions
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """right: the product holds. wrong: it does not. inconsistent: two of its figures disagree. missing: a
     consequence of its design that it leaves out."""
 
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
     MISSING = "missing"
 
 
-RIGHT, WRONG, INCONSISTENT, MISSING = Verdict
+RIGHT, WRONG, INCONSISTENT, MISSING = ClaimVerdict
 
 
 class ArticleRow(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class ArticleRow(msgspec.Struct, frozen=True):
     article: str
     value: float
     unit: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     why: str
 
     @property

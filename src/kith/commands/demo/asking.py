@@ -35,7 +35,7 @@ class Timing(NamedTuple):
     took_ms: float
 
 
-class Asker:
+class DemoClient:
     """Asks a server. `timings`: the requests since the list was last cleared."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from kith.commands.demo import pictures
-from kith.commands.demo.asking import CONNECTIONS_MAX, Asker
+from kith.commands.demo.asking import CONNECTIONS_MAX, DemoClient
 from kith.commands.demo.people import MARK, Cast
-from kith.commands.demo.script import NewPost, Reply, Script, Thread
+from kith.commands.demo.script import DemoScript, ScriptedPost, ScriptedReply, Thread
 from kith.commands.demo.words import Person, Words
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ UPLOADS_MAX = 4
 """Pictures sent at a time; a server takes twice as many."""
 
 
-class Made(NamedTuple):
+class MadePost(NamedTuple):
     """A post that was made."""
 
     id: str
@@ -31,7 +31,7 @@ class Filled(NamedTuple):
     """What was made."""
 
     people: int
-    posts: list[Made]
+    posts: list[MadePost]
     pictures: int
     comments: int
     likes: int
@@ -41,11 +41,11 @@ class Filled(NamedTuple):
 class Filler:
     """Does what the script says."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: DemoClient) -> None:
         self._asker = asker
         self._sending, self._uploading = asyncio.Semaphore(CONNECTIONS_MAX), asyncio.Semaphore(UPLOADS_MAX)
 
-    async def fill(self, cast: Cast, script: Script, seed: int) -> Filled:
+    async def fill(self, cast: Cast, script: DemoScript, seed: int) -> Filled:
         """Play a whole script: posts, then stories, then profiles."""
         made = await _all(self._publish(thread) for thread in script.posts)
         await _all(self.story(author, text) for author, text in script.stories)
@@ -61,7 +61,7 @@ class Filler:
             len(script.stories),
         )
 
-    async def post(self, new: NewPost) -> Made:
+    async def post(self, new: ScriptedPost) -> MadePost:
         """Make a post; its picture is uploaded first."""
         content: dict[str, object] = {"text": new.text}
         if new.link is not None:
@@ -75,9 +75,9 @@ class Filler:
             content["mediaIds"] = [media["id"]]
         body = {"content": content, "mentions": [str(one.id) for one in new.mentions]}
         answer = await self._asker.ask("POST", "/posts", body, user=new.author.id)
-        return Made(answer["id"], new.author)
+        return MadePost(answer["id"], new.author)
 
-    async def comment(self, post: str, reply: Reply) -> None:
+    async def comment(self, post: str, reply: ScriptedReply) -> None:
         """Make a comment, and its likes."""
         answer = await self._asker.ask("POST", f"/posts/{post}/comments", {"text": reply.text}, user=reply.author.id)
         for one in reply.liked_by:
@@ -92,7 +92,7 @@ class Filler:
         async with self._sending:
             await self._asker.ask("POST", "/stories", {"content": {"text": text}}, user=author.id)
 
-    async def _publish(self, thread: Thread) -> Made:
+    async def _publish(self, thread: Thread) -> MadePost:
         async with self._sending:
             made = await self.post(thread.post)
             for one in thread.liked_by:

@@ -23,11 +23,11 @@ from kith.client import (
     PostUpdated,
     UnreadChanged,
 )
-from kith.commands.demo.asking import Asker, Refused
-from kith.commands.demo.filling import Filler, Made
+from kith.commands.demo.asking import DemoClient, Refused
+from kith.commands.demo.filling import Filler, MadePost
 from kith.commands.demo.people import Cast
 from kith.commands.demo.questions import LATEST, counted, quoted
-from kith.commands.demo.script import Writer
+from kith.commands.demo.script import DemoWriter
 from kith.core.errors import Unavailable
 
 PACE_S = 0.5
@@ -41,17 +41,17 @@ _NOT_FOUND = 404
 class Life:
     """What the cast does from then on."""
 
-    def __init__(self, asker: Asker, cast: Cast, seed: int) -> None:
+    def __init__(self, asker: DemoClient, cast: Cast, seed: int) -> None:
         self._asker, self._filler, self._cast = asker, Filler(asker), cast
-        self._random, self._writer = random.Random(seed), Writer(cast, seed)
-        self._recent: deque[Made] = deque(maxlen=RECENT_MAX)
+        self._random, self._writer = random.Random(seed), DemoWriter(cast, seed)
+        self._recent: deque[MadePost] = deque(maxlen=RECENT_MAX)
 
     async def look(self) -> None:
         """Take the posts that the reader sees now as the recent ones."""
         people = {one.id: one for one in self._cast.all}
         for post in reversed((await self._asker.ask("GET", LATEST, user=self._cast.reader.id))["posts"]):
             if int(post["author"]["id"]) in people:
-                self._recent.append(Made(post["id"], people[int(post["author"]["id"])]))
+                self._recent.append(MadePost(post["id"], people[int(post["author"]["id"])]))
 
     async def run(self) -> None:
         """A step every PACE_S, without end; a step that takes longer delays the next."""
@@ -83,7 +83,7 @@ class Life:
         return next((f"{made.author.name}'s post" for made in self._recent if int(made.id) == post), f"post {post}")
 
 
-async def live(asker: Asker, cast: Cast, url: str, key: str, seed: int, say: Callable[[str], Any]) -> None:
+async def live(asker: DemoClient, cast: Cast, url: str, key: str, seed: int, say: Callable[[str], Any]) -> None:
     """Live until cancelled; `say` takes a line for each event. Errors: Refused, Unavailable."""
     life = Life(asker, cast, seed)
     await life.look()

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kith.commands.demo.asking import SYSTEM, Asker
+from kith.commands.demo.asking import SYSTEM, DemoClient
 from kith.commands.demo.words import Person, person
 from kith.core.errors import BadRequest
 
 READERS_MAX, FOLLOWEES_MAX, FANS_MAX = 100, 24, 15
 FOLLOWING_MAX = 300
-"""A reader who follows more is taken only where nobody follows fewer."""
+"""A follower who follows more is chosen as the reader only if all others do too."""
 MARK = {"madeBy": "kith demo"}
 """Attributes of the profiles that the demo writes."""
 
@@ -45,7 +45,7 @@ class Cast(NamedTuple):
         return next((one.name for one in self.all if one.id == int(id_)), f"user {id_}")
 
 
-async def choose(asker: Asker, star: int) -> Cast:
+async def choose(asker: DemoClient, star: int) -> Cast:
     """Choose the cast around `star`. Errors: BadRequest where the star, or all followers, cannot take part."""
     followers = await _listed(asker, f"/users/{star}/followers?limit={READERS_MAX}")
     (of_star, *rows) = await _profiles(asker, [star, *followers])
@@ -83,11 +83,11 @@ def _as_said(one: Person, row: Any) -> Person:
     return one if row["username"] is None else Person(one.id, row["displayName"], row["username"])
 
 
-async def _listed(asker: Asker, path: str) -> list[int]:
+async def _listed(asker: DemoClient, path: str) -> list[int]:
     return [int(item["id"]) for item in (await asker.ask("GET", path, user=SYSTEM))["items"]]
 
 
-async def _profiles(asker: Asker, ids: Sequence[int]) -> list[Any]:
+async def _profiles(asker: DemoClient, ids: Sequence[int]) -> list[Any]:
     """The profile of each id; None for users who are gone, or have a profile of their own."""
     found: list[Any] = []
     for start in range(0, len(ids), READERS_MAX):

@@ -1,4 +1,5 @@
-"""Which of the star's followers want to hear of mentions, and who of them is here: written before the store is served.
+"""Which of the star's followers want to hear of mentions, and when each was last online: written before the store is
+served.
 
 A made-up community has no past, and nobody opens it. So some of these followers count as online while the demo runs,
 some as here within a day, and some within a month.
@@ -23,7 +24,7 @@ from kith.run.opening import wiring
 FOLLOWERS_MAX = 20_000
 """Followers who are looked at."""
 ONLINE_PART, DAY_PART, MONTH_PART = 100, 25, 10
-"""One of so many is in that tier, and at least one."""
+"""One follower in this many is in that tier, at least one."""
 _PROCESS = "demo"
 _ONLINE_MS, _LATELY_MS, _AWHILE_MS = 600_000, 3_600_000, 3 * DAY_MS
 _AT_ONCE = 500
@@ -38,7 +39,8 @@ class _Present(NamedTuple):
 
 
 async def make_present(settings: Settings, star: NodeId) -> frozenset[int]:
-    """Have some of the star's followers be here, and want to hear of mentions of the star: who. May be repeated."""
+    """Make some of the star's followers want to hear of mentions, and count as online or seen lately. May be
+    repeated."""
     async with wiring.opened(settings, "chore", create=False) as parts:
         followers = await parts.graph.store.ids(followers_of(parts.graph, star), FOLLOWERS_MAX)
         found = _divided(followers)

@@ -10,9 +10,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
-from kith.commands.demo.asking import Asker, Timing
+from kith.commands.demo.asking import DemoClient, Timing
 from kith.commands.demo.people import Cast
-from kith.commands.demo.script import NewPost
+from kith.commands.demo.script import ScriptedPost
 from kith.commands.demo.words import Words
 from kith.core.errors import KithError
 
@@ -28,7 +28,7 @@ _TIERS = {"online": "online", "day": "here within a day", "month": "within a mon
 _TOLD_POLL_S = 0.02
 
 
-class Answer(NamedTuple):
+class AnsweredQuestion(NamedTuple):
     """A question and what was answered."""
 
     title: str
@@ -38,14 +38,14 @@ class Answer(NamedTuple):
 class TimedAnswer(NamedTuple):
     """The same, with the requests that it took."""
 
-    answer: Answer
+    answer: AnsweredQuestion
     timings: list[Timing]
 
 
 class Scene:
     """What questions share: the server, the people, and a new user without any follows."""
 
-    def __init__(self, asker: Asker, cast: Cast, newcomer: int, seed: int, willing: frozenset[int]) -> None:
+    def __init__(self, asker: DemoClient, cast: Cast, newcomer: int, seed: int, willing: frozenset[int]) -> None:
         """`willing`: followers of the star who want to hear of mentions, and were here within a month."""
         self.ask, self.cast, self.newcomer, self.words = asker.ask, cast, newcomer, Words(seed)
         self.willing = willing
@@ -61,19 +61,19 @@ class Scene:
         return ", ".join(map(self.cast.name, ids))
 
 
-async def follow_check(scene: Scene) -> Answer:
+async def follow_check(scene: Scene) -> AnsweredQuestion:
     """One lookup, one exact count."""
     reader, star = scene.reader, scene.star
     holds = await scene.ask("GET", f"/graph/follows/{reader.id}/{star.id}")
     count = await scene.ask("GET", f"/graph/follows/{star.id}/in/count")
     answer = "Yes" if holds["exists"] else "No"
-    return Answer(
+    return AnsweredQuestion(
         f"Does {reader.name} follow {star.name}, and how many do?",
         [f"{answer}; {star.name} has {count['count']:,} followers, counted exactly."],
     )
 
 
-async def intersection(scene: Scene) -> Answer:
+async def intersection(scene: Scene) -> AnsweredQuestion:
     """A set program over two lists."""
     mine = {"graph": "follows", "node": str(scene.reader.id), "direction": "out"}
     theirs = {"graph": "follows", "node": str(scene.star.id), "direction": "in"}
@@ -81,13 +81,13 @@ async def intersection(scene: Scene) -> Answer:
     count = await scene.ask("POST", "/graph/select/count", {"program": program})
     found = await scene.ask("POST", "/graph/select", {"program": program, "limit": _SHOWN})
     names = scene.names([item["id"] for item in found["items"]])
-    return Answer(
+    return AnsweredQuestion(
         f"Which of {scene.star.name}'s followers does {scene.reader.name} follow?",
         [f"{count['count']:,}" + (f": {names}{' ...' if count['count'] > _SHOWN else ''}" if names else "")],
     )
 
 
-async def newcomer(scene: Scene) -> Answer:
+async def newcomer(scene: Scene) -> AnsweredQuestion:
     """A follow fills a home at once."""
     star, new = scene.star, scene.newcomer
     before = (await scene.ask("GET", LATEST, user=new))["posts"]
@@ -95,7 +95,7 @@ async def newcomer(scene: Scene) -> Answer:
     (first,) = (await scene.ask("GET", f"/users/{star.id}/followers?limit=1", user=new))["items"]
     after = (await scene.ask("GET", LATEST, user=new))["posts"]
     top = "is" if int(first["id"]) == new else "is not"
-    return Answer(
+    return AnsweredQuestion(
         f"A newcomer follows {star.name}: what changes at once?",
         [
             f"The newcomer {top} first in the list of followers; at their home: {len(before)} posts before, "
@@ -104,11 +104,11 @@ async def newcomer(scene: Scene) -> Answer:
     )
 
 
-async def publish(scene: Scene) -> Answer:
+async def publish(scene: Scene) -> AnsweredQuestion:
     """From one request to another user's home."""
     star, reader = scene.star, scene.reader
     await scene.ask("GET", LATEST, user=reader.id)
-    new = NewPost(star, scene.words.post([reader.username]))
+    new = ScriptedPost(star, scene.words.post([reader.username]))
     body = {"content": {"text": new.text}, "mentions": [str(reader.id)]}
     started = time.perf_counter()
     post = (await scene.ask("POST", "/posts", body, user=star.id))["id"]
@@ -123,7 +123,7 @@ async def publish(scene: Scene) -> Answer:
             raise KithError(f"the demo stopped: nobody told {reader.name} of post {post} within {VISIBLE_S:.0f} s")
         await asyncio.sleep(_POLL_S)
     unread = (await _inbox(scene))["unread"]
-    return Answer(
+    return AnsweredQuestion(
         f"{star.name} posts, and mentions {reader.name}: when do they see it?",
         [
             f"Stored {stored_ms:.1f} ms after it was sent, in {reader.name}'s home after {seen_ms:.1f} ms:",
@@ -134,7 +134,7 @@ async def publish(scene: Scene) -> Answer:
     )
 
 
-async def mention_of_many(scene: Scene) -> Answer:
+async def mention_of_many(scene: Scene) -> AnsweredQuestion:
     """A mention of an account with many followers: those who asked for it are told tier by tier."""
     star, reader = scene.star, scene.reader
     body = {"content": {"text": scene.words.post([star.username])}, "mentions": [str(star.id)]}
@@ -147,7 +147,7 @@ async def mention_of_many(scene: Scene) -> Answer:
         await asyncio.sleep(_TOLD_POLL_S)
     took_ms = (time.perf_counter() - started) * 1000
     told = ", ".join(f"{tiers[tier]:,} {who}" for tier, who in _TIERS.items() if tier in tiers)
-    return Answer(
+    return AnsweredQuestion(
         f"{reader.name} mentions {star.name}: who of the followers hears of it?",
         [
             f"All who asked for it and come at times, within {took_ms:,.0f} ms. By tier: {told}.",
@@ -167,7 +167,7 @@ async def _inbox(scene: Scene) -> Any:
     return await scene.ask("GET", "/notifications?limit=20", user=scene.reader.id)
 
 
-async def ranked_home(scene: Scene) -> Answer:
+async def ranked_home(scene: Scene) -> AnsweredQuestion:
     """The ranked home: the best first, each with a reason."""
     scene.page = (await scene.ask("GET", "/feed?limit=20", user=scene.reader.id))["posts"]
     rows = [
@@ -175,18 +175,18 @@ async def ranked_home(scene: Scene) -> Answer:
         if "ranking" in post else post_in_a_line(scene.cast, post)
         for post in scene.page[:2]
     ]  # fmt: skip
-    return Answer(f"What is best for {scene.reader.name} now? The first of {len(scene.page)}:", rows)
+    return AnsweredQuestion(f"What is best for {scene.reader.name} now? The first of {len(scene.page)}:", rows)
 
 
-async def why(scene: Scene) -> Answer:
+async def why(scene: Scene) -> AnsweredQuestion:
     """A score in its parts."""
     told = await scene.ask("GET", f"/posts/{scene.page[0]['id']}/why", user=scene.reader.id)
     parts = " + ".join(f"{part['name']} {part['adds']:.2f}" for part in told["parts"])
     damped = f", damped by {told['damping']:.2f}" if told["damping"] < 1 else ""
-    return Answer("Why is the first one there?", [f"{told['score']:.2f} = {parts}{damped}"])
+    return AnsweredQuestion("Why is the first one there?", [f"{told['score']:.2f} = {parts}{damped}"])
 
 
-async def top_comments(scene: Scene) -> Answer:
+async def top_comments(scene: Scene) -> AnsweredQuestion:
     """The top comments of the post on the page that has most."""
     post = max(scene.page, key=lambda shown: int(shown["engagement"]["commentCount"]))
     found = await scene.ask("GET", f"/posts/{post['id']}/comments?sort=top&limit=2", user=scene.reader.id)
@@ -194,21 +194,21 @@ async def top_comments(scene: Scene) -> Answer:
         f"{counted(row['likeCount'], 'like')}: {row['author']['displayName']}: {quoted(row['text'])}"
         for row in found["items"]
     ]
-    return Answer(
+    return AnsweredQuestion(
         f"What do people say to {scene.cast.name(post['author']['id'])}? The best of "
         f"{counted(found['totalCount'], 'comment')}:",
         rows or ["Nobody has said anything yet."],
     )
 
 
-async def stories(scene: Scene) -> Answer:
+async def stories(scene: Scene) -> AnsweredQuestion:
     """The strip over the feed."""
     strip = (await scene.ask("GET", "/stories?limit=50", user=scene.reader.id))["items"]
     shown = ", ".join(f"{scene.cast.name(row['id'])} ({row['unseenCount']} new)" for row in strip[:4])
-    return Answer(f"Whose stories has {scene.reader.name} not seen?", [shown or "Nobody tells one now."])
+    return AnsweredQuestion(f"Whose stories has {scene.reader.name} not seen?", [shown or "Nobody tells one now."])
 
 
-async def suggestions(scene: Scene) -> Answer:
+async def suggestions(scene: Scene) -> AnsweredQuestion:
     """People to follow, each with mutual friends as the reason."""
     found = await scene.ask("GET", f"/users/{scene.reader.id}/suggestions?limit=2", user=scene.reader.id)
     rows = [
@@ -216,10 +216,10 @@ async def suggestions(scene: Scene) -> Answer:
         f"such as {scene.names(row['mutuals'])}"
         for row in found["items"]
     ]
-    return Answer(f"Whom might {scene.reader.name} know?", rows or ["Nobody else within two hops."])
+    return AnsweredQuestion(f"Whom might {scene.reader.name} know?", rows or ["Nobody else within two hops."])
 
 
-async def boards(scene: Scene) -> Answer:
+async def boards(scene: Scene) -> AnsweredQuestion:
     """All boards of a user are followed with them, but for those that one unfollows."""
     star, new = scene.star, scene.newcomer
     found = (await scene.ask("GET", f"/users/{star.id}/boards?limit=1", user=star.id))["items"]
@@ -232,7 +232,7 @@ async def boards(scene: Scene) -> Answer:
     asked = {"users": [str(star.id)], "boards": [board["id"]]}
     checked = await scene.ask("POST", "/boards/check", asked, user=new)
     follows = {True: "follows", False: "does not follow"}
-    return Answer(
+    return AnsweredQuestion(
         f"Who follows {star.name}'s board “{board['name']}”?",
         [
             f"{board['followerCount']:,}, through {star.name}, for {counted(board['pinCount'], 'pin')}. The newcomer "
@@ -243,7 +243,7 @@ async def boards(scene: Scene) -> Answer:
     )
 
 
-async def hide_and_block(scene: Scene) -> Answer:
+async def hide_and_block(scene: Scene) -> AnsweredQuestion:
     """Hide, see fewer and block work at once. The reader undoes the first two; the newcomer's block stays."""
     reader, star, new = scene.reader.id, scene.star, scene.newcomer
     post = next((shown for shown in scene.page if int(shown["author"]["id"]) != reader), scene.page[0])
@@ -258,7 +258,7 @@ async def hide_and_block(scene: Scene) -> Answer:
     before = len((await scene.ask("GET", LATEST, user=new))["posts"])
     await scene.ask("POST", f"/users/{star.id}/block", user=new)
     after = len((await scene.ask("GET", LATEST, user=new))["posts"])
-    return Answer(
+    return AnsweredQuestion(
         "What does one do who has seen enough?",
         [
             f"Hide a post: {'still there' if id_ in shown else 'gone from home'}. See fewer of "
@@ -268,13 +268,13 @@ async def hide_and_block(scene: Scene) -> Answer:
     )
 
 
-QUESTIONS: list[Callable[[Scene], Awaitable[Answer]]] = [
+QUESTIONS: list[Callable[[Scene], Awaitable[AnsweredQuestion]]] = [
     follow_check, intersection, newcomer, publish, mention_of_many, ranked_home, why, top_comments, stories,
     suggestions, boards, hide_and_block,
 ]  # fmt: skip
 
 
-async def ask_all(asker: Asker, scene: Scene) -> AsyncIterator[TimedAnswer]:
+async def ask_all(asker: DemoClient, scene: Scene) -> AsyncIterator[TimedAnswer]:
     """Each question in turn."""
     for question in QUESTIONS:
         asker.timings.clear()

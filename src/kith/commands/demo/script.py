@@ -21,7 +21,7 @@ _FAVOURITES = 3
 _LINK = "https://example.org/notes/"
 
 
-class NewPost(NamedTuple):
+class ScriptedPost(NamedTuple):
     """A post to make. `picture`: the seed of one."""
 
     author: Person
@@ -31,7 +31,7 @@ class NewPost(NamedTuple):
     picture: int | None = None
 
 
-class Reply(NamedTuple):
+class ScriptedReply(NamedTuple):
     """A comment, and who likes it."""
 
     author: Person
@@ -42,45 +42,45 @@ class Reply(NamedTuple):
 class Thread(NamedTuple):
     """A post with its likes and comments."""
 
-    post: NewPost
+    post: ScriptedPost
     liked_by: tuple[Person, ...]
-    comments: tuple[Reply, ...]
+    comments: tuple[ScriptedReply, ...]
 
 
-class Script(NamedTuple):
+class DemoScript(NamedTuple):
     """All that happens, in order."""
 
     posts: list[Thread]
     stories: list[tuple[Person, str]]
 
 
-class Writer:
+class DemoWriter:
     """Writes one thing after the other."""
 
     def __init__(self, cast: Cast, seed: int) -> None:
         self._cast, self._words, self._random = cast, Words(seed), random.Random(seed)
 
-    def post(self, author: Person, *, picture: bool = False) -> NewPost:
+    def post(self, author: Person, *, picture: bool = False) -> ScriptedPost:
         """A post; some mention somebody, some link."""
         chosen = self._random
         others = [one for one in self._cast.all if one != author]
         mentions = tuple(chosen.sample(others, 1)) if others and chosen.random() < 0.3 else ()
         text = self._words.post([one.username for one in mentions])
         link = f"{_LINK}{chosen.randrange(10**9)}" if not picture and chosen.random() < 0.2 else None
-        return NewPost(author, text, mentions, link, chosen.randrange(1 << 31) if picture else None)
+        return ScriptedPost(author, text, mentions, link, chosen.randrange(1 << 31) if picture else None)
 
-    def reply(self, author: Person, liked_by: Sequence[Person] = ()) -> Reply:
+    def reply(self, author: Person, liked_by: Sequence[Person] = ()) -> ScriptedReply:
         """A comment."""
-        return Reply(author, self._words.comment(), tuple(liked_by))
+        return ScriptedReply(author, self._words.comment(), tuple(liked_by))
 
     def story(self, author: Person) -> tuple[Person, str]:
         """A story."""
         return author, self._words.story()
 
 
-def write(cast: Cast, seed: int) -> Script:
+def write(cast: Cast, seed: int) -> DemoScript:
     """The script: those who have not posted yet post; everybody comments and likes."""
-    chosen, writer, people = random.Random(seed), Writer(cast, seed), cast.all
+    chosen, writer, people = random.Random(seed), DemoWriter(cast, seed), cast.all
     authors = [
         author
         for author in cast.new
@@ -100,7 +100,7 @@ def write(cast: Cast, seed: int) -> Script:
             Thread(post, liked_by, tuple(writer.reply(one, _some(chosen, people, one, LIKES_MAX)) for one in by))
         )
     tellers = [one for one in cast.followed if one in cast.new][:STORIES_MAX]
-    return Script(posts, [writer.story(one) for one in tellers for _ in range(chosen.randint(1, 2))])
+    return DemoScript(posts, [writer.story(one) for one in tellers for _ in range(chosen.randint(1, 2))])
 
 
 def _some(chosen: random.Random, people: Sequence[Person], not_: Person, most: int) -> tuple[Person, ...]:

@@ -19,9 +19,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
+from kith.api.resources.console import CONSOLE_PATH
 from kith.api.resources.web import APP_PATH
 from kith.commands.communities import Community, stream
-from kith.commands.demo.asking import Asker, Timing, client
+from kith.commands.demo.asking import DemoClient, Timing, client
 from kith.commands.demo.filling import Filler
 from kith.commands.demo.living import live
 from kith.commands.demo.people import Cast, choose
@@ -30,7 +31,7 @@ from kith.commands.demo.questions import LATEST, Scene, TimedAnswer, ask_all
 from kith.commands.demo.script import write
 from kith.commands.demo.words import Person
 from kith.commands.edges import import_edges, summary
-from kith.commands.transfer.formats import Writer
+from kith.commands.transfer.formats import EdgeFileWriter
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NodeId
 from kith.core.trust import trusted
@@ -43,9 +44,9 @@ SEED = 1
 """Decides what people say and do before the questions."""
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _CLUSTER_SHARE = 50
-"""On a cluster every follow of the file goes through the log, so the community is smaller by so much."""
+"""How much smaller the community is on a cluster, where every follow of the file goes through the log."""
 _CELEBRITY_FOLLOWERS = 20
-"""From so many followers on mentions go through tiers, so that they do in a small community, too."""
+"""From this many followers on, mentions go through tiers: low, so that a small community shows it too."""
 _READY_S = 120.0
 _TOKEN_S = 24 * 3600
 _NEWCOMERS = 1 << 62
@@ -108,7 +109,7 @@ async def _show(
     assert ours is not None  # noqa: S101 - we are in it
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # where SIGINT is ignored, too
     async with client(url, key) as http:
-        asker = Asker(http)
+        asker = DemoClient(http)
         cast = await choose(asker, star)
         await _fill(console, asker, cast)
         newcomer = _NEWCOMERS + time.time_ns() // 1_000_000
@@ -121,7 +122,7 @@ async def _show(
             await live(asker, cast, url, key, seed, lambda line: _tell(console, line))
 
 
-async def _fill(console: Console, asker: Asker, cast: Cast) -> None:
+async def _fill(console: Console, asker: DemoClient, cast: Cast) -> None:
     """Play the script for those who have not posted yet."""
     if not cast.new:
         console.print(f"The {len(cast.all)} people around {cast.star.name} have posted already.\n", markup=False)
@@ -138,11 +139,14 @@ async def _fill(console: Console, asker: Asker, cast: Cast) -> None:
 
 
 def _invite(console: Console, url: str, reader: Person, home: Any, token: str | None) -> None:
-    """Where to look while it runs. `token`: the reader's, for the page that browsers show."""
+    """Print the links to open while it runs. `token`: the reader's, for the reader at /app."""
     console.print(f"Running at {url} (try {url}/docs); stop with Ctrl-C.", markup=False)
     media = [shown["url"] for post in home["posts"] for shown in post["content"]["media"]]
     if media:
         console.print(f"A picture from {reader.name}'s home: {httpx.URL(url).join(media[0])}", markup=False)
+    console.print(
+        f"The operator's console, which asks for the server key:\n{url}{CONSOLE_PATH}", markup=False, soft_wrap=True
+    )
     if token is not None:
         console.print(f"Open it in a browser, signed in as {reader.name} for a day:", markup=False)
         console.print(f"{url}{APP_PATH}#token={token}", markup=False, soft_wrap=True)  # in one piece: a link
@@ -211,7 +215,7 @@ def _made_up(settings: Settings, console: Console) -> Path:
     users, edges, dana = _USERS // share, _EDGES // share, _DANA // share
     console.print(f"Making up a community: {users:,} people, {edges:,} follows, one of them (Dana) with {dana:,}.")
     file = Path(settings.data) / "community.tsv.gz"
-    with Writer(file) as writer:
+    with EdgeFileWriter(file) as writer:
         for chunk in stream(Community(users, edges, 1, {"dana": dana})):
             writer.write(chunk)
     return file

@@ -45,7 +45,7 @@ _COMPRESSED = (".gz", ".xz", ".zst")
 _FIELDS = ("source", "destination", "position")
 
 
-class Chunk(NamedTuple):
+class LineChunk(NamedTuple):
     """Some lines of a file. `line`: the last line read."""
 
     edges: Rows
@@ -69,7 +69,7 @@ def _suffix(path: Path) -> str:
     return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
 
 
-def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[LineChunk]:
     """Read a file in chunks, beginning after `skip_lines` lines. Self-edges are refused here, for every kind of import.
 
     Errors: BadRequest where the file cannot be read, or a compressed one is cut off.
@@ -89,7 +89,7 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
             skipped = max(0, skip_lines + 1 - first)
             rest = b"\n".join(block.split(b"\n")[skipped:]) if skipped else block
             edges, refused = parse(rest.removeprefix(_BYTE_ORDER_MARK), first + skipped)
-            yield Chunk(edges, refused, line, raw.tell())
+            yield LineChunk(edges, refused, line, raw.tell())
 
 
 def lines(path: Path) -> Iterator[bytes]:
@@ -139,7 +139,7 @@ def _create(raw: IO[bytes], path: Path) -> Any:
     return stream
 
 
-def _parquet(path: Path, skip_lines: int) -> Iterator[Chunk]:
+def _parquet(path: Path, skip_lines: int) -> Iterator[LineChunk]:
     parquet, arrow = _pyarrow("pyarrow.parquet"), _pyarrow("pyarrow")
     try:
         file = parquet.ParquetFile(path)
@@ -152,7 +152,7 @@ def _parquet(path: Path, skip_lines: int) -> Iterator[Chunk]:
             first, line = line, line + batch.num_rows
             if line > skip_lines:
                 rows, refused = _parquet_rows(batch, max(0, skip_lines - first), first, path)
-                yield Chunk(rows, refused, line, size * line // total)
+                yield LineChunk(rows, refused, line, size * line // total)
     except (arrow.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -188,7 +188,7 @@ def _pyarrow(module: str) -> Any:
         raise BadRequest("Parquet needs an extra: pip install 'kith-social[parquet]'") from None
 
 
-class Writer:
+class EdgeFileWriter:
     """Writes edges to a file of any kind that `read` takes; it appears when the context ends without an error."""
 
     def __init__(self, path: Path) -> None:
@@ -197,7 +197,7 @@ class Writer:
         self._partial = path.with_name(path.name + ".part")
         self._parquet: Any = None
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> EdgeFileWriter:
         self._raw = self._partial.open("wb")
         self._stream = _create(self._raw, self._path)
         return self

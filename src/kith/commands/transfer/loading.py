@@ -15,14 +15,14 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 import numpy as np
 
-from kith.commands.transfer.formats import CHUNK_BYTES, Chunk, read
+from kith.commands.transfer.formats import CHUNK_BYTES, LineChunk, read
 from kith.commands.transfer.lines import RefusedLine, Rows
 from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
 
-Read: TypeAlias = Callable[[Path, int, int], Iterator[Chunk]]
+Read: TypeAlias = Callable[[Path, int, int], Iterator[LineChunk]]
 """Reads a file after so many lines, in chunks of about so many bytes. See `formats.read`."""
 _MERGE_ROWS = 2_000
 _MERGE_BYTES = 1 << 18
@@ -40,7 +40,7 @@ class Imported(msgspec.Struct):
     way: str = "merge"
 
 
-class Progress(Protocol):
+class ImportProgress(Protocol):
     """Is told how far an import is."""
 
     def reading(self, bytes_read: int, rows: int) -> None: ...
@@ -83,7 +83,7 @@ class RefusalReport:
 
 
 def load_bulk(
-    path: Path, bulk: Bulk, report: RefusalReport, progress: Progress, *, mutual: bool, read_file: Read = read
+    path: Path, bulk: Bulk, report: RefusalReport, progress: ImportProgress, *, mutual: bool, read_file: Read = read
 ) -> Imported:
     """Load a file into an empty graph. `mutual`: each row is an edge both ways."""
     imported = Imported(resumed_at_line=bulk.reading.line, way="bulk")
@@ -111,7 +111,7 @@ async def load_merging(
     service: Graph,
     graph: str,
     report_path: Path,
-    progress: Progress,
+    progress: ImportProgress,
     *,
     mutual: bool,
     read_file: Read = read,

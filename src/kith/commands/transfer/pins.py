@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kith.boards.board import Board, board_record
-from kith.commands.transfer.formats import CHUNK_BYTES, TEXT, Chunk, blocks, kind_of
+from kith.commands.transfer.formats import CHUNK_BYTES, TEXT, LineChunk, blocks, kind_of
 from kith.commands.transfer.lines import NOT_A_NUMBER, OUT_OF_RANGE, SHORT, RefusedLine, Rows
 from kith.core.clock import COUNTER_BITS, Hlc
 from kith.core.errors import BadRequest
@@ -45,7 +45,7 @@ def post_of(item: int) -> NodeId:
     return NodeId(_FIRST_POST + item)
 
 
-def read_pins(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+def read_pins(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[LineChunk]:
     """The pins of a file as edges from board to post, in chunks, beginning after `skip_lines` lines. BadRequest."""
     for chunk in _chunks(path, skip_lines, chunk_bytes):
         users, items, places = chunk.edges.T
@@ -97,7 +97,7 @@ def _made_ms(ids: Ids) -> Ids:
     return (ids >> TIME_SHIFT) + EPOCH_MS
 
 
-def _chunks(path: Path, skip_lines: int, chunk_bytes: int) -> Iterator[Chunk]:
+def _chunks(path: Path, skip_lines: int, chunk_bytes: int) -> Iterator[LineChunk]:
     """The file in chunks whose rows are user, item, and the item's place in its line."""
     if kind_of(path) != TEXT:
         raise BadRequest(f"{path.name} is no text: pins come in lines `user item item ...`")
@@ -110,7 +110,7 @@ def _chunks(path: Path, skip_lines: int, chunk_bytes: int) -> Iterator[Chunk]:
                 skipped = max(0, skip_lines + 1 - first)
                 rest = b"\n".join(lines[skipped:]) if skipped else block
                 rows, refused = _parse_fast(rest) or _parse_lines(lines[skipped:], first + skipped)
-                yield Chunk(rows, refused, line, raw.tell())
+                yield LineChunk(rows, refused, line, raw.tell())
 
 
 def _parse_fast(block: bytes) -> tuple[Rows, list[RefusedLine]] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from kith.commands.transfer.formats import Writer
+from kith.commands.transfer.formats import EdgeFileWriter
 from kith.graph.edge import State
 from kith.graph.store import Scans
 
@@ -26,7 +26,7 @@ async def export(store: Scans, graph: int, path: Path, progress: Callable[[int],
     The file appears under its name only when it is whole. Edges written meanwhile may or may not be in it.
     """
     written = expiring = 0
-    with Writer(path) as writer:
+    with EdgeFileWriter(path) as writer:
         async for chunk in store.edges(graph):
             live = [
                 (int(ends.edge.source), int(ends.edge.destination), ends.edge.position)

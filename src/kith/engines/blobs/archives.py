@@ -1,4 +1,4 @@
-"""Files by name in a folder or a bucket, for what is kept there and read again: backups.
+"""Files by name in a folder or a bucket: the port and its implementations for backups.
 
 A file is there whole or not at all, and survives a power cut once `put` has returned. Errors: StoreFull,
 StoreUnavailable; StoreMismatch for a file that is not there. Credentials of a bucket: the usual AWS_* variables.
@@ -43,7 +43,7 @@ class Archive(Protocol):
     """Its address, as it was given."""
 
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
-        """Write a file, whole or not at all, in the place of one of this name. An error of `chunks` comes through."""
+        """Write a file, whole or not at all; it replaces one of this name. An error of `chunks` is raised as it is."""
         ...
 
     def read(self, name: str) -> Iterator[bytes]:
@@ -165,7 +165,7 @@ class BucketArchive:
 
 
 class _Source:
-    """Chunks for obstore, and the error that they ended with, which it does not pass on."""
+    """Chunks for obstore. Keeps the error that they ended with, because obstore does not pass it on."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)

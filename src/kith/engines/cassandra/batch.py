@@ -13,14 +13,14 @@ from kith.core.clock import Hlc
 from kith.core.events import Event
 from kith.core.ids import NodeId
 from kith.engines.cassandra.partitions import Partitions
-from kith.engines.cassandra.parts import Parts, parts_row, parts_values, read_parts
+from kith.engines.cassandra.parts import ListParts, parts_row, parts_values, read_parts
 from kith.engines.cassandra.reading import Key, Values
-from kith.engines.cassandra.rows import Change, cell_row, listed
+from kith.engines.cassandra.rows import RowChange, cell_row, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.shapes import EdgeKey, Listing, Node
 
 PART_MAX = 100_000
-"""Entries of a part of a list, about; with more it is divided. See `dividing`."""
+"""About how many entries a part of a list may have before it is divided. See `dividing`."""
 _EXPIRY = struct.Struct(">Q")
 
 
@@ -62,9 +62,9 @@ def cell_rows(graph: int, source: int, destination: int, partition: int) -> Iter
             yield parts_row(listing)
 
 
-class Batch:
-    """See above. `read`: rows by key, None where there is none; `lengths`: how long lists are without our
-    entries; `entries`: how many of ours a list has, and how many of these expire."""
+class RowBatch:
+    """A batch in progress. `read`: rows by key, None where there is none; `lengths`: how long lists are without this
+    partition's entries; `entries`: how many of these a list has, and how many of them expire."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Batch:
     ) -> None:
         self.partition, self.partitions = partition, partitions
         self._read, self._lengths, self._entries = read, lengths, entries
-        self._changes: dict[Key, Change] = {}
+        self._changes: dict[Key, RowChange] = {}
         self._timestamp = 0
         self._born_over: list[EdgeKey] = []
         self._noted_every = max(1, PART_MAX // 2 // partitions.count)
@@ -84,12 +84,12 @@ class Batch:
         self.events: list[Event] = []
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RowChange]:
         """The rows as they will be."""
         return list(self._changes.values())
 
     def begin(self, offset: int, now_ms: int) -> None:
-        """A command is decided from now on."""
+        """Begin to decide a command."""
         self._timestamp, self.now_ms = offset + 1, now_ms
         self.events = []
 
@@ -100,11 +100,11 @@ class Batch:
 
     def put(self, key: Key, values: Values, kept_s: int = 0) -> None:
         """Write a row."""
-        self._changes[key] = Change(*key, values, self._timestamp, kept_s)
+        self._changes[key] = RowChange(*key, values, self._timestamp, kept_s)
 
     def delete(self, key: Key) -> None:
         """Delete a row."""
-        self._changes[key] = Change(*key, None, self._timestamp)
+        self._changes[key] = RowChange(*key, None, self._timestamp)
 
     def node(self, node: int) -> Node:
         """What is stored about a node itself."""
@@ -116,7 +116,7 @@ class Batch:
         return None if values is None else read_edge(*key, values)
 
     def current(self, key: EdgeKey) -> Edge | None:
-        """An edge as of now; its end is written if it is over, and ours."""
+        """An edge as of now. If it has expired and is this partition's, its removal is written."""
         stored = self.edge(key)
         ended = None if stored is None else as_of(stored, self.now_ms)
         if ended is not None and ended is not stored and self.partitions.of_node(key[1]) == self.partition:
@@ -124,12 +124,12 @@ class Batch:
         return ended
 
     def end_over(self) -> None:
-        """Remove what was over already when it was written, so that lengths do not count it."""
+        """Remove edges that had expired when they were written, so that lengths do not count them."""
         while self._born_over:
             self.current(self._born_over.pop())
 
     def length(self, listing: Listing) -> int:
-        """How many entries a list has; what was over when the batch was read is left out."""
+        """How many entries a list has, without those that had expired when the batch was read."""
         return self._lengths.get(listing, 0) + self._cell(listing)[0]
 
     def write_edge(self, stored: Edge | None, edge: Edge) -> None:
@@ -177,11 +177,11 @@ class Batch:
         if stored.expires_ms:
             self.delete(self._expiry(stored))
 
-    def parts(self, listing: Listing) -> Parts:
+    def parts(self, listing: Listing) -> ListParts:
         """How a list is divided."""
         return read_parts(self.get(parts_row(listing)))
 
-    def divide(self, listing: Listing, parts: Parts) -> None:
+    def divide(self, listing: Listing, parts: ListParts) -> None:
         """Divide a list in another way."""
         self.put(parts_row(listing), parts_values(parts))
 

@@ -1,6 +1,6 @@
-"""Commands of every kind as bytes, and who asks for them.
+"""Commands of every kind as bytes, and the client that asks owners to decide them.
 
-A command that an owner does not know, as one of a newer Kith, changes nothing and is answered with nothing.
+A command that an owner does not know, as from a newer Kith, changes nothing and has an empty answer.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_command(data: bytes) -> AnyCommand | None:
 
 
 class Asker:
-    """Asks owners for what commands answer. `joined`: see `log.store.LogStore`."""
+    """Sends commands to their owners, and reads the answers. `joined`: see `log.store.LogStore`."""
 
     def __init__(self, commands: Commands, joined: Joined) -> None:
         self.commands, self.joined = commands, joined

@@ -1,8 +1,8 @@
 """The connection of a process to Cassandra: statements are prepared once, and errors of the driver become ours.
 
 A statement is its CQL text, with a `?` for each value. Its consistency is LOCAL_QUORUM; conditions are decided by a
-quorum of all datacentres (SERIAL). Statements without conditions are idempotent, so the driver may repeat them:
-writes say their timestamp, or it does not matter. They go to another node, too, if one is slow to answer.
+quorum of all datacentres (SERIAL). Statements without conditions are idempotent, so the driver may repeat them: writes
+carry their timestamp, or it does not matter. If a node is slow to answer, they are also sent to another one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ _CONNECTED_S = 3 * ANSWERED_S
 _GIVEN_UP_S = 2 * ANSWERED_S
 """When we stop to wait for the driver, which never answers some statements that were on connections it gave up."""
 _ASKED_ANOTHER_MS, _OTHERS_MAX = 1_000, 2
-"""When another node is asked for what may be repeated, as one that stands still answers nothing; how many at most."""
+"""After how long a repeatable statement is also sent to another node, and to how many at most: a stopped node never
+answers."""
 _BEAT_S, _SILENT_S = 1, 5
-"""How often a node is asked whether it lives; one that says nothing for so long is left until it answers again."""
+"""How often a node is sent a heartbeat, and after how long without an answer it counts as down."""
 _AGAIN_MS, _AGAIN_MS_MAX = 500, 5_000
-"""How soon a node that is away is tried again, and how long it is left alone at most."""
+"""The first and the longest pause before a node that is down is tried again."""
 IN_FLIGHT_MAX = 256
 """Statements of a process that are under way at once; others wait."""
 TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
-"""Writes of one request: client and coordinator pay once for them, and none is large enough for a warning."""
+"""The bounds of writes sent as one request, which costs client and coordinator less, and stays below the size that
+Cassandra warns of."""
 _QUORUM, _SERIAL = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.SERIAL
 _NAME_CHARS_MAX, _PAGE_ROWS = 48, 5_000
 
@@ -69,16 +71,17 @@ class Session:
         await self._execute(statement, values)
 
     async def serial(self, statement: str, *values: Any) -> list[Row]:
-        """Read what conditions decided, as the last of them left it."""
+        """Read a row that is written under conditions, at the serial consistency that shows the last such write."""
         return [row.as_tuple() for row in await self._execute(statement, values, consistency=_SERIAL)]
 
     async def conditional(self, statement: str, *values: Any) -> bool:
-        """Execute a statement with a condition (IF ...); whether it held. It is executed once, or nobody knows."""
+        """Execute a statement with a condition (IF ...); whether it held. It is never repeated: after an error it may
+        or may not have been executed."""
         result = await self._execute(statement, values, idempotent=False)
         return bool(result.first().column_value("[applied]"))
 
     async def together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
-        """Write many, in any order: some in one request, and as many requests at once as may be under way."""
+        """Write many, in any order: several in a request, and as many requests at once as allowed."""
         for statement in {statement for statement, _ in statements}:
             await self._prepare(statement)
         await asyncio.gather(*(self._request(some) for some in _requests(statements)))
@@ -141,7 +144,7 @@ class Session:
                 raise _unavailable("ask Cassandra", error) from error
 
     async def _prepare(self, statement: str) -> Any:
-        """A statement as Cassandra knows it; it is told once, or by each who is first at once."""
+        """A prepared statement. It is prepared once, or a few times by calls that come at the same moment."""
         if statement not in self._prepared:
             with _translated("prepare a statement"):
                 self._prepared[statement] = await self._session.create_prepared(statement)

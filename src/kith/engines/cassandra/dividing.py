@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from kith.engines.cassandra.batch import PART_MAX
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.connecting import ANSWERED_S
-from kith.engines.cassandra.edge_commands import DivideList, Entry, ForgetLong, ListEdges, UnlistStrays
-from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.engines.cassandra.edge_commands import DivideList, ForgetLong, ListEdges, ListEntry, UnlistStrays
+from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, State
 from kith.graph.shapes import EdgeKey, Listing
@@ -28,7 +28,7 @@ _LONG = "SELECT graph, node, direction, state FROM long_lists WHERE partition = 
 
 
 class Divider:
-    """Divides lists. `part_max`: entries of a part; `settle_s`: reads that began before are over by then."""
+    """Divides lists. `part_max`: entries of a part; `settle_s`: time after which earlier reads have ended."""
 
     def __init__(
         self, rows: CassandraRows, asker: Asker, *, part_max: int = PART_MAX, settle_s: float = 2 * ANSWERED_S
@@ -59,14 +59,14 @@ class Divider:
         if begin is None:
             return False
         owner = self._asker.partitions.of_node(listing.node)
-        parts, _ = await self._asker.one(owner, DivideList(listing, begin), Parts)
+        parts, _ = await self._asker.one(owner, DivideList(listing, begin), ListParts)
         if parts.moving is None:
             return True
         begin = parts.moving  # another process may be at it, elsewhere
         await self._pass_batches()
         await self._settle()
         await self._move(listing, begin, parts.before(begin))
-        await self._asker.one(owner, DivideList(listing, begin, moved=True), Parts)
+        await self._asker.one(owner, DivideList(listing, begin, moved=True), ListParts)
         return True
 
     async def _middle(self, listing: Listing, part: int) -> int | None:
@@ -95,13 +95,13 @@ class Divider:
     async def _move(self, listing: Listing, begin: int, before: int) -> None:
         """Have owners move what the part before still holds from a position on."""
         async for rows in self._session.pages(_FROM, *listed(listing), before, begin, size=_MOVED_AT_ONCE):
-            entries = [Entry(listing, before, position, other) for position, other in rows]
+            entries = [ListEntry(listing, before, position, other) for position, other in rows]
             await self._list(entries)
 
-    async def _list(self, entries: Sequence[Entry]) -> None:
-        """Enter edges where they belong, and then delete entries elsewhere: who reads finds one or the other."""
+    async def _list(self, entries: Sequence[ListEntry]) -> None:
+        """Enter edges where they belong, and only then delete their other entries, so that readers find one of them."""
         edges: dict[int, list[EdgeKey]] = defaultdict(list)
-        strays: dict[int, list[Entry]] = defaultdict(list)
+        strays: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in entries:
             owner = self._asker.partitions.of_node(entry.edge[1])
             edges[owner].append(entry.edge)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kith.engines.cassandra.asked import Asked
-from kith.engines.cassandra.batch import Batch, cell_rows, edge_row, entry_row
-from kith.engines.cassandra.parts import Parts, parts_row
+from kith.engines.cassandra.batch import RowBatch, cell_rows, edge_row, entry_row
+from kith.engines.cassandra.owner_command import OwnerCommand
+from kith.engines.cassandra.parts import ListParts, parts_row
 from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.rows import cell_row, listed
 from kith.graph.edge import (
@@ -25,7 +25,7 @@ from kith.graph.edge import (
 from kith.graph.shapes import EdgeKey, Listing, Pair
 
 
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """An entry of a list."""
 
     listing: Listing
@@ -40,8 +40,9 @@ class Entry(NamedTuple):
         return (graph, node, self.other) if direction == Direction.OUT else (graph, self.other, node)
 
 
-class WriteEdges(Asked, frozen=True, tag="write"):
-    """Merge writes in order; answers a change each, None for one that was left out with the one that it is chained to.
+class WriteEdges(OwnerCommand, frozen=True, tag="write"):
+    """Merge writes in order. Answers a change each; None for one that is skipped because the write it is chained to
+    was.
 
     `first_decides`: if the first is REFUSED, it is the last.
     """
@@ -67,7 +68,7 @@ class WriteEdges(Asked, frozen=True, tag="write"):
             if write.counted is not None:
                 yield _at_end(write.edge, write.counted)
 
-    def run(self, batch: Batch) -> list[EdgeChange | None]:
+    def run(self, batch: RowBatch) -> list[EdgeChange | None]:
         changes: list[EdgeChange | None] = []
         refused = False
         for write in self.writes:
@@ -79,7 +80,7 @@ class WriteEdges(Asked, frozen=True, tag="write"):
         return changes
 
 
-class ForgetEdges(Asked, frozen=True, tag="forget"):
+class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
     """Delete edges as if they had never been."""
 
     graph: int
@@ -89,15 +90,15 @@ class ForgetEdges(Asked, frozen=True, tag="forget"):
         for pair in self.pairs:
             yield from _of_edge(self.graph, *pair, partition)
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         for pair in self.pairs:
             stored = batch.edge((self.graph, *pair))
             if stored is not None:
                 batch.forget_edge(stored)
 
 
-class EndEdges(Asked, frozen=True, tag="end"):
-    """Remove what is over of some edges; answers how many were."""
+class EndEdges(OwnerCommand, frozen=True, tag="end"):
+    """Remove those of some edges that have expired; answers how many that were."""
 
     edges: list[EdgeKey]
 
@@ -105,14 +106,14 @@ class EndEdges(Asked, frozen=True, tag="end"):
         for edge in self.edges:
             yield from _of_edge(*edge, partition)
 
-    def run(self, batch: Batch) -> int:
+    def run(self, batch: RowBatch) -> int:
         before = len(batch.events)
         for edge in self.edges:
             batch.current(edge)
         return len(batch.events) - before
 
 
-class ListEdges(Asked, frozen=True, tag="list"):
+class ListEdges(OwnerCommand, frozen=True, tag="list"):
     """Show stored edges in both lists, as their rows say."""
 
     edges: list[EdgeKey]
@@ -121,20 +122,20 @@ class ListEdges(Asked, frozen=True, tag="list"):
         for edge in self.edges:
             yield from _of_edge(*edge, partition)
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         for edge in self.edges:
             stored = batch.edge(edge)
             if stored is not None:
                 batch.list_edge(stored)
 
 
-class UnlistStrays(Asked, frozen=True, tag="unlist"):
-    """Delete those of some entries that show no edge as it is; answers how many were deleted.
+class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
+    """Delete those of some entries that do not agree with the row of their edge; answers how many were deleted.
 
     `moved`: and those that stand in another part of their list by now.
     """
 
-    entries: list[Entry]
+    entries: list[ListEntry]
     moved: bool = False
 
     def reads(self, partition: int) -> Iterable[Key]:
@@ -142,7 +143,7 @@ class UnlistStrays(Asked, frozen=True, tag="unlist"):
             yield edge_row(*entry.edge)
             yield parts_row(entry.listing)
 
-    def run(self, batch: Batch) -> int:
+    def run(self, batch: RowBatch) -> int:
         deleted = 0
         for entry in self.entries:
             parts = batch.parts(entry.listing)
@@ -154,7 +155,7 @@ class UnlistStrays(Asked, frozen=True, tag="unlist"):
         return deleted
 
 
-class CountEntries(Asked, frozen=True, tag="count"):
+class CountEntries(OwnerCommand, frozen=True, tag="count"):
     """Count this partition's entries of lists anew."""
 
     listings: list[Listing]
@@ -167,12 +168,12 @@ class CountEntries(Asked, frozen=True, tag="count"):
     def recounted(self) -> Iterable[Listing]:
         return self.listings
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         for listing in self.listings:
             batch.recount(listing)
 
 
-class DivideList(Asked, frozen=True, tag="divide"):
+class DivideList(OwnerCommand, frozen=True, tag="divide"):
     """Note that entries of a list move to a part that begins at a position, or that all have (`moved`).
 
     Answers how it is divided. The partition is that of the list's node.
@@ -185,18 +186,18 @@ class DivideList(Asked, frozen=True, tag="divide"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [parts_row(self.listing)]
 
-    def run(self, batch: Batch) -> Parts:
+    def run(self, batch: RowBatch) -> ListParts:
         parts = before = batch.parts(self.listing)
         if self.moved and parts.moving == self.begin:
             parts = parts._replace(moving=None)
         elif not self.moved and parts.moving is None and self.begin not in parts.begins:
-            parts = Parts(tuple(sorted((*parts.begins, self.begin))), self.begin)
+            parts = ListParts(tuple(sorted((*parts.begins, self.begin))), self.begin)
         if parts != before:
             batch.divide(self.listing, parts)
         return parts
 
 
-class ForgetLong(Asked, frozen=True, tag="forget_long"):
+class ForgetLong(OwnerCommand, frozen=True, tag="forget_long"):
     """Delete the note that a list may be long."""
 
     listing: Listing
@@ -204,11 +205,11 @@ class ForgetLong(Asked, frozen=True, tag="forget_long"):
     def reads(self, partition: int) -> Iterable[Key]:
         return []
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         batch.delete(Key("long_lists", (batch.partition, *listed(self.listing))))
 
 
-def shows(entry: Entry, edge: Edge | None, parts: Parts) -> bool:
+def shows(entry: ListEntry, edge: Edge | None, parts: ListParts) -> bool:
     """Whether an entry shows its edge as the row says, where it may stand."""
     if edge is None or entry.part not in parts.places(entry.position):
         return False
@@ -216,7 +217,7 @@ def shows(entry: Entry, edge: Edge | None, parts: Parts) -> bool:
 
 
 def _of_edge(graph: int, source: int, destination: int, partition: int) -> Iterable[Key]:
-    """What one looks at who may change an edge."""
+    """The rows that a command must read before it changes an edge."""
     yield edge_row(graph, source, destination)
     yield from cell_rows(graph, source, destination, partition)
 
@@ -225,7 +226,7 @@ def _at_end(edge: Edge, direction: Direction) -> Listing:
     return Listing(edge.graph, edge.source if direction is Direction.OUT else edge.destination, direction)
 
 
-def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
+def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
     """Merge one write; see `graph.edge.EdgeWrite`."""
     asked = write.edge
     batch.end_over()

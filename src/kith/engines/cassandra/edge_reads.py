@@ -1,7 +1,7 @@
 """Reads of edges, lists and counts in Cassandra. What is asked together is asked at once.
 
-An edge that is over is left out by who reads, until it is removed: a row and an entry say when, and a list that has
-such entries says so beside its counts.
+Reads leave an expired edge out until it is removed: its row and its entries hold the end, and a list with such entries
+says so beside its counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kith.core.paging import Mark, Page, Window
 from kith.engines.cassandra.batch import edge_row, read_edge, read_node
-from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, Parts, Span, parts_row, read_parts
+from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, ListParts, Span, parts_row, read_parts
 from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State, as_of
@@ -97,12 +97,12 @@ class EdgeReads:
     async def page(self, listing: Listing, window: Window) -> Page:
         return await self._in_parts(listing, lambda parts: self._page(listing, window, parts))
 
-    async def _in_parts(self, listing: Listing, read: Callable[[Parts], Awaitable[T]]) -> T:
-        """Read a list that may be divided: most are not, so it is read as if it were not while that is asked."""
+    async def _in_parts(self, listing: Listing, read: Callable[[ListParts], Awaitable[T]]) -> T:
+        """Read a list that may be divided. Most are not, so it is read as undivided while that is being looked up."""
         (row,), found = await asyncio.gather(self._rows.get([parts_row(listing)]), read(WHOLE))
         return found if row is None else await read(read_parts(row))
 
-    async def _page(self, listing: Listing, window: Window, parts: Parts) -> Page:
+    async def _page(self, listing: Listing, window: Window, parts: ListParts) -> Page:
         above, top = span_of(window)
         count = window.limit + 1
         if window.before is not None:
@@ -122,7 +122,7 @@ class EdgeReads:
         return Page(items[: window.limit], len(items) > window.limit, bool(newer))
 
     async def _marks(
-        self, listing: Listing, span: Span, limit: int, parts: Parts, *, oldest_first: bool = False
+        self, listing: Listing, span: Span, limit: int, parts: ListParts, *, oldest_first: bool = False
     ) -> list[Mark]:
         """The first entries of a part of a list, in this order; as many parts as a page may touch are read at once."""
         if span.above >= span.top or limit <= 0:

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import Asker
-from kith.engines.cassandra.edge_commands import CountEntries, Entry, ListEdges, UnlistStrays, shows
-from kith.engines.cassandra.parts import Parts, parts_row, read_parts
+from kith.engines.cassandra.edge_commands import CountEntries, ListEdges, ListEntry, UnlistStrays, shows
+from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.shapes import Degrees, DegreesPart, EdgeKey, Ends, Listing, Pair
@@ -62,7 +62,7 @@ class EdgeScans:
         found = [not there.isdisjoint(some) for some in places]
         return [Ends(edge, *found[2 * at : 2 * at + 2]) for at, edge in enumerate(edges)]
 
-    async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, Parts]:
+    async def _divided(self, listings: Iterable[Listing]) -> dict[Listing, ListParts]:
         """How lists are divided."""
         wanted = list(dict.fromkeys(listings))
         rows = await self._rows.get([parts_row(listing) for listing in wanted])
@@ -148,7 +148,7 @@ class EdgeScans:
         found = 0
         async for rows in self._session.pages(_ENTRIES, graph, size=_SCAN_ROWS):
             entries = [
-                Entry(Listing(graph, node, Direction(direction), State(state)), part, position, other)
+                ListEntry(Listing(graph, node, Direction(direction), State(state)), part, position, other)
                 for node, direction, state, part, position, other in rows
             ]
             divided = await self._divided(entry.listing for entry in entries)
@@ -163,8 +163,8 @@ class EdgeScans:
                 await self._unlist(strays)
         return found
 
-    async def _unlist(self, strays: Sequence[Entry]) -> None:
-        asked: dict[int, list[Entry]] = defaultdict(list)
+    async def _unlist(self, strays: Sequence[ListEntry]) -> None:
+        asked: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in strays:
             asked[self._asker.partitions.of_node(entry.edge[1])].append(entry)
         await self._asker.many([(partition, UnlistStrays(some)) for partition, some in asked.items()], int)

@@ -64,8 +64,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
         return changes
 
     def _rest(self, writes: Sequence[EdgeWrite], at: int) -> Iterable[EdgeWrite]:
-        """What follows a write and can be asked with it: up to one that is chained to a write of another owner, or has
-        a condition on an edge that is written before it.
+        """The writes that can be sent together with the first: up to one that is chained to a write of another owner,
+        or has a condition on an edge written before it.
         """
         owner, written = self._owner_of(writes[at]), {_key_of(writes[at])}
         for write in writes[at + 1 :]:
@@ -101,7 +101,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
         await self._asker.many([(owner, ForgetEdges(graph, some)) for owner, some in asked.items()], type(None))
 
     async def end_expired(self) -> int:
-        """Have some edges that are over removed by each owner; how many were. Whoever serves calls it every second."""
+        """Let each owner remove some expired edges; returns how many were removed. A serving process calls it every
+        second."""
         now_ms = self._now_ms()
         owners = range(self._asker.partitions.count)
         found = await asyncio.gather(*(self._session.rows(_OVER, owner, now_ms, ENDED_AT_ONCE) for owner in owners))

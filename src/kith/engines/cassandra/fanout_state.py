@@ -40,9 +40,9 @@ FANOUT_STATE = Table(
 DELIVERY, WITHHELD = 1, 2
 ROWS_A_CHANGE = 100
 CHANGES_KEPT_S = 86_400
-"""How long it is known that a process changed something."""
+"""How long the change count of a process is kept."""
 READ_ANYWAY_S = 3_600.0
-"""What was read is used no longer, and so never when a change may be forgotten."""
+"""What was read is used for this long at most: less than change counts are kept."""
 _CHANGES = "SELECT changes FROM fanout_state WHERE consumer = ? LIMIT 1"
 _ROWS = "SELECT name, kind, id, author, failures, after, rate FROM fanout_state WHERE consumer = ?"
 _CHANGED = "UPDATE fanout_state USING TIMESTAMP ? AND TTL ? SET changes[?] = ? WHERE consumer = ?"
@@ -102,7 +102,7 @@ class CassandraFanoutState:
         await self._change((_END_ALL, (at_us, self._group, DELIVERY)), (_NAME, (at_us, name, self._group)))
 
     async def _change(self, *statements: tuple[str, Sequence[Any]]) -> None:
-        """Write these, and that something changed, in one."""
+        """Write these rows and this process's change count together."""
         self._changed += 1
         noted = self._changed, CHANGES_KEPT_S, self._process, self._changed, self._group
         await self._session.whole([*statements, (_CHANGED, noted)])

@@ -4,11 +4,11 @@
     inbox_rows      generation, bucket -> user, notice (newest first); no values
 
 A week is forgotten by its row in `inbox_periods`: nobody finds the rows of its generation any more, and Cassandra drops
-whole files of them when their TTL is over. Rows that come for it later begin another generation.
+whole files of them when their TTL is over. Rows that are added to that week later begin another generation.
 
-What is there is read before rows are added, so a repeated row is told from a new one; of two processes that add it at
-the same moment both may be told that it is new. Rows are added and removed at the nodes' time: what a process did last
-stands.
+Existing rows are read before rows are added, to tell a repeated row from a new one; if two processes add the same row
+at the same moment, both may count it as new. Rows are written with the nodes' time, so of adding and removing the later
+one holds.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ INBOX_ROWS = Table(
     " 'compaction_window_unit': 'DAYS', 'compaction_window_size': 7}",
 )
 BUCKETS = 256
-"""Of a new week. More: smaller partitions; fewer: more rows a statement."""
+"""Buckets of a new week. More make partitions smaller; fewer put more rows into a statement."""
 ROWS_A_CHANGE = 100
 FIRST_PERIODS = 2
-"""Of how many weeks a page is looked for at first; then in all others at once."""
+"""In how many weeks a page is looked for at first; then in all others at once."""
 _SHELF = 0
 _SPREAD, _SPREAD_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)  # Knuth's multiplicative hashing
 _PERIODS = "SELECT period, generation, buckets FROM inbox_periods WHERE shelf = ?"

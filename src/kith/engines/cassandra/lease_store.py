@@ -1,7 +1,7 @@
 """Leases in Cassandra: a row each, changed under the condition that it is as it was read.
 
 The time is that of the node that answers, and comes with the row: so no instance's clock ends another's lease. A row is
-forgotten FORGOTTEN_S after its lease ended; tokens are times where these are greater, so they grow all the same.
+deleted FORGOTTEN_S after its lease ended. A token is at least the current time, so tokens grow even then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds for a whole cluster, in rows that are written under conditions: names of graphs, how many partitions."""
+"""Facts of a whole cluster, in rows that are written under conditions: names of graphs, the number of partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kith.engines.cassandra.connecting import Session
 from kith.graph.graphs import assign
 
 APART_MS_MAX = SKEW_MS_MAX // 2
-"""From Cassandra's clock; so two machines are within SKEW_MS_MAX of each other."""
+"""How far a machine's clock may be from Cassandra's, so that two machines are within SKEW_MS_MAX of each other."""
 _TRIES_MAX = 20
 _READ = "SELECT value FROM metadata WHERE name = ?"
 _INSERT = "INSERT INTO metadata (name, value) VALUES (?, ?) IF NOT EXISTS"
@@ -49,7 +49,7 @@ class Metadata:
             )
 
     async def check_clock(self) -> None:
-        """StoreMismatch if this machine's clock is further from Cassandra's than versions of edges bear."""
+        """StoreMismatch if this machine's clock is too far from Cassandra's for versions of edges."""
         before = wall_ms()
         now_ms = await self._session.now_ms()
         ahead_ms = before - now_ms if now_ms < before else min(0, wall_ms() - now_ms)

@@ -1,4 +1,4 @@
-"""The time of Cassandra's nodes, for writes of which the later one stands: so an instance whose clock is wrong does no
+"""The time of Cassandra's nodes, for writes of which the later one wins: so an instance with a wrong clock does no
 harm.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from kith.engines.cassandra.connecting import Session
 
 MEASURED_S = 60.0
-"""The nodes are asked again after so long; in between a clock is read that nobody sets."""
+"""How often the nodes are asked; in between, a monotonic clock is used."""
 _NOW = "SELECT to_unix_timestamp(now()) FROM system.local"
 
 
 class NodeTime:
-    """In microseconds, each greater than those before. `clock_s`: a clock that never goes back."""
+    """In microseconds, each greater than those before. `clock_s`: a monotonic clock."""
 
     def __init__(self, session: Session, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock_s = session, clock_s

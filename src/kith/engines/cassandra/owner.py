@@ -1,9 +1,9 @@
 """The owner of partitions of the log of commands: it decides them, and writes the rows that follow.
 
 A batch is decided on what was read of Cassandra, or is still known from an earlier batch, since nobody else writes it.
-It is written down in one row, the journal, before any other. That write has a condition: it fails for who is no longer
-the owner, and whoever takes over finds the batch whole or not at all. Rows are written after that. A former owner who
-writes them late writes what the journal held, with its timestamps: it loses to whatever was written since.
+It is written down in one row, the journal, before any other. That write has a condition: it fails for a former owner,
+and the next owner finds the batch whole or not at all. Rows are written after that. A former owner that writes them
+late writes what the journal held, with its timestamps, so newer writes win over it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from kith.core.errors import StoreUnavailable
-from kith.engines.cassandra.asked import Asked
-from kith.engines.cassandra.batch import Batch, cell_rows, edge_row
+from kith.engines.cassandra.batch import RowBatch, cell_rows, edge_row
 from kith.engines.cassandra.commands import read_command
+from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import parts_row, read_parts
 from kith.engines.cassandra.reading import Key, Values
-from kith.engines.cassandra.rows import Change, Rows, cell_row
+from kith.engines.cassandra.rows import RowChange, Rows, cell_row
 from kith.graph.edge import Direction
 from kith.graph.shapes import EdgeKey, Listing
 from kith.log.commands import Command, Decided
@@ -29,14 +29,14 @@ HELD_MAX = 20_000
 """Rows of a partition that are kept in memory."""
 _TAKES_MAX = 20
 _ENDED_MAX = 500
-"""Edges that are over, and that a batch removes beside what it is for."""
+"""How many expired edges a batch removes beside its own work."""
 
 
 class _Written(msgspec.Struct, frozen=True, array_like=True):
     """A batch as it is written down."""
 
     decided: list[Decided]
-    changes: list[Change]
+    changes: list[RowChange]
 
 
 class CassandraOwner:
@@ -94,7 +94,9 @@ class CassandraOwner:
         if not await self._rows.write_down(partition, epoch, msgspec.msgpack.encode(written)):
             raise Fenced
 
-    async def _read(self, partition: int, asked: Sequence[Asked], now_ms: int) -> tuple[Batch, Sequence[EdgeKey]]:
+    async def _read(
+        self, partition: int, asked: Sequence[OwnerCommand], now_ms: int
+    ) -> tuple[RowBatch, Sequence[EdgeKey]]:
         """A batch with all that the commands look at, and our edges that are over and have to be removed first."""
         lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
         counted = list(dict.fromkeys(listing for one in asked for listing in one.recounted()))
@@ -114,12 +116,13 @@ class CassandraOwner:
         read |= await self._known(partition, (key for key in more if key not in read))
         self._held[partition].update((key, read[key]) for key in read if self._is_ours(partition, key))
         entries = await self._entries(partition, counted, read)
-        return Batch(partition, self._partitions, read, lengths, entries), ended
+        return RowBatch(partition, self._partitions, read, lengths, entries), ended
 
     async def _ended(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
     ) -> Sequence[EdgeKey]:
-        """Our edges in these lists that are over; those of others, or too many, are taken from the lengths."""
+        """This partition's expired edges in these lists. Those of other partitions, or too many, are subtracted from
+        the lengths."""
         ended: dict[EdgeKey, None] = {}
         over = await self._rows.ended(expiring, now_ms) if expiring else []
         for listing, others in zip(expiring, over, strict=True):
@@ -152,12 +155,12 @@ class CassandraOwner:
         return {listing: (len(some), sum(map(bool, some.values()))) for listing, some in ours.items()}
 
     def _is_ours(self, partition: int, key: Key) -> bool:
-        """Whether nobody else writes a row, of those that are worth keeping."""
+        """Whether only this owner writes a row, and it is worth keeping in memory."""
         if key.table == "counts":
             return bool(key.key[-1] == partition)
         return key.table in ("edges", "nodes") and self._partitions.of_node(key.key[0]) == partition
 
-    def _hold(self, partition: int, changes: Sequence[Change]) -> None:
+    def _hold(self, partition: int, changes: Sequence[RowChange]) -> None:
         held = self._held[partition]
         for change in changes:
             if change.table in ("edges", "counts", "nodes"):
@@ -171,9 +174,9 @@ class CassandraOwner:
 
 
 def _decide(
-    batch: Batch, commands: Sequence[Command], asked: Sequence[Asked | None], ended: Sequence[EdgeKey]
+    batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], ended: Sequence[EdgeKey]
 ) -> list[Decided]:
-    """Decide commands in order; what is over is removed with the first."""
+    """Decide commands in order; expired edges are removed with the first."""
     batch.begin(commands[0].offset, commands[-1].at_ms)
     for edge in ended:
         batch.current(edge)

@@ -4,7 +4,7 @@ Most lists have one part, and no row that says so. A list gets another while it 
 
 1. the owner of its node notes where the new part begins, and that entries move there;
 2. from their next batch on owners write entries to it, and readers look in the part before, then in it;
-3. owners enter in it what the part before still holds, and delete it there after that;
+3. owners copy to it what the part before still holds, and then delete that there;
 4. the owner of the node notes that all have moved; who reads looks in one part again.
 """
 
@@ -30,8 +30,8 @@ class Span(NamedTuple):
     top: Mark
 
 
-class Parts(NamedTuple):
-    """Where parts begin, ascending; the one whose entries may still be in the part before."""
+class ListParts(NamedTuple):
+    """Where parts begin, ascending. `moving`: the part whose entries may still be in the part before."""
 
     begins: tuple[int, ...] = (POSITION_MIN,)
     moving: int | None = None
@@ -63,7 +63,7 @@ class Parts(NamedTuple):
         return found
 
 
-WHOLE = Parts()
+WHOLE = ListParts()
 
 
 def parts_row(listing: Listing) -> Key:
@@ -71,11 +71,11 @@ def parts_row(listing: Listing) -> Key:
     return Key("divisions", of_node(listing))
 
 
-def read_parts(values: Values | None) -> Parts:
+def read_parts(values: Values | None) -> ListParts:
     """How a list is divided."""
-    return WHOLE if values is None else msgspec.msgpack.decode(values[0], type=Parts)
+    return WHOLE if values is None else msgspec.msgpack.decode(values[0], type=ListParts)
 
 
-def parts_values(parts: Parts) -> Values:
+def parts_values(parts: ListParts) -> Values:
     """The row's values."""
     return (msgspec.msgpack.encode(parts),)

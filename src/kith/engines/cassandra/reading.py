@@ -1,8 +1,8 @@
-"""Rows read by their keys. What is asked for in one turn of the event loop, by whomever, is read together.
+"""Reads rows by their keys. Everything asked for in one turn of the event loop is read together.
 
-A statement reads rows of up to PLACES_MAX partitions of Cassandra, which differ in the last column that chooses them,
-and the same rows of each: where others are wanted of each, so few that looking for some in vain costs less than another
-statement.
+A statement reads rows of up to PLACES_MAX partitions of Cassandra, which differ in the last column of the partition
+key, and the same rows of each. Where different rows are wanted, a few may be looked for in vain, if that costs less
+than another statement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kith.engines.cassandra.schema import TABLES_BY_NAME, Table
 Values = tuple[Any, ...]
 PLACES_MAX, _ORDERS_MAX = 16, 64
 _LOOKED_FOR_MAX = 64
-"""Rows that a statement looks for, if others are wanted of each partition."""
+"""How many rows a statement looks for if different rows are wanted of each partition."""
 T = TypeVar("T")
 
 
@@ -30,7 +30,7 @@ class Key(NamedTuple):
     key: Values
 
 
-class Reader:
+class RowReader:
     """Reads rows. One event loop uses it."""
 
     def __init__(self, session: Session) -> None:

@@ -146,7 +146,7 @@ class _Putting:
         return put._replace(mark=WriteMark(self._mark, self._newest))
 
     async def _see(self, conditions: Sequence[AtVersion]) -> None:
-        """Reach a mark that covers what keeps these conditions from holding."""
+        """Return a mark that covers the change because of which a condition does not hold."""
         owners = {self._asker.partitions.of_record(one.kind, one.id) for one in conditions}
         for _, mark in await self._asker.many([(owner, WriteRecords([])) for owner in owners], int):
             self._reach(mark)

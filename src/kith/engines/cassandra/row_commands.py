@@ -1,4 +1,4 @@
-"""Commands that change nodes, notes, records and claims: rows that nothing is listed by."""
+"""Commands that change nodes, notes, records and claims: rows that stand in no list."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from kith.core.clock import Hlc
 from kith.core.events import NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event
-from kith.engines.cassandra.asked import Asked
-from kith.engines.cassandra.batch import Batch
+from kith.engines.cassandra.batch import RowBatch
+from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import State
@@ -16,7 +16,7 @@ from kith.graph.shapes import Node
 from kith.records.store import Claim, Record, RecordKind, newer
 
 INDEXED = frozenset({RecordKind.NOTICE, RecordKind.MENTION_OUTCOME, RecordKind.MENTION_RING})
-"""Kinds whose records are found by their ids, so that those with the least can be forgotten."""
+"""Kinds whose records are indexed by id, so that those with the least ids can be deleted."""
 _PERIOD_BITS = 52  # of an id: some 12 days, where its milliseconds begin at bit 22
 _CLAIM_SLACK_S = 86_400  # the clocks of who claims and of Cassandra differ
 
@@ -28,7 +28,7 @@ class Conditional(NamedTuple):
     version: int | None
 
 
-class ChangeNode(Asked, frozen=True, tag="node"):
+class ChangeNode(OwnerCommand, frozen=True, tag="node"):
     """See `graph.store.Nodes.change_node`; answers the node."""
 
     node: int
@@ -41,7 +41,7 @@ class ChangeNode(Asked, frozen=True, tag="node"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [Key("nodes", (self.node,))]
 
-    def run(self, batch: Batch) -> Node:
+    def run(self, batch: RowBatch) -> Node:
         before = batch.node(self.node)
         if self.only_from is not None and before.state != self.only_from:
             return before
@@ -59,7 +59,7 @@ class ChangeNode(Asked, frozen=True, tag="node"):
         return after
 
 
-class PutNote(Asked, frozen=True, tag="note"):
+class PutNote(OwnerCommand, frozen=True, tag="note"):
     """See `graph.store.Notes.put_note`; answers whether it was written. `only_if` counts if `conditional`."""
 
     name: str
@@ -70,7 +70,7 @@ class PutNote(Asked, frozen=True, tag="note"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [note_row(self.name)]
 
-    def run(self, batch: Batch) -> bool:
+    def run(self, batch: RowBatch) -> bool:
         key = note_row(self.name)
         stored = batch.get(key)
         if self.conditional and (None if stored is None else stored[0]) != self.only_if:
@@ -82,7 +82,7 @@ class PutNote(Asked, frozen=True, tag="note"):
         return True
 
 
-class WriteRecords(Asked, frozen=True, tag="records"):
+class WriteRecords(OwnerCommand, frozen=True, tag="records"):
     """Write records in order, up to the first whose condition does not hold; answers how many were."""
 
     records: list[Conditional]
@@ -93,7 +93,7 @@ class WriteRecords(Asked, frozen=True, tag="records"):
             if record.kind in INDEXED:
                 yield period_row(record.kind, period_of(record.id), partition)
 
-    def run(self, batch: Batch) -> int:
+    def run(self, batch: RowBatch) -> int:
         for at, (record, version) in enumerate(self.records):
             values = batch.get(record_row(record.kind, record.id))
             stored = None if values is None else read_record(record.kind, record.id, values)
@@ -104,7 +104,7 @@ class WriteRecords(Asked, frozen=True, tag="records"):
         return len(self.records)
 
 
-class ForgetRecords(Asked, frozen=True, tag="forget_records"):
+class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
     """Delete records for good. `below`: they were all those with lesser ids, so they are told in one event."""
 
     kind: RecordKind
@@ -114,7 +114,7 @@ class ForgetRecords(Asked, frozen=True, tag="forget_records"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [record_row(self.kind, id_) for id_ in self.ids]
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         for id_ in self.ids:
             if batch.get(record_row(self.kind, id_)) is None:
                 continue
@@ -127,7 +127,7 @@ class ForgetRecords(Asked, frozen=True, tag="forget_records"):
             batch.events.append(Event(0, None, RECORDS_FORGOTTEN, self.kind, self.below, 0, Hlc(0)))
 
 
-class TakeClaim(Asked, frozen=True, tag="claim"):
+class TakeClaim(OwnerCommand, frozen=True, tag="claim"):
     """Insert a claim, if there is none of its key that has not expired; else answers the value of that one."""
 
     claim: Claim
@@ -135,7 +135,7 @@ class TakeClaim(Asked, frozen=True, tag="claim"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [claim_row(self.claim.key)]
 
-    def run(self, batch: Batch) -> bytes | None:
+    def run(self, batch: RowBatch) -> bytes | None:
         key, value, now_ms, keep_ms = self.claim
         held = claimed(batch.get(claim_row(key)), now_ms)
         if held is None:
@@ -143,7 +143,7 @@ class TakeClaim(Asked, frozen=True, tag="claim"):
         return held
 
 
-class ReleaseClaim(Asked, frozen=True, tag="release"):
+class ReleaseClaim(OwnerCommand, frozen=True, tag="release"):
     """Delete a claim, if it is still this one."""
 
     claim: Claim
@@ -151,7 +151,7 @@ class ReleaseClaim(Asked, frozen=True, tag="release"):
     def reads(self, partition: int) -> Iterable[Key]:
         return [claim_row(self.claim.key)]
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: RowBatch) -> None:
         if claimed(batch.get(claim_row(self.claim.key)), self.claim.now_ms) == self.claim.value:
             batch.delete(claim_row(self.claim.key))
 
@@ -185,7 +185,7 @@ def claimed(values: Values | None, now_ms: int) -> bytes | None:
 
 
 def period_of(id_: int) -> int:
-    """Some days of ids that are times; the ids of records of a kind stand together by it."""
+    """The period of an id, some days long; the index keeps the ids of a kind and period together."""
     return id_ >> _PERIOD_BITS
 
 
@@ -199,7 +199,7 @@ def period_row(kind: int, period: int, partition: int) -> Key:
     return Key("record_periods", (int(kind), period, partition))
 
 
-def _write(batch: Batch, record: Record, stored: Record | None) -> None:
+def _write(batch: RowBatch, record: Record, stored: Record | None) -> None:
     batch.put(record_row(record.kind, record.id), (record.updated_at, record.data))
     if record.kind in INDEXED and stored is None:
         period = period_row(record.kind, period_of(record.id), batch.partition)

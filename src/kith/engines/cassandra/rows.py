@@ -1,6 +1,6 @@
 """Rows by their keys: read many at once, and write what an owner decided.
 
-What an owner needs of Cassandra is `Rows`, which tests also have in memory.
+`Rows` is all that an owner needs of Cassandra; tests have it in memory too.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from functools import cache
 from typing import NamedTuple, Protocol
 
 from kith.engines.cassandra.connecting import Session
-from kith.engines.cassandra.reading import Key, Reader, Values
+from kith.engines.cassandra.reading import Key, RowReader, Values
 from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
 from kith.graph.shapes import Listing
 
-Part = tuple[Listing, int]
+ListPart = tuple[Listing, int]
 """A part of a list, by where it begins; see `parts`."""
 JOURNAL_PART_BYTES = 1 << 20
 """Of a batch, in one row of the journal: Cassandra takes rows of some MB."""
 _NAME_BYTES, _COUNT = 8, struct.Struct(">H")
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """A row as it will be; None: it is deleted. `kept_s`: Cassandra forgets it after so long; 0: never."""
 
     table: str
@@ -34,8 +34,8 @@ class Change(NamedTuple):
     kept_s: int = 0
 
 
-class Journal(NamedTuple):
-    """What is written down of a partition of the log of commands: its owner's number, and the last batch."""
+class JournalRow(NamedTuple):
+    """The journal of a partition of the log of commands: the number of its owner, and the last batch."""
 
     epoch: int
     batch: bytes
@@ -73,24 +73,24 @@ class Rows(Protocol):
         """The other ends of the entries of each list that are over by now, and still there."""
         ...
 
-    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
         """Each part of a list whole, as (other end, expires_ms)."""
         ...
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RowChange]) -> None:
         """Write rows, in any order. Doing it again changes nothing, nor does doing it late."""
         ...
 
-    async def journal(self, partition: int) -> Journal | None:
-        """What is written down of a partition, as the last of these left it; None if it never had an owner."""
+    async def journal(self, partition: int) -> JournalRow | None:
+        """The journal of a partition, as last written; None if it never had an owner."""
         ...
 
     async def take_over(self, partition: int, before: int, epoch: int) -> bool:
-        """Make `epoch` the number of the owner, where it is still `before` (0: where there is none)."""
+        """Make `epoch` the number of the owner, if it is still `before` (0: there is none)."""
         ...
 
     async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
-        """Replace the batch, where `epoch` is still the number of the owner."""
+        """Replace the batch of the journal, if `epoch` is still the number of the owner."""
         ...
 
 
@@ -98,7 +98,7 @@ class CassandraRows:
     """`Rows` in Cassandra."""
 
     def __init__(self, session: Session) -> None:
-        self.session, self._reader = session, Reader(session)
+        self.session, self._reader = session, RowReader(session)
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
         return await self._reader.get(keys)
@@ -111,16 +111,16 @@ class CassandraRows:
         found = await asyncio.gather(*(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
         return [[other for (other,) in rows] for rows in found]
 
-    async def entries(self, parts: Sequence[Part]) -> list[list[tuple[int, int]]]:
+    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
         found = await asyncio.gather(*(self.session.rows(_ENTRIES, *listed(listing), part) for listing, part in parts))
         return [[(other, expires_ms) for other, expires_ms in rows] for rows in found]
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, changes: Sequence[RowChange]) -> None:
         await self.session.together([_written(change) for change in changes])
 
-    async def journal(self, partition: int) -> Journal | None:
+    async def journal(self, partition: int) -> JournalRow | None:
         rows = await self.session.serial(_JOURNAL, partition)
-        return Journal(rows[0][0], _whole({number: part for _, number, part in rows if part})) if rows else None
+        return JournalRow(rows[0][0], _whole({number: part for _, number, part in rows if part})) if rows else None
 
     async def take_over(self, partition: int, before: int, epoch: int) -> bool:
         if before:
@@ -143,7 +143,7 @@ class CassandraRows:
 def _whole(parts: Mapping[int, bytes]) -> bytes:
     """The batch of some rows of a journal.
 
-    Nothing, if parts of another are among its own: whoever began to write down another was done with it.
+    Nothing, if parts of another batch are among them: the owner that began to write that one was done with this one.
     """
     if 0 not in parts:
         return b""
@@ -178,7 +178,7 @@ def _delete(name: str) -> str:
     return f"DELETE FROM {name} USING TIMESTAMP ? WHERE {' AND '.join(f'{column} = ?' for column in key)}"
 
 
-def _written(change: Change) -> tuple[str, Values]:
+def _written(change: RowChange) -> tuple[str, Values]:
     """The statement of a change, and its values."""
     if change.values is None:
         return _delete(change.table), (change.timestamp, *change.key)

@@ -42,7 +42,7 @@ class Table(NamedTuple):
 
 
 NOTES_GRACE_S = 86_400
-"""How long Cassandra remembers that a note was deleted: many come and go, and who reads passes them."""
+"""How long Cassandra keeps the mark of a deleted note: many notes come and go, and reads pass over these marks."""
 LIST = ("graph smallint", "node bigint", "direction tinyint", "state tinyint")
 
 EDGES = Table(
@@ -75,7 +75,7 @@ EXPIRING = Table(
 NODES = Table("nodes", ("node bigint",), (), ("state tinyint", "private boolean", "labels smallint"))
 NOTES = Table("notes", ("shelf tinyint",), ("name text",), ("note blob",), f"gc_grace_seconds = {NOTES_GRACE_S}")
 SHELF = 0
-"""Of all notes: they are few, and asked for by how their names begin."""
+"""The one partition of all notes: they are few, and are read by the beginning of their names."""
 RECORDS = Table("records", ("kind smallint", "id bigint"), (), ("updated_at bigint", "data blob"))
 RECORD_IDS = Table("record_ids", ("kind smallint", "partition smallint", "period smallint"), ("id bigint",))
 RECORD_PERIODS = Table("record_periods", ("kind smallint",), ("period smallint", "partition smallint"))

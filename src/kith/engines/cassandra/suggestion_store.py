@@ -11,7 +11,7 @@ from kith.suggestions.store import RankingRow
 
 SUGGESTIONS = Table("suggestions", ("user bigint",), (), ("until_ms bigint", "data blob"))
 SPARE_S = 3_600
-"""How long an expired row stays, so that clocks that differ delete none that is valid."""
+"""How long an expired row stays, so that clocks that differ do not delete a valid one."""
 _TTL_MAX_S = 10 * 365 * 86_400
 _PUT = "INSERT INTO suggestions (user, until_ms, data) VALUES (?, ?, ?) USING TTL ? AND TIMESTAMP ?"
 _GET = "SELECT until_ms, data FROM suggestions WHERE user = ?"

@@ -4,7 +4,7 @@
     database online   name of a process  until ms, u64 | users, i64 each, ascending
 
 4,096 users share a row where ids were given by counting, so a test of 100,000 reads some thousand rows. Who is online
-is read again only after a write. The row of a process that ended is deleted by the next that tells.
+is read again only after a write. The row of a process that ended is deleted when another reports.
 """
 
 from __future__ import annotations

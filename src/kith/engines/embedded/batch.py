@@ -14,17 +14,17 @@ from kith.graph.edge import Edge, State, as_of
 from kith.graph.shapes import Node
 
 _REMOVED_A_COMMIT = 500
-"""How many edges that have expired a commit removes, beside what it is for."""
+"""How many expired edges a commit removes beside its own work."""
 
 
-class Batch:
+class Transaction:
     """One transaction in progress."""
 
     def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes], now_ms: int) -> None:
         self.environment, self.txn = environment, txn
         self.log = LogWriter(txn, environment.log, now_ms)
         self.now_ms = now_ms
-        self._changes: list[redo.Change] | None = []
+        self._changes: list[redo.RedoEntry] | None = []
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
         self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
         """Whether any node has a row of its own (see `keys`), changes of this batch included."""
@@ -47,7 +47,7 @@ class Batch:
         self.put("meta", key.encode(), value)
 
     def do(self, event: bytes) -> None:
-        """Change what an event of `changes` says, and log it."""
+        """Make the change of an event (see `changes`), and log it."""
         changes.do(self.txn, event, self.environment.rows, self.environment.graph_db)
         self.append(event)
 
@@ -59,11 +59,11 @@ class Batch:
         return self.mark()
 
     def over(self) -> expiries.Over | None:
-        """The edges that are over and still stored as they were; None if there is none."""
+        """The expired edges that are still stored unchanged; None if there is none."""
         return expiries.over(self.txn, self.environment.rows, lambda: self.now_ms)
 
     def remove_expired(self) -> int:
-        """Remove some of the edges that are over; how many that were."""
+        """Remove some of the expired edges; returns how many."""
         over = self.over()
         found = [] if over is None else over.some(_REMOVED_A_COMMIT)
         for graph, source, destination in found:
@@ -82,7 +82,7 @@ class Batch:
         return self.environment.positions.of(self.log.last)
 
     def undescribed(self) -> None:
-        """Say that the job changes more than it told this batch, so that the whole store is synced."""
+        """Note that the job changes more than this transaction describes, so that the whole store is synced."""
         self._changes = None
 
     @property
@@ -96,7 +96,7 @@ class Batch:
             return None if self._changes is None else b""
         return redo.encode(self.now_ms, self._changes)
 
-    def _describe(self, change: redo.Change) -> None:
+    def _describe(self, change: redo.RedoEntry) -> None:
         if self._changes is not None:
             self._changes.append(change)
 

@@ -1,8 +1,8 @@
-"""Wakes those who wait for events, in whichever process: a byte into a FIFO each, once a commit.
+"""Wakes the processes that wait for events: once a commit, a byte into the FIFO of each.
 
-    bells/<random>   the FIFO of a process that waits; gone when it stops waiting
+    bells/<random>   the FIFO of a waiting process; deleted when it stops waiting
 
-A full FIFO was rung already. One whose process was killed is removed by the next that opens one.
+A full FIFO was rung already. The FIFO of a killed process is deleted by the next process that opens one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import structlog
 
 _FOLDER = "bells"
 CONFIRMED = "confirmed"
-"""The folder of those who wait for a standby (see `confirmations`)."""
+"""The folder of FIFOs for threads that wait for a standby (see `confirmations`)."""
 _GRAIN_NS = 1_000_000_000
 """A folder that changed less than this before it was read may change again without a newer time."""
 _DEAF_S = 0.02

@@ -1,9 +1,9 @@
-"""Checkpoints: some times a second the store is synced as it is then, and becomes the journal's base.
+"""Checkpoints: a few times a second the whole store is synced, and that state becomes the journal's base.
 
 Until the next one no page of the base may be written again. LMDB uses a page again once no reader can see the state
 that it belongs to. So each process that commits holds a read transaction, its pin, on a state that is not newer than
 the base; it moves the pin at its own checkpoints, and drops it when it has committed nothing since. Pins of killed
-processes stand until somebody clears LMDB's reader table, and whoever writes then has a pin of their own.
+processes stay until LMDB's reader table is cleared; by then each writer has a pin of its own.
 
 Pages that are freed wait for two checkpoints before they are used again: that is how much larger the file is. So there
 is a checkpoint after a number of changes, too. Commits go on while it syncs, so a slow sync leaves more pages waiting.

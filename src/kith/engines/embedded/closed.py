@@ -13,7 +13,8 @@ CLOSED = "closed"
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Why a store takes no writes. `primary`: the address of who does; `epoch`: the name of its history, if fenced."""
+    """Why a store takes no writes. `primary`: the address of the machine that does; `epoch`: the name of its history,
+    if fenced."""
 
     why: Literal["standby", "fenced"]
     primary: str

@@ -1,7 +1,7 @@
 """Group commit: each process has one queue that turns concurrent writes into a few synced transactions.
 
-A write is a function of a `Batch` (one transaction in progress). The queue's thread runs all waiting writes in one
-transaction, syncs it, and only then answers them. If the transaction fails, nothing of it is stored and all of them get
+A write is a function of a `Transaction`. The queue's thread runs all waiting writes in one transaction, syncs it, and
+only then answers them. If the transaction fails, nothing of it is stored and all of them get
 the error. If one write raises, only that one fails: the others run again, each in a transaction of its own.
 """
 
@@ -21,19 +21,19 @@ import lmdb
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreFull, StoreUnavailable
 from kith.engines.embedded import event_log, expiries, redo
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.retention import KEEP, Keep, Retention
+from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
 _LOOKED_AT_S = 1.0
 _UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
 PAUSED_S = 2.0
-"""A process whose queue did nothing for so long was paused; it looks at things more often."""
+"""A queue that did nothing for this long was paused with its process: it usually wakes more often."""
 
 
 class CommitObserver(Protocol):
@@ -56,7 +56,7 @@ class _Unobserved:
 
 
 class _Job(NamedTuple):
-    work: Callable[[Batch], Any]
+    work: Callable[[Transaction], Any]
     writes: int
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
@@ -71,8 +71,9 @@ class CommitQueue:
     `writes_max`: the most writes in one transaction. `wait_ms`: how long the first write of a group waits for others
     (0: not at all; while one commit syncs, the next group forms by itself). `queue_max`: how many writes may wait;
     beyond that, `Overloaded`. `keep`: how long the log keeps events. `on_fatal`: called when the store refuses
-    everything and only a new process can open it again. `confirmations`: where a standby must have what is answered.
-    `after_pause`: called when the process did not run for a while, before anything is answered; it may close the store.
+    everything and only a new process can open it again. `confirmations`: set where a standby must have a write before
+    it is answered. `after_pause`: called when the process did not run for a while, before anything is answered; it may
+    close the store.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class CommitQueue:
         writes_max: int = 5_000,
         wait_ms: float = 0.0,
         queue_max: int = 100_000,
-        keep: Keep = KEEP,
+        keep: LogBounds = KEEP,
         observer: CommitObserver | None = None,
         on_fatal: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] = wall_ms,
@@ -111,7 +112,7 @@ class CommitQueue:
         """How many writes wait or are being committed."""
         return self._waiting
 
-    async def run(self, work: Callable[[Batch], _Answer], writes: int = 1) -> _Answer:
+    async def run(self, work: Callable[[Transaction], _Answer], writes: int = 1) -> _Answer:
         """Run `work` in a transaction, and return its answer once that is durable."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Answer] = loop.create_future()
@@ -182,7 +183,8 @@ class CommitQueue:
             write.changes = redo.encode(now_ms, []) if forgot else b""
 
     def _notice_pause(self) -> bool:
-        """Have done what is due after a pause, in which another machine may have taken over; whether there was one."""
+        """If there was a pause, in which another machine may have taken over, call `after_pause`. Returns whether there
+        was."""
         paused = time.monotonic() - self._ran_s > PAUSED_S
         if paused:
             self._after_pause()
@@ -213,7 +215,7 @@ class CommitQueue:
         self._notice_pause()
         try:
             with self._environment.commit() as write:
-                batch = Batch(self._environment, write.txn, now_ms)
+                batch = Transaction(self._environment, write.txn, now_ms)
                 answers = [job.work(batch) for job in jobs]
                 batch.remove_expired()
                 appended, last = batch.log.flush(), batch.log.last
@@ -253,7 +255,7 @@ class CommitQueue:
         return last is not None
 
     def _finish_when_confirmed(self, outcomes: list[_Outcome], writes: int, last: int | None) -> None:
-        """Answer, once a standby has the event `last` where that is asked; None: nothing was committed."""
+        """Answer the jobs, once a standby has the event `last` where that is required; None: nothing was committed."""
         if last is None or self._confirmations is None:
             self._finish(outcomes, writes)
         else:  # also of jobs that changed nothing, as what they found may be what nobody confirmed yet

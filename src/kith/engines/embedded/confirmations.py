@@ -1,9 +1,9 @@
-"""Writes that are answered once a standby has them: how far the furthest one is, and the thread that waits for it.
+"""Writes that are answered only once a standby has them: how far the furthest standby is, and the thread that waits.
 
     standby.confirmed   name of the history u64 | number of the last event that a standby of it has for good u64
 
-The file is written by the process that a standby tells, and mapped by all that commit. It counts for one history: what
-a standby of another has says nothing about this one. It need not be durable, as standbys tell it again.
+The process to which a standby reports writes the file; all processes that commit map it. It is valid for one history,
+because event numbers of another one mean other events. It need not be durable: standbys report again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kith.engines.embedded.bells import Bells
 FILE = "standby.confirmed"
 _HEAD = struct.Struct("<QQ")
 _LOOKED_S = 0.05
-"""How often it is looked at without a ring, which may be lost."""
+"""How often the file is looked at without a ring, as a ring may be lost."""
 _READ_BYTES = 1 << 16
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import lmdb
 
 from kith.engines.embedded import runs
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_rows import entries_of, stored_edge
@@ -62,7 +62,7 @@ class EmbeddedScans:
             cursor = txn.cursor(self._graph_db(graph))
             return [(prefix, stored, real) for prefix, stored, real in runs.lengths(cursor) if stored != real]
 
-        def check_and_repair(batch: Batch) -> list[tuple[bytes, int, int]]:
+        def check_and_repair(batch: Transaction) -> list[tuple[bytes, int, int]]:
             wrong = check(batch.txn)
             if wrong:
                 batch.undescribed()
@@ -88,7 +88,7 @@ class EmbeddedScans:
         return found
 
     async def repair(self, edges: Sequence[Edge]) -> None:
-        def relist(batch: Batch) -> None:
+        def relist(batch: Transaction) -> None:
             for edge in edges:
                 _relist(batch, edge)
 
@@ -133,7 +133,7 @@ def _ends_of(lists: runs.RunCursor, edge: Edge) -> Ends:
     return Ends(edge, *(runs.contains(lists, *entry) for entry in entries_of(edge)))
 
 
-def _relist(batch: Batch, edge: Edge) -> None:
+def _relist(batch: Transaction, edge: Edge) -> None:
     """Add the edge to both lists at the place that its row says."""
     db = batch.environment.graph_db(edge.graph)
     current = stored_edge(batch.txn, db, edge.graph, edge.source, edge.destination)

@@ -20,7 +20,7 @@ from kith.core.events import NOWHERE, Event
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.engines.embedded import changes, event_log, expiries, runs
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.edge_scans import EmbeddedScans
 from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import (
@@ -265,7 +265,7 @@ class EmbeddedEdges(EmbeddedScans):
     ) -> NodeChanged:
         version = 0 if tell is None else tell.updated_at
 
-        def change(batch: Batch) -> Node:
+        def change(batch: Transaction) -> Node:
             before = batch.node(node)
             if only_from is not None and before.state != only_from:
                 return before
@@ -288,7 +288,7 @@ class EmbeddedEdges(EmbeddedScans):
         return self._environment.get_note(key)
 
     async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
-        def write(batch: Batch) -> bool:
+        def write(batch: Transaction) -> bool:
             if only_if is not ANYTHING and batch.note(key) != only_if:
                 return False
             batch.do(changes.note_changed(key, value))
@@ -314,7 +314,7 @@ def _are_among(ids: Ids, listed: Ids) -> NDArray[np.bool_]:
     return found
 
 
-def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+def apply_all(batch: Transaction, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
     """Merge the writes of one call, in order."""
     changes: list[EdgeChange] = []
     refused = False
@@ -326,7 +326,7 @@ def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
     return changes
 
 
-def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
+def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     """Merge one write into the row, both lists and the log."""
     asked = write.edge
     graph, txn, db = asked.graph, batch.txn, batch.environment.graph_db(asked.graph)
@@ -368,7 +368,7 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     return EdgeChange(outcome, stored, after, mark, length)
 
 
-def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
+def _forget(batch: Transaction, graph: int, pairs: Sequence[Pair]) -> None:
     """Delete edges, as if they had never been."""
     for source, destination in pairs:
         batch.do(changes.edge_forgotten(graph, source, destination))

@@ -20,21 +20,18 @@ from typing import Literal, TypeAlias
 import lmdb
 
 from kith.core.errors import Conflict, StoreMismatch, StoreUnavailable
-from kith.engines.embedded import event_log, redo
+from kith.engines.embedded import event_log, formats, redo
 from kith.engines.embedded.bells import Doorbell
 from kith.engines.embedded.checkpoints import Checkpoints
 from kith.engines.embedded.closed import CLOSED, refusal
 from kith.engines.embedded.driver_errors import translate, translated
-from kith.engines.embedded.history import History, Positions, Restore
+from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
 from kith.engines.embedded.store_file import STORE_FILE, check_length, make_store, sync_folder
 from kith.engines.embedded.turns import Turns
 from kith.graph.graphs import GRAPHS_MAX, assign
 
-FORMAT = 3
-_UPGRADED = 2
-"""The format before, of which all can be read. Its log held edges only."""
 LOG_WHOLE_AFTER = "log/whole-after"
 """The note that says after which event the log holds every change; without it, from the first on."""
 LOADING = "loading/"
@@ -43,15 +40,14 @@ BYTES_MAX_DEFAULT = 1 << 40
 HISTORY = "history"
 TURN_FILE = "store.turn"
 _META = b"meta"
-_DATABASES = (_META, b"log", b"nodes", b"objects", b"suggestions")
-_DATABASES_MAX = GRAPHS_MAX + 8
-_READERS_MAX = 1024
+_DATABASES = (_META, b"log", b"log-open", b"nodes", b"objects", b"suggestions")
+_DATABASES_MAX, _READERS_MAX = GRAPHS_MAX + 8, 1024
 
 Durability = Literal["full", "relaxed"]
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
 
-class Write:
+class WriteTransaction:
     """A write transaction in progress.
 
     `changes`: what `redo.encode` makes of all that it changes, b"" if that is nothing. While it is None the changes are
@@ -77,7 +73,8 @@ class Environment:
         create: bool = True,
         follows: bool = False,
     ) -> None:
-        """`follows`: this writes what another store says, to one that takes no other writes (see `standing`)."""
+        """`follows`: this process applies another store's log to a store that takes no other writes (see
+        `standing`)."""
         self.folder, self._follows, self.doorbell = folder, follows, Doorbell(folder)
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
@@ -93,7 +90,7 @@ class Environment:
                 self.journal = Journal(folder / JOURNAL_FILE, relaxed=durability == "relaxed")
                 opened.callback(self.journal.close)
                 self._open(opened, bytes_max, relaxed=durability == "relaxed")
-                self.positions = Positions(self.history())
+                self.positions = StorePositions(self.history())
                 opened.pop_all()
 
     def _open(self, opened: contextlib.ExitStack, bytes_max: int, *, relaxed: bool) -> None:
@@ -104,7 +101,7 @@ class Environment:
         if alone and store.exists():
             payloads = self._go_back(store)
         elif alone:
-            make_store(store, _DATABASES, {b"format": b"%d" % FORMAT}, bytes_max)
+            make_store(store, _DATABASES, {b"format": b"%d" % formats.FORMAT}, bytes_max)
         if alone and not payloads:
             give_name(store)
         self.lmdb = lmdb.Environment(
@@ -128,12 +125,13 @@ class Environment:
         """The database of a graph: its edges and lists (see `keys`)."""
         # one, so that it can be told from those that were acknowledged
         with self._turns.taken(), self.lmdb.begin(write=True) as txn:
-            older = self._check_format(txn, alone=alone)
+            older = self._older(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
                 self.lmdb.sync(True)
                 self.journal.begin(*newest_meta(store), relaxed=True)  # until what is made here is synced
             opened_dbs = [self.lmdb.open_db(name, txn=txn) for name in _DATABASES]
-            self.meta, self.log, self.nodes, self.records, self.suggestions = opened_dbs
+            self.meta, closed_rows, open_row, self.nodes, self.records, self.suggestions = opened_dbs
+            self.log = event_log.LogRows(closed_rows, open_row)
             self.rows = {
                 "meta": self.meta,
                 "nodes": self.nodes,
@@ -142,9 +140,11 @@ class Environment:
             }
             """What `CommitQueue` jobs put rows in and delete them from, by the names that the journal has."""
             self._open_graphs(txn)
+            if older:
+                event_log.separate_open(txn, self.log)
             redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
             if older:
-                self._upgrade(txn)
+                self._upgrade(txn, older)
         if alone:
             self.lmdb.sync(True)
             self.journal.begin(*newest_meta(store), relaxed=relaxed)
@@ -185,7 +185,7 @@ class Environment:
         return self._checkpoints.broken
 
     @contextlib.contextmanager
-    def commit(self) -> Iterator[Write]:
+    def commit(self) -> Iterator[WriteTransaction]:
         """A write transaction, durable when this is left.
 
         Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable; what `standing` refuses.
@@ -194,7 +194,7 @@ class Environment:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
         with self._turns.taken():
             txn, durable, committed = self.lmdb.begin(write=True), True, None
-            write = Write(txn)
+            write = WriteTransaction(txn)
             try:
                 number = txn.id()
                 self._check_standing(txn)
@@ -303,7 +303,7 @@ class Environment:
         with translated("begin a history"), self.lmdb.begin() as txn:
             _, last = event_log.bounds(txn, self.log)
         self.put_note(HISTORY, json.dumps(self.history().restored(last).restores).encode())
-        self.positions = Positions(self.history())
+        self.positions = StorePositions(self.history())
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), synced."""
@@ -344,37 +344,17 @@ class Environment:
             partial.replace(target / STORE_FILE)
             sync_folder(target)
 
-    def _check_format(self, txn: Txn, *, alone: bool) -> bool:
-        """Whether the store has the format before, and becomes one of this. StoreMismatch where it cannot."""
+    def _older(self, txn: Txn, *, alone: bool) -> int | None:
+        """The format of a store that is upgraded; None if it has this one. StoreMismatch where it cannot be."""
         found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
-        if found == FORMAT or (found == _UPGRADED and alone):
-            return found != FORMAT
-        if found == _UPGRADED:
-            raise StoreMismatch(
-                f"a server of an older Kith uses {self.folder} (format {found}, this one knows {FORMAT}); "
-                "stop it first, so that the folder can be upgraded",
-                format=found,
-                known=FORMAT,
-            )
-        if found > FORMAT:
-            raise StoreMismatch(
-                f"{self.folder} was written by a newer Kith (format {found}, this one knows {FORMAT}); "
-                "upgrade Kith, or restore a backup made by this version",
-                format=found,
-                known=FORMAT,
-            )
-        raise StoreMismatch(
-            f"{self.folder} was written by an older Kith (format {found}, this one knows {FORMAT}); "
-            "export its edges with that version, and import them into a new folder",
-            format=found,
-            known=FORMAT,
-        )
+        return found if formats.is_upgraded(found, self.folder, alone=alone) else None
 
-    def _upgrade(self, txn: Txn) -> None:
+    def _upgrade(self, txn: Txn, older: int) -> None:
         """Make the format this one. What the journal of the older Kith held is in the log by now."""
-        _, last = event_log.bounds(txn, self.log)
-        txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.meta)
-        txn.put(b"format", b"%d" % FORMAT, db=self.meta)
+        if older == formats.EDGES_LOGGED:
+            _, last = event_log.bounds(txn, self.log)
+            txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.meta)
+        txn.put(b"format", b"%d" % formats.FORMAT, db=self.meta)
 
     def _open_graphs(self, txn: Txn) -> None:
         """Open the databases of all graphs that are declared."""

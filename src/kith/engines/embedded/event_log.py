@@ -2,16 +2,18 @@
 
     database log    key  first sequence number u64
                     row  greatest version so far u64 | form u8 | events
+             log-open    key "row": first sequence number u64 | the row that is not closed, which may have no events
     event           head of 41 bytes: logged at ms u48 | graph u8 | state before u8 (255: none) | state u8
                     | source u64 | destination u64 | position i64 | updated_at u64; and data, where it has some
-    form 0          heads, one after the other; no event has data (the last row only)
+    form 0          heads, one after the other; no event has data (the open row only)
          1          EVENTS_PER_ROW heads, by column, deflated
-         2          count u8 | length of each data u32 | heads | data (the last row only)
+         2          count u8 | length of each data u32 | heads | data (the open row only)
          3          count u8 | deflated: lengths, then heads, both by column | data
 
-A row is closed, and deflated, when it has EVENTS_PER_ROW events or ROW_BYTES_MAX; the last one is written with every
-commit. Sequence numbers grow by one per event and are never reused. An event that is not about an edge has a state that
-no edge has (see `core.events`).
+A row is closed, and deflated, when it has EVENTS_PER_ROW events or ROW_BYTES_MAX. The open one is written with every
+commit and has a database of its own: as a row that grows and shrinks beside closed ones it would leave their pages a
+third empty. Sequence numbers grow by one per event and are never reused. An event that is not about an edge has a state
+that no edge has (see `core.events`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import StoreMismatch
 from kith.core.events import BULK_LOADED, Event, LogPosition
 from kith.engines.embedded.changes import NONE_BEFORE
-from kith.engines.embedded.history import Positions
+from kith.engines.embedded.history import StorePositions
 
 _EVENT = struct.Struct(">BBBQQqQ")
 _HEAD_OF = struct.Struct(">HIBBBQQqQ")
@@ -36,7 +38,7 @@ _HEAD_OF = struct.Struct(">HIBBBQQqQ")
 _MS_BYTES = 6
 _EVENT_BYTES = _MS_BYTES + _EVENT.size
 _SEQUENCE = struct.Struct(">Q")
-EVENTS_PER_ROW = 28  # the last row is written with every commit
+EVENTS_PER_ROW = 28  # the open row is written with every commit
 ROW_BYTES_MAX = 1_600
 """A row of more would not fit into a page beside another."""
 _VERSION, _HEAD, _UPDATED_AT, _LENGTH_BYTES = 8, 9, 33, 4
@@ -45,6 +47,15 @@ _CLOSED_HEADS = struct.Struct(f"{_EVENT_BYTES}s" * EVENTS_PER_ROW)
 _STATE = 2  # where the state stands in a head
 _PLAIN, _DEFLATED, _PLAIN_DATA, _DEFLATED_DATA = range(4)
 _OPEN = (_PLAIN, _PLAIN_DATA)
+_OPEN_KEY = b"row"
+_NO_EVENTS = bytes([_PLAIN])
+
+
+class LogRows(NamedTuple):
+    """The databases of a log: of its closed rows, and of the open one."""
+
+    closed: lmdb._Database
+    open: lmdb._Database
 
 
 def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
@@ -68,20 +79,11 @@ class Logged(NamedTuple):
 class LogWriter:
     """Appends the events of one transaction, logged at `now_ms`. Call `flush` before the commit."""
 
-    def __init__(self, txn: lmdb.Transaction[bytes], log: lmdb._Database, now_ms: int = 0) -> None:
+    def __init__(self, txn: lmdb.Transaction[bytes], log: LogRows, now_ms: int = 0) -> None:
         self._txn, self._log = txn, log
         self._now = max(0, now_ms).to_bytes(_MS_BYTES, "big")
-        cursor = txn.cursor(log)
-        self._row_at, self._version = 1, 0
-        self._kept: list[bytes] = []
-        if cursor.last():
-            row = cursor.value()
-            self._row_at = _SEQUENCE.unpack(cursor.key())[0]
-            self._version = int.from_bytes(row[:_VERSION], "big")
-            if row[_VERSION] in _OPEN:
-                self._kept = unpacked(row)
-            else:
-                self._row_at += _events_in(row)
+        self._row_at, row = _open_row(txn, log)
+        self._version, self._kept = _version(row), unpacked(row)
         self._last = self._row_at + len(self._kept) - 1
         self._events: list[bytes] = []
 
@@ -107,11 +109,15 @@ class LogWriter:
         """
         if first != self._row_at or self._events:
             return False
-        self._txn.put(_SEQUENCE.pack(first), row, append=not self._kept, db=self._log)
         self._last = first + _events_in(row) - 1
-        self._version = int.from_bytes(row[:_VERSION], "big")
-        self._kept = unpacked(row) if row[_VERSION] in _OPEN else []
-        self._row_at = first if self._kept else self._last + 1
+        self._version = _version(row)
+        if row[_VERSION] in _OPEN:
+            self._kept = unpacked(row)
+            _put_open(self._txn, self._log, first, row)
+        else:
+            self._kept, self._row_at = [], self._last + 1
+            _put_closed(self._txn, self._log, first, row)
+            _put_open(self._txn, self._log, self._row_at, row[:_VERSION] + _NO_EVENTS)
         return True
 
     def flush(self) -> int:
@@ -120,24 +126,43 @@ class LogWriter:
             return 0
         newest = max(int.from_bytes(event[_UPDATED_AT:_EVENT_BYTES], "big") for event in self._events)
         version = max(self._version, newest).to_bytes(_VERSION, "big")
-        at, new = self._row_at, not self._kept
+        at, last = self._row_at, _NO_EVENTS
         for events in _rows(self._kept + self._events):
-            # appended rows leave full pages behind
-            self._txn.put(_SEQUENCE.pack(at), version + _packed(events), append=new, db=self._log)
-            at, new = at + len(events), True
+            packed = _packed(events)
+            if packed[0] in _OPEN:
+                last = packed
+            else:
+                _put_closed(self._txn, self._log, at, version + packed)
+                at += len(events)
+        _put_open(self._txn, self._log, at, version + last)
         count = len(self._events)
         self._events.clear()
         return count
 
 
-def bounds(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> tuple[int, int]:
+def separate_open(txn: lmdb.Transaction[bytes], log: LogRows) -> None:
+    """Take the open row out from among the closed ones, where stores of format 3 and before have it."""
+    cursor = txn.cursor(log.closed)
+    if cursor.last():
+        first, row = first_number(cursor.key()), cursor.value()
+        if row[_VERSION] in _OPEN:
+            cursor.delete()
+        else:
+            first, row = first + _events_in(row), row[:_VERSION] + _NO_EVENTS
+        _put_open(txn, log, first, row)
+
+
+def bounds(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, int]:
     """The first and last sequence number kept; (1, 0) when empty."""
-    cursor = txn.cursor(log)
-    if not cursor.first():
-        return 1, 0
-    first = _SEQUENCE.unpack(cursor.key())[0]
-    cursor.last()
-    return first, _SEQUENCE.unpack(cursor.key())[0] + _events_in(cursor.value()) - 1
+    cursor = txn.cursor(log.closed)
+    opened, row = _open_row(txn, log)
+    return first_number(cursor.key()) if cursor.first() else opened, opened + _events_in(row) - 1
+
+
+def first_open(txn: lmdb.Transaction[bytes], log: LogRows) -> int | None:
+    """The number of the first event of the open row; None if it has none."""
+    first, row = _open_row(txn, log)
+    return first if _events_in(row) else None
 
 
 def first_number(key: bytes) -> int:
@@ -150,14 +175,13 @@ def newest_ms(row: bytes) -> int:
     return int.from_bytes(unpacked(row)[-1][:_MS_BYTES], "big")
 
 
-def newest_version(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> int:
+def newest_version(txn: lmdb.Transaction[bytes], log: LogRows) -> int:
     """The greatest version ever logged, deleted events included; 0 when empty."""
-    cursor = txn.cursor(log)
-    return int.from_bytes(cursor.value()[:_VERSION], "big") if cursor.last() else 0
+    return _version(_open_row(txn, log)[1])
 
 
 def read(
-    txn: lmdb.Transaction[bytes], log: lmdb._Database, positions: Positions, after: int, limit: int
+    txn: lmdb.Transaction[bytes], log: LogRows, positions: StorePositions, after: int, limit: int
 ) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
     for first, events in _read(txn, log, after, limit):
@@ -171,54 +195,78 @@ def read(
             ]
 
 
-def read_logged(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: int) -> Iterator[Logged]:
+def read_logged(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[Logged]:
     """Like `read`, as they are logged."""
     for first, events in _read(txn, log, after, limit):
         for sequence, event in enumerate(events, first):
             yield Logged(sequence, event[:_MS_BYTES], event[_MS_BYTES:])
 
 
-def _read(
-    txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: int
-) -> Iterator[tuple[int, Sequence[bytes]]]:
+def _read(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[tuple[int, Sequence[bytes]]]:
     """Events of each row, as they are there, with the number of the first."""
-    cursor = txn.cursor(log)
-    if not cursor.set_range(_SEQUENCE.pack(after + 1)):
-        if not cursor.last():
-            return
-    elif _SEQUENCE.unpack(cursor.key())[0] > after + 1:
-        cursor.prev() or cursor.first()
     left = limit
-    while left > 0:
-        at, events = _SEQUENCE.unpack(cursor.key())[0], unpacked(cursor.value())
+    for at, row in _stored(txn, log, after + 1):
+        events = unpacked(row)
         known = max(0, after + 1 - at)
         if known or len(events) > left:
             events = events[known : known + left]
         yield at + known, events
         left -= len(events)
-        if not cursor.next():
+        if left <= 0:
             return
 
 
-def read_rows(
-    txn: lmdb.Transaction[bytes], log: lmdb._Database, sequence: int, bytes_max: int
-) -> Iterator[tuple[int, bytes]]:
+def read_rows(txn: lmdb.Transaction[bytes], log: LogRows, sequence: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
     """Rows as they are stored, each with the number of its first event, from the one on that has the event `sequence`.
 
     They end after `bytes_max`, the first of them not counted: so there is one that follows it, where the log has it.
     """
-    cursor = txn.cursor(log)
-    if cursor.set_range(_SEQUENCE.pack(sequence)):
-        found = _SEQUENCE.unpack(cursor.key())[0] == sequence or cursor.prev() or cursor.first()
-    else:
-        found = cursor.last()
-    number = size = 0
-    while found and size <= bytes_max:
-        row = cursor.value()
-        yield _SEQUENCE.unpack(cursor.key())[0], row
+    size = 0
+    for number, (first, row) in enumerate(_stored(txn, log, sequence)):
+        yield first, row
         size += len(row) if number else 0
-        number += 1
-        found = cursor.next()
+        if size > bytes_max:
+            return
+
+
+def _stored(txn: lmdb.Transaction[bytes], log: LogRows, sequence: int) -> Iterator[tuple[int, bytes]]:
+    """Rows with the numbers of their first events, from the one on that has this event; the last if none has it yet."""
+    opened, last = _open_row(txn, log)
+    is_empty = not _events_in(last)
+    if sequence < opened or is_empty:
+        cursor = txn.cursor(log.closed)
+        if cursor.set_range(_SEQUENCE.pack(sequence)):
+            found = first_number(cursor.key()) == sequence or cursor.prev() or cursor.first()
+        else:
+            found = cursor.last()
+        while found:
+            yield first_number(cursor.key()), cursor.value()
+            found = cursor.next()
+    if not is_empty:
+        yield opened, last
+
+
+def _open_row(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, bytes]:
+    """The open row, with the number of its first event or, where it has none, of the next one."""
+    raw = txn.get(_OPEN_KEY, None, log.open)
+    if raw is None:
+        return 1, bytes(_VERSION) + _NO_EVENTS
+    return int(_SEQUENCE.unpack_from(raw)[0]), raw[_SEQUENCE.size :]
+
+
+def _put_closed(txn: lmdb.Transaction[bytes], log: LogRows, first: int, row: bytes) -> None:
+    """Append a row, which leaves full pages behind."""
+    if not txn.put(_SEQUENCE.pack(first), row, append=True, db=log.closed):
+        raise StoreMismatch("the event log has rows behind its open one; restore a backup")
+
+
+def _put_open(txn: lmdb.Transaction[bytes], log: LogRows, first: int, row: bytes) -> None:
+    txn.put(_OPEN_KEY, _SEQUENCE.pack(first) + row, db=log.open)
+
+
+def _version(row: bytes) -> int:
+    """The greatest version when a row was written."""
+    return int.from_bytes(row[:_VERSION], "big")
 
 
 def change_of(event: bytes) -> bytes:

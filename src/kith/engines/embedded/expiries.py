@@ -1,12 +1,12 @@
-"""Edges that expire: which are over by now, whatever is stored of them, and which are to be removed.
+"""Edges that expire: which have expired by now, though still stored as they were, and which to remove.
 
     database objects   130 | expires_ms u64 | graph u8 | source u64 | destination u64     an edge, by when it expires
                        131 | graph u8 | prefix of a list 9 | expires_ms u64 | entry 16    its entry in each of its lists
     database meta      first-expiry: the least expires_ms u64; no row where no edge expires
 
 An edge is here in every state but REMOVED, from the write that gave it an end until the write that removes it. Between
-its end and that write, readers leave it out by themselves (`Over`): so what they read is exact, and needs no write. A
-reader finds by one lookup that there is nothing to leave out. Each commit removes some that are over, and logs that.
+its end and that write, readers leave it out by themselves (`Over`): so what they read is exact, and needs no write. One
+lookup tells a reader that there is nothing to leave out. Each commit removes some expired edges, and logs that.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def changed(txn: Txn, rows: Rows, before: Edge | None, after: Edge | None) -> No
 
 
 def over(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> Over | None:
-    """What is over by now and still stored as it was; None if nothing is."""
+    """The edges that have expired by now and are still stored unchanged; None if there is none."""
     first = txn.get(_FIRST, None, rows["meta"])
     if first is None:
         return None
@@ -69,7 +69,7 @@ def over(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> Over | None:
 
 
 class Over:
-    """The edges that are over at a moment and still stored as they were, in one transaction."""
+    """The edges that have expired at a moment and are still stored unchanged, in one transaction."""
 
     def __init__(self, txn: Txn, db: lmdb._Database, now_ms: int) -> None:
         self._txn, self._db, self._now_ms = txn, db, now_ms

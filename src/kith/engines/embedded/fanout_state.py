@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import lmdb
 import numpy as np
 
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
@@ -59,7 +59,7 @@ class EmbeddedFanoutState:
         return FanoutSnapshot(progress, None if name is None else int(name), deliveries, withheld, failures)
 
     async def withhold(self, rates: Mapping[int, int]) -> None:
-        def raised(batch: Batch) -> None:
+        def raised(batch: Transaction) -> None:
             known = {author: _row(batch, _WITHHELD, author) for author in rates}
             higher = {author: _RATE.pack(rate) for author, rate in rates.items() if rate > _rate(known[author])}
             _put(batch, _WITHHELD, higher)
@@ -74,7 +74,7 @@ class EmbeddedFanoutState:
         await self._commits.run(lambda batch: _put(batch, DELIVERIES, {post: None}))
 
     async def begin_anew(self, name: int) -> None:
-        def begun(batch: Batch) -> None:
+        def begun(batch: Transaction) -> None:
             cursor = batch.txn.cursor(batch.environment.meta)
             _put(batch, DELIVERIES, dict.fromkeys(_rows(cursor, DELIVERIES)))
             batch.put_note(NAME_NOTE, str(name).encode())
@@ -117,11 +117,11 @@ def _row_key(kind: str, id_: int) -> str:
     return f"{rows_of(kind)}{id_:020}"
 
 
-def _row(batch: Batch, kind: str, id_: int) -> bytes | None:
+def _row(batch: Transaction, kind: str, id_: int) -> bytes | None:
     return batch.txn.get(_row_key(kind, id_).encode(), None, batch.environment.meta)
 
 
-def _put(batch: Batch, kind: str, rows: Mapping[int, bytes | None]) -> None:
+def _put(batch: Transaction, kind: str, rows: Mapping[int, bytes | None]) -> None:
     """Put rows of a kind, or remove them (None)."""
     changed = {id_: row for id_, row in rows.items() if row != _row(batch, kind, id_)}
     for id_, row in changed.items():

@@ -1,4 +1,4 @@
-"""Log positions of a store, and its restores, so that one from before a restore is not mistaken for one after it.
+"""Log positions of a store, and its restores: a position from before a restore is not mistaken for one after it.
 
 After a restore, sequence numbers continue where the backup ended, and stand for other events than before. So positions
 carry the name of the history too, and are valid only for the part that both histories share.
@@ -47,7 +47,7 @@ class History(NamedTuple):
         return History((*self.restores, Restore(1 + secrets.randbelow(2**63 - 1), last)))
 
 
-class Positions:
+class StorePositions:
     """Packs and compares the positions of one store."""
 
     def __init__(self, history: History) -> None:

@@ -31,7 +31,7 @@ _FAR_SHIFT = 60
 _U64 = struct.Struct(">Q")
 
 
-class Place(NamedTuple):
+class InboxKey(NamedTuple):
     """Where the rows of a user are: the key, and what their values start with."""
 
     far: bool
@@ -44,12 +44,12 @@ class Place(NamedTuple):
         return self.prefix + _U64.pack(self.low << _NOTICE_BITS | bits)
 
 
-def place_of(user: int) -> Place:
+def place_of(user: int) -> InboxKey:
     """Where a user's rows are."""
     if user < NEAR_END:
-        return Place(False, _U64.pack(user >> _LOW_BITS), b"", user & _LOW_MASK)
+        return InboxKey(False, _U64.pack(user >> _LOW_BITS), b"", user & _LOW_MASK)
     middle = (user >> _LOW_BITS & _MIDDLE_MASK).to_bytes(6, "big")
-    return Place(True, _U64.pack(user >> _FAR_SHIFT), middle, user & _LOW_MASK)
+    return InboxKey(True, _U64.pack(user >> _FAR_SHIFT), middle, user & _LOW_MASK)
 
 
 def bits_of(notice: int, period: int) -> int:

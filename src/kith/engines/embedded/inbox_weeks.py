@@ -5,8 +5,8 @@
     inboxes/weeks.lock        held while a file is made or deleted
     inboxes/weeks.turn        held while rows are written, of whichever weeks
 
-A file has its name once its databases are there, so what is killed meanwhile leaves a `.part`, which the next one
-replaces. A process notices the files that others made or deleted by the time at which the folder changed.
+A file gets its name once its databases are there, so a process that is killed meanwhile leaves a `.part`, which the
+next one replaces. Processes notice files made or deleted by others from the folder's modification time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 import lmdb
 
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.inbox_rows import Place
+from kith.engines.embedded.inbox_rows import InboxKey
 from kith.engines.embedded.store_file import check_length, sync_folder
 from kith.engines.embedded.turns import Turns
 
@@ -47,7 +47,7 @@ class Week:
             self.near, self.far = _databases(self.lmdb, txn)
         self.lmdb.reader_check()
 
-    def db(self, place: Place) -> lmdb._Database:
+    def db(self, place: InboxKey) -> lmdb._Database:
         """The database of a place."""
         return self.far if place.far else self.near
 

@@ -14,8 +14,8 @@ applied again (see `recovery`).
       3 SLOT     a ring of RING_BYTES of entries       crc | length | txn | epoch | payload
 
 Starts and ends count all bytes ever appended. Entries of consecutive transactions make a chain; it ends where an entry
-is missing or torn. Tails are never synced: they tell running processes where to append. Each method says who may call
-it: most need LMDB's write lock, so two processes never append at once.
+is missing or torn. Tails are never synced: they tell running processes where to append. Each method names the lock that
+it needs: most need LMDB's write lock, so two processes never append at once.
 
 A process may die between a write here and its sync, and then others read what the disk does not have yet. So a base of
 another process is synced again before it is relied on.
@@ -62,7 +62,7 @@ class Base(NamedTuple):
     meta: bytes  # the store's meta page of this transaction
 
 
-class Tail(NamedTuple):
+class JournalTail(NamedTuple):
     """The newest entry, as its writer noted it before its transaction was committed."""
 
     txn: int
@@ -126,7 +126,7 @@ class Journal:
     def settle(self, store_txn: Callable[[], int]) -> None:
         """At the end: if nobody else has the store open and it is the base, begin anew there.
 
-        Then no entry is needed any more, and whatever the store is changed by before it is opened again stands.
+        Then no entry is needed any more, and a change made to the store before it is opened again is kept.
         """
         if self._lock(fcntl.LOCK_EX) and not self.store_failed:
             base = self.base()
@@ -170,7 +170,7 @@ class Journal:
         for slot in (1, 2):
             self._write_base(slot, Base(txn, 0, epoch, relaxed, meta))
         self._put(bytes(_FAILED_AT + 1), 0)
-        self._write_tail(Tail(txn, 0, 0, 0))
+        self._write_tail(JournalTail(txn, 0, 0, 0))
         self._sync_base(Base(txn, 0, epoch, relaxed, meta))
         self.base()
 
@@ -185,7 +185,7 @@ class Journal:
         gap = before.txn != txn - 1  # a writer that knows no journal
         if payload is None or gap or not self._has_room(before.end + length):
             self._note_without_entry(txn)
-            self._write_tail(Tail(txn, before.end, before.end, txn))
+            self._write_tail(JournalTail(txn, before.end, before.end, txn))
             return False
         missing = before.without_entry
         if missing and self._is_covered(missing):
@@ -195,7 +195,7 @@ class Journal:
             self._write(before.end, zlib.crc32(head).to_bytes(_CRC_BYTES, "little") + head)
             if not self._relaxed:
                 os.fdatasync(self._fd)
-            self._write_tail(Tail(txn, before.end, before.end + length, missing))
+            self._write_tail(JournalTail(txn, before.end, before.end + length, missing))
         except OSError:
             with contextlib.suppress(OSError):  # then the next entry takes its place
                 self._write(before.end, bytes(_ENTRY.size))
@@ -260,21 +260,21 @@ class Journal:
             self.base()  # others make checkpoints too
         return end - self._start <= RING_BYTES
 
-    def _tails(self) -> list[Tail]:
+    def _tails(self) -> list[JournalTail]:
         raw = os.pread(self._fd, 2 * _TAIL_ROOM, 0).ljust(2 * _TAIL_ROOM, b"\0")
         found = []
         for at in (0, _TAIL_ROOM):
             *fields, crc = _TAIL.unpack_from(raw, at)
             if crc == zlib.crc32(raw[at : at + _TAIL.size - _CRC_BYTES]):
-                found.append(Tail(*fields))
+                found.append(JournalTail(*fields))
         return found
 
-    def _tail_before(self, txn: int) -> Tail:
+    def _tail_before(self, txn: int) -> JournalTail:
         """The newest entry of a committed transaction. One of `txn` itself is of a writer that did not commit it."""
         full = self._start + RING_BYTES  # without a tail nobody knows what is in the ring
-        return max((tail for tail in self._tails() if tail.txn < txn), default=Tail(0, full, full, 0))
+        return max((tail for tail in self._tails() if tail.txn < txn), default=JournalTail(0, full, full, 0))
 
-    def _write_tail(self, tail: Tail) -> None:
+    def _write_tail(self, tail: JournalTail) -> None:
         raw = _TAIL.pack(*tail, 0)[:-_CRC_BYTES]
         self._put(raw + zlib.crc32(raw).to_bytes(_CRC_BYTES, "little"), tail.txn % 2 * _TAIL_ROOM)
 

@@ -20,16 +20,16 @@ import msgspec
 from kith.core.errors import Overloaded, StandbyBehind
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.embedded import changes, event_log
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment, Txn
 from kith.engines.embedded.retention import LEASE, Leased, lease_row, leased
 from kith.log import store
-from kith.log.store import LEASES_MAX, Behind, Bell, Failure, Fenced, LogLease, Progress
+from kith.log.store import LEASES_MAX, Backlog, Bell, Failure, Fenced, LogLease, Progress
 
 REACHED_S = 2.0
-"""How long a read on a standby waits for what its token stands for; beyond: StandbyBehind."""
+"""How long a read on a standby waits until the write of its token is there; beyond: StandbyBehind."""
 _LOOKED_S = 0.01
 GROUP, FAILURE = "group/", "failure/"
 _OWNER = "owner/"
@@ -69,7 +69,7 @@ class EmbeddedLog:
         return store.Batch(events, events[-1].mark, events[0].mark != self._positions.of(sequence + 1))
 
     def nothing_done(self, txn: Txn) -> store.Batch:
-        """What a group reads that never saved a checkpoint."""
+        """The progress of a group that never saved a checkpoint."""
         _, last = event_log.bounds(txn, self._environment.log)
         return store.Batch((), self._positions.of(last), lost=True)
 
@@ -77,19 +77,19 @@ class EmbeddedLog:
         """The number of the last event up to a position."""
         return self._positions.sequence(position) or 0
 
-    async def behind(self, after: LogPosition) -> Behind:
+    async def behind(self, after: LogPosition) -> Backlog:
         with self.begin() as txn:
             return self._behind(txn, self.sequence(after))
 
-    def _behind(self, txn: Txn, sequence: int) -> Behind:
+    def _behind(self, txn: Txn, sequence: int) -> Backlog:
         first, last = event_log.bounds(txn, self._environment.log)
         end = self._positions.of(last)
         if sequence >= last:
-            return Behind(end, 0, None)
+            return Backlog(end, 0, None)
         if sequence + 1 < first:
-            return Behind(end, last - sequence, None, lost=True)
+            return Backlog(end, last - sequence, None, lost=True)
         (oldest,) = event_log.read(txn, self._environment.log, self._positions, sequence, 1)
-        return Behind(end, last - sequence, oldest.logged_ms)
+        return Backlog(end, last - sequence, oldest.logged_ms)
 
     async def reached(self, mark: LogPosition) -> bool:
         if self.covers(await self.end(), mark):  # every read sees every acknowledged write, of any process
@@ -110,7 +110,7 @@ class EmbeddedLog:
     async def lease(self, name: str, at: LogPosition) -> bool:
         sequence = self._positions.sequence(at)
 
-        def write(batch: Batch) -> bool:
+        def write(batch: Transaction) -> bool:
             first, last = event_log.bounds(batch.txn, self._environment.log)
             kept = sequence is not None and first - 1 <= sequence <= last
             if kept and batch.note(LEASE + name) is None:
@@ -120,7 +120,7 @@ class EmbeddedLog:
 
         return await self._commits.run(write)
 
-    def _make_room(self, batch: Batch, first: int) -> None:
+    def _make_room(self, batch: Transaction, first: int) -> None:
         """Remove lost leases where there are LEASES_MAX; Overloaded if none is."""
         found = list(leased(batch.txn, self._environment.meta))
         lost = [one for one in found if self._lost(one, first, batch.now_ms)]
@@ -176,7 +176,7 @@ class EmbeddedLog:
         failures = f"{FAILURE}{group}/"
         keys = [GROUP + group, _OWNER + group, *(failures + rest for rest in self._environment.notes(failures))]
 
-        def remove(batch: Batch) -> None:
+        def remove(batch: Transaction) -> None:
             for key in keys:
                 if batch.note(key) is not None:
                     batch.put_note(key, None)
@@ -200,7 +200,7 @@ class EmbeddedLog:
         if at is not None:
             rows[GROUP + group] = str(self.sequence(at)).encode()
 
-        def write(batch: Batch) -> None:
+        def write(batch: Transaction) -> None:
             if owner is not None and self.owner(batch.txn, group) != owner:
                 raise Fenced(f"another process works for {group} now")
             for key, row in rows.items():
@@ -209,16 +209,16 @@ class EmbeddedLog:
         await self._commits.run(write)
 
     async def hand_over(self, group: str, old: bytes | None, new: bytes | None) -> None:
-        """Note whom a group's events are for, in place of `old`; None: of whoever it is."""
+        """Make another subscription the owner of a group's events, if `old` is it now; None: whichever is."""
 
-        def write(batch: Batch) -> None:
+        def write(batch: Transaction) -> None:
             if old is None or self.owner(batch.txn, group) == old:
                 batch.put_note(_OWNER + group, new)
 
         await self._commits.run(write)
 
     def owner(self, txn: Txn, group: str) -> bytes | None:
-        """Whom a group's events are for."""
+        """The subscription that owns a group's events."""
         return txn.get((_OWNER + group).encode(), None, self._environment.meta)
 
     def checkpoint(self, txn: Txn, group: str) -> int | None:

@@ -1,8 +1,8 @@
-"""How far each group of consumers is, told to standbys: so those of a new primary go on about where the old ones were.
+"""Ships the places of consumer groups to standbys, so that after a promotion consumers resume about where they were.
 
-Places are no events of the log; a standby asks for them now and then, beside what follows. With them come the events
-that a group failed at. Where these are too many, its place is told as before the first that does not come along, and
-the new primary handles that again.
+Places are not events of the log; a standby asks for them now and then, together with new events. The events that a
+group failed at come with them. If these are too many, the group's place is set before the first one left out, and the
+new primary handles it again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import FAILURE, GROUP
 
 FAILURES_MAX = 100
-"""Failed events of a group that come along."""
+"""How many failed events of a group are shipped."""
 
 
 def places(store: Environment) -> dict[str, bytes]:

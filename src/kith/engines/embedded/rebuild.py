@@ -14,7 +14,8 @@ import lmdb
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import segments
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import FORMAT, Environment
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.formats import EDGES_LOGGED, FORMAT
 from kith.engines.embedded.store_file import STORE_FILE
 
 BYTES_A_SEGMENT = 1 << 20
@@ -38,7 +39,7 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
 
 
 def check_format(folder: Path) -> None:
-    """StoreMismatch if a folder is of an older Kith, whose log holds edges only. To open it would upgrade it."""
+    """StoreMismatch if a folder is of a Kith whose log held edges only. To open it would upgrade it."""
     store = folder / STORE_FILE
     if not store.is_file() or not store.stat().st_size:
         return
@@ -48,7 +49,7 @@ def check_format(folder: Path) -> None:
         opened.begin() as txn,
     ):
         found = int(txn.get(b"format", b"0", opened.open_db(b"meta", txn=txn, create=False)))
-    if found < FORMAT:
+    if found <= EDGES_LOGGED:
         raise StoreMismatch(
             f"{folder} is of an older Kith (format {found}), whose log holds edges only; "
             "`kith restore` it into a folder of its own and serve that one: its log is whole from then on",

@@ -19,7 +19,7 @@ import lmdb
 
 from kith.core.clock import Hlc
 from kith.core.tokens import WriteMark
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import (
     CLAIM_END,
     claim_key,
@@ -63,7 +63,7 @@ class EmbeddedRecords:
         return await self._commits.run(job, len(records) + len(edges))
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
-        def put(batch: Batch) -> list[Put]:
+        def put(batch: Transaction) -> list[Put]:
             return [_put(batch, one.records, (), (), one.claim) for one in writes]
 
         return await self._commits.run(put, sum(len(one.records) for one in writes))
@@ -88,14 +88,14 @@ class EmbeddedRecords:
             raise translate(error, "read") from error
 
     async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
-        def drop(batch: Batch) -> None:
+        def drop(batch: Transaction) -> None:
             for id_ in ids:
                 batch.do(record_forgotten(kind, id_))
 
         await self._commits.run(drop, len(ids))
 
     async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
-        def drop(batch: Batch) -> int:
+        def drop(batch: Transaction) -> int:
             keys = record_keys(batch.txn, self._environment.records, kind, below, limit)
             if keys:
                 batch.do(records_forgotten(kind, int.from_bytes(keys[-1][1:], "big") + 1))
@@ -105,7 +105,7 @@ class EmbeddedRecords:
 
 
 def _put(
-    batch: Batch,
+    batch: Transaction,
     records: Sequence[Record],
     edges: Sequence[EdgeWrite],
     only_if: Sequence[AtVersion],
@@ -152,7 +152,7 @@ def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
     return row[_VERSION.size :]
 
 
-def _take(batch: Batch, claim: Claim) -> None:
+def _take(batch: Transaction, claim: Claim) -> None:
     """Store a claim, and delete some expired ones."""
     txn, db = batch.txn, batch.environment.records
     cursor = txn.cursor(db)

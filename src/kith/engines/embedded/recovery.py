@@ -1,4 +1,5 @@
-"""How a store is opened after whatever ended its last processes: as it is, or from its last checkpoint.
+"""How a store is opened after its processes ended, by a stop, a kill or a power cut: as it is, or from its last
+checkpoint.
 
 LMDB commits without syncing here (see `journal`), so after a power cut any of its newer pages may be missing. The pages
 of the base are there: they were synced, and are not used again before the next checkpoint (see `checkpoints`). Only
@@ -7,8 +8,8 @@ LMDB's two meta pages are written in place, and the journal has a copy of the ba
     meta page of LMDB 0.9, 64 bits    page number u64 at 0 | magic u32 at 16 | page size u32 at 40 | txn u64 at 144
                                       ours, where LMDB writes nothing: name of the store, its last 16 bytes
 
-A store's name is random, and none of its backups has it. So a store that was put in the place of another is told from
-it, and the journal of that other is not applied to it.
+A store's name is random, and its backups do not have it. So a store that was put in another's place is recognised, and
+the other's journal is not applied to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a transaction changed, written so that it can be done again on the state before it.
+"""Describes what a transaction changed, so that it can be done again on the state before it.
 
     payload   MessagePack [logged at ms, [change, ...]]
     change    bytes                       an event of the log, which says what it changes (see `changes`)
@@ -20,32 +20,32 @@ import msgspec
 
 from kith.engines.embedded import changes, event_log
 from kith.engines.embedded.changes import Databases, GraphDatabase
-from kith.engines.embedded.event_log import LogWriter
+from kith.engines.embedded.event_log import LogRows, LogWriter
 
 ROW, FORGOTTEN, SHIPPED = 0, 1, 2
-Change: TypeAlias = bytes | tuple[Any, ...]
+RedoEntry: TypeAlias = bytes | tuple[Any, ...]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, list[Any]]).decode
 
 
-def row(database: str, key: bytes, value: bytes | None) -> Change:
+def row(database: str, key: bytes, value: bytes | None) -> RedoEntry:
     """A row that was put, or deleted (None)."""
     return (ROW, database, key, value)
 
 
-def shipped(event: bytes) -> Change:
+def shipped(event: bytes) -> RedoEntry:
     """An event of another store's log, with the time at which it was logged there."""
     return (SHIPPED, event)
 
 
-def encode(now_ms: int, done: list[Change]) -> bytes:
+def encode(now_ms: int, done: list[RedoEntry]) -> bytes:
     """The payload of a transaction."""
     return _encode((now_ms, done))
 
 
 def replay(
-    txn: lmdb.Transaction[bytes], payloads: Iterable[bytes], log: lmdb._Database, rows: Databases, graph: GraphDatabase
+    txn: lmdb.Transaction[bytes], payloads: Iterable[bytes], log: LogRows, rows: Databases, graph: GraphDatabase
 ) -> None:
     """Do the changes of consecutive transactions again, in one transaction."""
     for payload in payloads:

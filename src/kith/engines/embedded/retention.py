@@ -1,10 +1,10 @@
-"""How long the log keeps events: the oldest go beyond a number, a size or an age, unless somebody leased them.
+"""How long the log keeps events: the oldest go beyond a number, a size or an age, unless a lease keeps them.
 
     meta   log-lease/<name>   (sequence number u64, renewed at ms) as MessagePack: what follows that event is kept
 
-A lease counts for `Keep.lease_ms` after it was renewed, and while the log is no larger than `Keep.leased_bytes_max`.
-Events go a row at a time, in the transaction that forgets them, where leases are read: no lease is taken of what goes.
-The last row stays, because numbers and versions go on from it.
+A lease counts for `LogBounds.lease_ms` after it was renewed, while the log is no larger than
+`LogBounds.leased_bytes_max`. Rows are deleted one at a time; the same transaction reads the leases, so nobody takes a
+lease of what is deleted. The last row that has events stays.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import lmdb
 import msgspec
 
 from kith.engines.embedded import event_log
+from kith.engines.embedded.event_log import LogRows
 
 LEASE = "log-lease/"
 ROWS_A_COMMIT = 8
-"""Rows that a commit forgets beside as many as it adds, so that no commit is long."""
+"""How many rows a commit deletes beyond the number that it adds, so that no commit is long."""
 _ROWS_AT_REST = 1_000
 _LOOKED_MS = 10_000
-"""How long nothing is looked up by age where the oldest events are kept for somebody."""
+"""How often ages are looked at while a lease keeps the oldest events."""
 _read = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
-class Keep(NamedTuple):
+class LogBounds(NamedTuple):
     """The bounds of a log: the settings `log_events_max`, `log_bytes_max`, `log_keep_hours` (None: however old),
     `log_lease_hours` and `log_leased_bytes_max`.
     """
@@ -38,7 +39,7 @@ class Keep(NamedTuple):
     leased_bytes_max: int = 1 << 34
 
 
-KEEP = Keep()
+KEEP = LogBounds()
 
 
 class Leased(NamedTuple):
@@ -52,7 +53,7 @@ class Leased(NamedTuple):
 class Retention:
     """Forgets the oldest events, for one process."""
 
-    def __init__(self, keep: Keep, log: lmdb._Database, meta: lmdb._Database) -> None:
+    def __init__(self, keep: LogBounds, log: LogRows, meta: lmdb._Database) -> None:
         self.keep, self._log, self._meta = keep, log, meta
         self._young_until_ms = 0
         """Until then the oldest event is not too old."""
@@ -64,12 +65,13 @@ class Retention:
     def forget(self, txn: lmdb.Transaction[bytes], last: int, now_ms: int, events: int = 0) -> bool:
         """Forget the oldest, in a transaction that added `events`, the newest of which is `last`; whether any went."""
         rows_max = events // event_log.EVENTS_PER_ROW + ROWS_A_COMMIT if events else _ROWS_AT_REST
-        cursor, held, done = txn.cursor(self._log), None, 0
+        cursor, held, done = txn.cursor(self._log.closed), None, 0
         while done < rows_max and cursor.first():
             row = cursor.value()
-            if not cursor.next():
+            following = event_log.first_number(cursor.key()) if cursor.next() else event_log.first_open(txn, self._log)
+            if following is None:
                 break
-            end = event_log.first_number(cursor.key()) - 1
+            end = following - 1
             size = self.size(txn)
             if last - end < self.keep.events_max and size <= self.keep.bytes_max and not self._too_old(row, now_ms):
                 break
@@ -84,8 +86,8 @@ class Retention:
         return done > 0
 
     def size(self, txn: lmdb.Transaction[bytes]) -> int:
-        """Bytes of the log, in whole pages."""
-        stat = txn.stat(self._log)
+        """Bytes of the log, in whole pages: those of its closed rows."""
+        stat = txn.stat(self._log.closed)
         return int(stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]))
 
     def counts(self, lease: Leased, now_ms: int) -> bool:

@@ -1,9 +1,10 @@
-"""Who writes a folder of timelines: any number of processes, each of whose changes is made alone.
+"""The writers of a folder of timelines: any number of processes, which make one change at a time.
 
     writers.lock   held shared by each writer for as long as it is open
     change.lock    held for each change, some microseconds; a killed writer lets go of it
 
-The word CHANGING in the header of the file is 1 during a change. Who finds it so repairs what a killed writer left.
+The word CHANGING in the header of the file is 1 during a change. A writer that finds it set repairs what a killed one
+left.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     segment    "kith-log" | SHA-256 of what follows | version u8 | MessagePack of a Segment
 
 A segment holds rows of the log as they are stored, so making one unpacks nothing. It begins with the last event that
-the other store should have, by which the two see that they are of one history; and it carries what names a store
-(graphs, secrets, server keys, history), so that tokens and cursors of the one hold in the other. So keep it as you keep
-a backup.
+the other store should have, by which the two see that they share a history. It carries the store's identity (graphs,
+secrets, server keys, history), so that tokens and cursors of one are valid in the other. So keep it as safe as a
+backup.
 
 Limits: edges of a bulk load are not in the log, which is whole only after it; and its oldest events are forgotten.
 Where the other store ends before that, the segment is refused (`Conflict`).
@@ -25,7 +25,7 @@ from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter
-from kith.engines.embedded.history import Positions
+from kith.engines.embedded.history import StorePositions
 from kith.engines.embedded.retention import Retention
 from kith.engines.embedded.sorted_changes import do_all
 
@@ -34,7 +34,7 @@ _BODY_AT = len(_MAGIC) + _DIGEST_BYTES
 _JOURNALED_MAX = 5_000
 """Events in a commit up to which the journal has them; beyond, the whole store is synced, as in a long rebuild."""
 _IDENTITY = ("secret/", "server-key/", LOG_WHOLE_AFTER, HISTORY)
-"""Notes, by the beginnings of their keys, that name a store; its log does not hold them."""
+"""Prefixes of the notes that make a store's identity; its log does not hold them."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def do(
     retention: Retention | None = None,
     beside: Mapping[str, bytes | None] = MappingProxyType({}),
 ) -> int:
-    """Make a store what it lacks of a segment; the number of its last event then. Nothing, where it has all of it.
+    """Apply the part of a segment that a store lacks, if any. Returns the number of its last event then.
 
     `until`: the last event that is done, if not all. `retention`: how long its log keeps events; None: for ever.
     `beside`: notes that are written, or removed (None), in the same commit.
@@ -147,7 +147,7 @@ def do(
             retention.forget(write.txn, at, wall_ms(), len(done))
     if at >= segment.end:  # until then it lacks what tokens of this history stand for
         _put_notes(target, segment, HISTORY)
-        target.positions = Positions(target.history())
+        target.positions = StorePositions(target.history())
     return at
 
 

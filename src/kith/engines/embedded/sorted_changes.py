@@ -1,8 +1,8 @@
 """Does many changes of a log again as `changes.do` does each, several times faster: new edges in the order of keys.
 
-Pages are then written once and in order, by a few calls of LMDB. What is no new edge is done one by one: an edge that
-was there before, that changes twice, one that expires, and a list that gets entries before its newest ones. Blocks of
-a list may be cut elsewhere than where its edges came singly.
+Pages are then written once and in order, by a few calls of LMDB. Everything else is done one by one: an edge that was
+there before, changes twice or expires, and a list that gets entries before its newest ones. Blocks of a list may be cut
+at other places than if its edges came singly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kith.engines.embedded.keys import SIGN, list_tag
 from kith.graph.edge import Direction, State
 
 FEW = 32
-"""So many edges at most are done one by one."""
+"""Up to this many edges are done one by one."""
 _HEADS = np.dtype(
     [
         ("graph", "u1"),

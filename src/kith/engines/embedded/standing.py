@@ -22,7 +22,7 @@ from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.closed import CLOSED, Closed
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import HISTORY, Environment, put_note
-from kith.engines.embedded.history import History, Positions, Restore
+from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.standby.source import Epoch
 
 _PROMOTING, _TELL = "promoting", "tell"
@@ -115,24 +115,24 @@ def promote(store: Environment, tell: ToTell | None) -> Promoted:
         for key, note in notes.items():
             put_note(write.txn, store.meta, key, note)
         write.changes = redo.encode(0, [redo.row("meta", key.encode(), note) for key, note in notes.items()])
-    store.positions = Positions(history)
+    store.positions = StorePositions(history)
     return Promoted(last, int(raw))
 
 
 def to_tell(store: Environment) -> ToTell | None:
-    """Whom to tell still, and of whom."""
+    """The old primary that is still to be told, and its successor."""
     raw = store.get_note(_TELL)
     return None if raw is None else msgspec.msgpack.decode(raw, type=ToTell)
 
 
 def was_told(store: Environment) -> None:
-    """The old primary knows by now."""
+    """Note that the old primary knows."""
     store.put_note(_TELL, None)
 
 
 def stand_alone(folder: Path) -> None:
-    """Make a copy of a store one of its own: it takes writes, and no other machine's word, and tells none that it is
-    the primary in its place. For a folder that nobody uses.
+    """Make a copy of a store one of its own: it takes writes, ignores other machines, and tells none that it replaced
+    it. For a folder that no process uses.
     """
     with Environment(folder, create=False) as store:
         is_closed = store.is_closed()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import lmdb
 
 from kith.engines.embedded import runs
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import pair_key, read_edge, read_mark, read_prefix
 from kith.graph.edge import Direction
@@ -34,7 +34,7 @@ def find_strays(
     return found, None
 
 
-def unlist_strays(batch: Batch, graph: int, entries: Sequence[Stray]) -> None:
+def unlist_strays(batch: Transaction, graph: int, entries: Sequence[Stray]) -> None:
     """Delete entries from their lists, unless they belong to an edge by now."""
     for prefix, row in entries:
         if _is_stray(batch.txn, batch.environment.graph_db(graph), graph, prefix, row):

@@ -15,7 +15,7 @@ from functools import partial
 
 import lmdb
 
-from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
@@ -46,7 +46,7 @@ class EmbeddedSuggestions:
         return None if row is None else RankingRow(user, _UNTIL.unpack_from(row)[0], row[_UNTIL.size :])
 
 
-def _put(batch: Batch, rows: Sequence[RankingRow], now_ms: int) -> None:
+def _put(batch: Transaction, rows: Sequence[RankingRow], now_ms: int) -> None:
     cursor = batch.txn.cursor(batch.environment.suggestions)
     for user, until_ms, data in rows:
         key = _KEY.pack(_ROW, user)
@@ -59,7 +59,7 @@ def _put(batch: Batch, rows: Sequence[RankingRow], now_ms: int) -> None:
             _forget_one(batch, cursor, now_ms)
 
 
-def _forget_one(batch: Batch, cursor: lmdb.Cursor[bytes], now_ms: int) -> None:
+def _forget_one(batch: Transaction, cursor: lmdb.Cursor[bytes], now_ms: int) -> None:
     """Delete the row that expired first, if one has expired."""
     if not cursor.set_range(bytes([_END])):
         return

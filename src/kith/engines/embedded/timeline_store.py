@@ -98,7 +98,7 @@ class RingReader:
         return self._file
 
 
-class Rings(RingReader):
+class RingTimelines(RingReader):
     """See `home.timelines.TimelineStore`: a writer of a folder, for `slots` users at a time."""
 
     def __init__(self, folder: Path, *, slots: int = SLOTS_DEFAULT, now_ms: Callable[[], int] = wall_ms) -> None:
@@ -119,7 +119,7 @@ class Rings(RingReader):
         self._change = self._writers.changes(self._rings.changing, partial(_recover, self._rings))
         self._free: list[int] = []  # slots that were free when they were looked for
 
-    def __enter__(self) -> Rings:
+    def __enter__(self) -> RingTimelines:
         return self
 
     def __exit__(self, *_: object) -> None:

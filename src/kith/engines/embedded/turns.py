@@ -1,10 +1,10 @@
-"""Whose turn it is to write to a store: one thread of one process. Whoever dies leaves it to the next.
+"""Turns to write to a store: one thread of one process at a time. A process that dies leaves its turn to the next.
 
-LMDB has a lock of its own for this, a robust mutex in shared memory, and it is not enough. A process that is killed
-as one of its threads hands that lock on, and another takes it at that moment, leaves it without its mark for waiters,
-and the kernel wakes nobody: the other processes wait with the lock free, for ever if nobody else writes. So nobody
-waits for LMDB's lock: it is taken in one's turn only, for which threads wait in their process, and processes in the
-kernel's queue (docs/decisions/0042-turns-to-write.md has the figures).
+LMDB has a lock of its own for this, a robust mutex in shared memory, and it is not enough. A process that is killed as
+one of its threads hands that lock on, and another takes it at that moment, leaves it without its mark for waiters, and
+the kernel wakes nobody: the other processes wait with the lock free, for ever if nobody else writes. So nothing waits
+for LMDB's lock: it is taken only by the one whose turn it is. Threads wait for their turn in their process, and
+processes in the kernel's queue (docs/decisions/0042-turns-to-write.md has the figures).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Turns:
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
-        """Wait for one's turn, and have it until this is left. Not to be asked for twice by a thread."""
+        """Wait for a turn, and hold it while the context is open. A thread must not ask for it twice."""
         with self._lock:  # the kernel's are of a process: they end with it, and no fork inherits them
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _NEXT)
             try:

@@ -1,8 +1,8 @@
 """This process's copy of the book (see `book_state`): it follows the topic `groups`, and appends to it.
 
-Who appends waits until the record is read again and so knows what became of it. A snapshot every SNAPSHOT_RECORDS lets
-the records before it go. A process with workers appends a beat every BEAT_S; of one whose last beat was the same for
-`expelled_s`, by the clock of whoever looks, the workers are expelled.
+A process that appends waits until it reads its record, and so knows whether it was granted. Every SNAPSHOT_RECORDS a
+snapshot is written, and the records before it are deleted. A process with workers appends a beat every BEAT_S; if its
+last beat stays the same for `expelled_s`, by the clock of the process that looks, its workers are expelled.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import structlog
 
 from kith.core.errors import KithError, StoreUnavailable, Unavailable
 from kith.engines.kafka import book_state
-from kith.engines.kafka.book_state import Beat, Entry, Expel, Named, Snapshot, Verdict, applied
-from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Broker, Following, Record, fetch_all
+from kith.engines.kafka.book_state import Beat, BookSnapshot, Entry, Expel, NameLog, Verdict, applied
+from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Broker, BrokerRecord, Following, fetch_all
 from kith.engines.kafka.commits import pack
 from kith.engines.kafka.positions import NAME_BYTES, Positions
 
@@ -60,7 +60,7 @@ class OpenBook:
             following.follow({0: end})
             self._following = following
             if not self.now.name:
-                await self.write(Named(secrets.token_bytes(NAME_BYTES)))
+                await self.write(NameLog(secrets.token_bytes(NAME_BYTES)))
 
     async def close(self) -> None:
         """Take the workers of this process out, and follow it no more."""
@@ -122,7 +122,7 @@ class OpenBook:
     async def _snapshot(self) -> None:
         """Append all there is as one record, and delete those before it. Left to the next if another was faster."""
         expects = self._next
-        packed = pack(Snapshot(expects, self.now))
+        packed = pack(BookSnapshot(expects, self.now))
         if len(packed) > RECORD_BYTES_MAX // 2:
             _log.warning("too many failures for a snapshot; what groups save is kept whole until then")
             return
@@ -137,13 +137,13 @@ class OpenBook:
                 raise StoreUnavailable("what was saved cannot be read from Kafka; try again")
             await self.changed(until_s - time.monotonic() + 0.001)
 
-    async def _handle(self, partition: int, records: Sequence[Record]) -> None:
+    async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         self._read(records)
 
-    def _read(self, records: Sequence[Record]) -> None:
+    def _read(self, records: Sequence[BrokerRecord]) -> None:
         for record in records:
             entry = _entry(record.value)
-            if isinstance(entry, Snapshot) and record.offset > self._next and entry.expects == record.offset:
+            if isinstance(entry, BookSnapshot) and record.offset > self._next and entry.expects == record.offset:
                 self.now = entry.book  # the records before it were deleted
             self._next = record.offset + 1
             self._verdicts[record.offset] = applied(self.now, record.offset, entry)

@@ -1,16 +1,16 @@
-"""What the one partition of the topic `groups` adds up to, record by record. Pure: the same in every process.
+"""The state that the records of the topic `groups` (one partition) add up to. Pure: the same in every process.
 
 Each record asks for a change; whether it is granted follows from the records before it. So a worker whose partitions
 were handed over is refused, whatever it still believes, and a lease and what is forgotten never overlook each other.
 
-    Named      the log's name; the first one counts
-    Join       a worker of a group; Leave: it goes
-    Beat       a process lives; Expel: it did not, since a beat, so its workers go
-    Release    a worker lets go of a partition that another is to have
-    Save       a checkpoint and failures; End: no longer
-    Lease      keep what follows; Free: no longer
-    Forget     the oldest events of a partition, but for what leases keep
-    Snapshot   all of this, so that the records before it can be deleted; void unless it lies where it expects to
+    NameLog      the log's name; the first one counts
+    Join         a worker of a group; Leave: it goes
+    Beat         a process lives; Expel: it did not, since a beat, so its workers go
+    Release      a worker lets go of a partition that another is to have
+    Save         a checkpoint and failures; EndGroup: no longer
+    TakeLease    keep what follows; Free: no longer
+    Forget       the oldest events of a partition, but for what leases keep
+    BookSnapshot all of this, so that the records before it can be deleted; void unless it lies where it expects to
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FULL = "full"
 """What a lease is answered for which there is no room."""
 
 
-class Named(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class NameLog(msgspec.Struct, frozen=True, array_like=True, tag=1):
     name: bytes
 
 
@@ -74,7 +74,7 @@ class Save(msgspec.Struct, frozen=True, array_like=True, tag=7):
     failures: list[tuple[int, LogPosition, Failure | None]]
 
 
-class Lease(msgspec.Struct, frozen=True, array_like=True, tag=8):
+class TakeLease(msgspec.Struct, frozen=True, array_like=True, tag=8):
     name: str
     places: dict[int, Place]
     now_ms: int
@@ -94,7 +94,7 @@ class Forget(msgspec.Struct, frozen=True, array_like=True, tag=10):
     now_ms: int
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class HeldLease(msgspec.Struct, frozen=True, array_like=True):
     """A lease."""
 
     places: dict[int, Place]
@@ -147,7 +147,7 @@ class Book(msgspec.Struct, array_like=True):
     name: bytes = b""
     instances: dict[str, int] = {}  # by process: the offset of its last beat
     groups: dict[str, Group] = {}
-    leases: dict[str, Held] = {}
+    leases: dict[str, HeldLease] = {}
     forgotten: dict[int, Place] = {}
 
     def start(self, partition: int) -> Place:
@@ -158,27 +158,27 @@ class Book(msgspec.Struct, array_like=True):
         """Whether all that follows is there."""
         return all(start.events <= places.get(at, START).events for at, start in self.forgotten.items())
 
-    def is_lost(self, lease: Held, now_ms: int) -> bool:
+    def is_lost(self, lease: HeldLease, now_ms: int) -> bool:
         return now_ms >= lease.until_ms or not self.keeps(lease.places)
 
 
-class End(msgspec.Struct, frozen=True, array_like=True, tag=12):
+class EndGroup(msgspec.Struct, frozen=True, array_like=True, tag=12):
     group: str
 
 
-class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=11):
+class BookSnapshot(msgspec.Struct, frozen=True, array_like=True, tag=11):
     expects: int
     book: Book
 
 
-Entry = Named | Join | Leave | Beat | Expel | Release | Save | Lease | Free | Forget | Snapshot | End
+Entry = NameLog | Join | Leave | Beat | Expel | Release | Save | TakeLease | Free | Forget | BookSnapshot | EndGroup
 Verdict = bool | str
 
 
 def applied(book: Book, offset: int, entry: Entry) -> Verdict:
     """Change a book by a record, and answer whether it was granted."""
     match entry:
-        case Named(name):
+        case NameLog(name):
             book.name = book.name or name
         case Beat(instance):
             if instance in book.instances:
@@ -187,15 +187,15 @@ def applied(book: Book, offset: int, entry: Entry) -> Verdict:
             return _changed_workers(book, offset, entry)
         case Save():
             return _saved(book, entry)
-        case End(group):
+        case EndGroup(group):
             _end(book, group)
-        case Lease():
+        case TakeLease():
             return _leased(book, entry)
         case Free(name):
             return book.leases.pop(name, None) is not None
         case Forget():
             _forget(book, entry)
-        case Snapshot():
+        case BookSnapshot():
             return entry.expects == offset
     return True
 
@@ -245,7 +245,7 @@ def _end(book: Book, name: str) -> None:
         book.groups.pop(name, None)
 
 
-def _leased(book: Book, entry: Lease) -> Verdict:
+def _leased(book: Book, entry: TakeLease) -> Verdict:
     held = entry.name in book.leases
     if not book.keeps(entry.places):
         book.leases.pop(entry.name, None)
@@ -256,7 +256,7 @@ def _leased(book: Book, entry: Lease) -> Verdict:
             return FULL
         for name in lost:
             del book.leases[name]
-    book.leases[entry.name] = Held(entry.places, entry.until_ms)
+    book.leases[entry.name] = HeldLease(entry.places, entry.until_ms)
     return True
 
 

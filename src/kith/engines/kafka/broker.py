@@ -24,7 +24,7 @@ ANSWERED_S = 5.0
 """How long Kafka may take to answer; then it counts as away."""
 
 
-class Record(NamedTuple):
+class BrokerRecord(NamedTuple):
     """A record of a partition. `at_ms`: when it was appended, by the clock of the broker."""
 
     offset: int
@@ -32,7 +32,7 @@ class Record(NamedTuple):
     value: bytes
 
 
-Handle = Callable[[int, Sequence[Record]], Awaitable[None]]
+Handle = Callable[[int, Sequence[BrokerRecord]], Awaitable[None]]
 """Is given records of a partition, in their order; the next are read once it returns."""
 
 
@@ -69,7 +69,7 @@ class Broker(Protocol):
         """For each partition, the offset of the next record."""
         ...
 
-    async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
+    async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
         """Some of the records from `first` on and before `end`, in order; at least one, if any is left."""
         ...
 
@@ -82,9 +82,9 @@ class Broker(Protocol):
         ...
 
 
-async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
+async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
     """All records from `first` on and before `end` that are kept; StoreUnavailable if the last do not come."""
-    found: list[Record] = []
+    found: list[BrokerRecord] = []
     while first < end and (some := await broker.fetch(topic, partition, first, end)):
         found += some
         first = some[-1].offset + 1

@@ -2,7 +2,8 @@
 
     writes    who asks (8 bytes), the number of the question (u64), the command
 
-So an outcome is never lost on its way: who waits long enough hears it, and has read the events of the command then.
+So an outcome is never lost on its way: a caller that waits long enough gets it, after this process has read the events
+of the command.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 
 from kith.core.errors import BadRequest, NotConfirmed
 from kith.engines.kafka.broker import ANSWERED_S, Broker
-from kith.engines.kafka.commits import Told
+from kith.engines.kafka.commits import ToldRecord
 from kith.engines.kafka.positions import Positions
 from kith.engines.kafka.recent import Recent
 from kith.log.commands import Reply, Waiting
@@ -76,7 +77,7 @@ class KafkaCommands:
                 self._waiting.pop(number, None)
 
     async def waiting(self) -> Waiting:
-        """What no owner has done yet, of all processes."""
+        """The commands of all processes that no owner has done yet."""
         await self._recent.open()
         ends, places = await self._broker.ends("writes"), self._recent.places
         late = [(at, place) for at, (place, end) in enumerate(zip(places, ends, strict=True)) if place < end]
@@ -84,7 +85,7 @@ class KafkaCommands:
         oldest_ms = min((record.at_ms for some in first for record in some), default=None)
         return Waiting(sum(ends[at] - place for at, place in late), oldest_ms)
 
-    def _hear(self, partition: int, told: Told) -> None:
+    def _hear(self, partition: int, told: ToldRecord) -> None:
         for number, outcome, upto in told.answered(self._name):
             answer = self._waiting.get(number)
             if answer is not None and not answer.done():

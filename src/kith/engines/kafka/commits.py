@@ -6,9 +6,9 @@
     announced   one event that is no edge; anybody appends it at any time
 
 A commit says at which offset it expects to lie, behind all that its owner knows of. **It counts only if it lies
-there.** The first record that another owner appends moves what the former one appends, so nobody has to look up who
-the owner was: every reader sees by the record alone that it is void, and the former owner by the offset it is
-acknowledged with.
+there.** The first record of a new owner shifts what the former one appends to another offset. So nobody has to look up
+who the owner was: readers see from the record alone that it is void, and the former owner from the offset that is
+acknowledged.
 
 Each commit also says how many events there are before it, so positions count events.
 """
@@ -24,7 +24,7 @@ import msgspec
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
 from kith.core.events import Event
-from kith.engines.kafka.broker import Broker, Record, fetch_all
+from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.positions import Place, Positions
 from kith.log.store import Fenced
 
@@ -82,7 +82,7 @@ def row_of(event: Event) -> Row:
     )
 
 
-class Told(NamedTuple):
+class ToldRecord(NamedTuple):
     """A record that tells events: where it lies, how many events are before it, and how many in it."""
 
     offset: int
@@ -98,7 +98,7 @@ class Told(NamedTuple):
         """The bytes of its events, about."""
         return 64 + (memoryview(self.rows).nbytes if isinstance(self.rows, msgspec.Raw) else 64)
 
-    def alone(self) -> Told:
+    def alone(self) -> ToldRecord:
         """The same without answers, and without keeping the record that it was read from."""
         return self._replace(rows=self.rows.copy() if isinstance(self.rows, msgspec.Raw) else self.rows, answers=())
 
@@ -119,24 +119,24 @@ class Told(NamedTuple):
         return Place(self.first + number, self.offset + (number == self.length))
 
 
-class State(NamedTuple):
+class PartitionState(NamedTuple):
     """A partition up to some offset: the place in `writes`, and the events."""
 
     place: int
     events: int
 
 
-def tells(record: Record, count: int) -> Told | None:
+def tells(record: BrokerRecord, count: int) -> ToldRecord | None:
     """What a record tells, perhaps of no event; None for what is void or a take. `count`: the events before it."""
     kind = _kind(record.value)
     if isinstance(kind, Announced):
-        return Told(record.offset, record.at_ms, count, 1, kind.row)
+        return ToldRecord(record.offset, record.at_ms, count, 1, kind.row)
     if isinstance(kind, Commit) and kind.expects == record.offset:
-        return Told(record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers, kind.place)
+        return ToldRecord(record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers, kind.place)
     return None
 
 
-async def state_before(broker: Broker, partition: int, start: Place, end: int) -> State:
+async def state_before(broker: Broker, partition: int, start: Place, end: int) -> PartitionState:
     """What a partition is up to an offset, by the last commit before it. `start`: the oldest place that is kept."""
     low, looked = end, _LOOKED
     while True:
@@ -149,9 +149,9 @@ async def state_before(broker: Broker, partition: int, start: Place, end: int) -
             elif isinstance(kind, Announced):
                 count += 1
         if place is not None:
-            return State(place, count)
+            return PartitionState(place, count)
         if low == start.offset:  # there was none yet: what is forgotten lies before a commit
-            return State(0, count)
+            return PartitionState(0, count)
 
 
 class Owned:
@@ -181,7 +181,7 @@ class Owned:
             await self._skip(expects, offset)
 
     async def _skip(self, first: int, offset: int) -> None:
-        """Come behind what others appended in between. Fenced, if one of them is an owner."""
+        """Skip what others appended in between. Fenced, if one of them is an owner."""
         between = await fetch_all(self._broker, "events", self._partition, first, offset)
         if len(between) != offset - first:
             raise StoreUnavailable(f"the log's partition {self._partition} is not what it was; Kafka lost records")

@@ -18,7 +18,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from kith.core.errors import BadRequest, Overloaded, StoreMismatch, StoreUnavailable
-from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Handle, Record, Topic
+from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, BrokerRecord, Handle, Topic
 from kith.engines.kafka.following import KafkaFollowing, records_of
 
 PARTITIONS = 16
@@ -200,7 +200,7 @@ class Kafka:
                     raise failed[0]
                 await asyncio.sleep(_RETRY_S)
 
-    async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[Record]:
+    async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
         if first >= end or first >= (await self.ends(topic))[partition]:
             return []
         async with translated("be read"), self._asked:
@@ -293,7 +293,7 @@ class _Producer:
         await asyncio.to_thread(self._thread.join)
 
 
-def _fetched(consumer: Consumer, part: TopicPartition, count: int) -> list[Record]:
+def _fetched(consumer: Consumer, part: TopicPartition, count: int) -> list[BrokerRecord]:
     """Records from an offset on, of which there is one."""
     consumer.assign([part])
     try:

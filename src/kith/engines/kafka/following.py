@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from kith.engines.kafka.broker import ANSWERED_S, Handle, Record
+from kith.engines.kafka.broker import ANSWERED_S, BrokerRecord, Handle
 
 _WAIT_S = 0.1
 """How long the thread waits at once, and so how long until it reads other partitions, or ends."""
@@ -69,7 +69,7 @@ class KafkaFollowing:
         consumer.close()
 
     async def _give(self, messages: Sequence[Any]) -> None:
-        by_partition: dict[int, list[Record]] = {}
+        by_partition: dict[int, list[BrokerRecord]] = {}
         for message in messages:
             if error := message.error():
                 _log.warning("waiting for Kafka", topic=self._name, error=error.str())
@@ -88,7 +88,7 @@ class KafkaFollowing:
                         self._next[at] = wanted[-1].offset + 1
                     break
 
-    async def _wanted(self, partition: int, records: Sequence[Record]) -> list[Record]:
+    async def _wanted(self, partition: int, records: Sequence[BrokerRecord]) -> list[BrokerRecord]:
         """The records that go on where we are; those of before a partition was left and taken again do not."""
         after = [record for record in records if record.offset >= self._next.get(partition, record.offset + 1)]
         if self._consumer is not None and after and after[0].offset > self._next[partition]:
@@ -102,10 +102,10 @@ class KafkaFollowing:
         return after
 
 
-def records_of(messages: Sequence[Any]) -> list[Record]:
+def records_of(messages: Sequence[Any]) -> list[BrokerRecord]:
     """The records of messages of the driver, without errors."""
     return [_record(message) for message in messages if not message.error()]
 
 
-def _record(message: Any) -> Record:
-    return Record(message.offset(), message.timestamp()[1], message.value())
+def _record(message: Any) -> BrokerRecord:
+    return BrokerRecord(message.offset(), message.timestamp()[1], message.value())

@@ -10,14 +10,14 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded, StoreUnavailable
 from kith.core.events import Event, LogPosition
 from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import FULL, End, Free, Lease, Save
+from kith.engines.kafka.book_state import FULL, EndGroup, Free, Save, TakeLease
 from kith.engines.kafka.broker import ANSWERED_S, Broker
 from kith.engines.kafka.commits import Announced, pack, row_of
 from kith.engines.kafka.positions import START, Place
 from kith.engines.kafka.recent import Recent
-from kith.engines.kafka.retention import KEEP, Keep
+from kith.engines.kafka.retention import KEEP, PartitionBounds
 from kith.engines.kafka.subscription import KafkaSubscription, failures_of
-from kith.log.store import LEASES_MAX, Batch, Behind, Bell, Failure, LogLease, Progress
+from kith.log.store import LEASES_MAX, Backlog, Batch, Bell, Failure, LogLease, Progress
 
 
 class KafkaLog:
@@ -29,7 +29,7 @@ class KafkaLog:
         book: OpenBook,
         recent: Recent,
         partition_of: Callable[[int], int],
-        keep: Keep = KEEP,
+        keep: PartitionBounds = KEEP,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self._broker, self._book, self._partition_of, self._now_ms = broker, book, partition_of, now_ms
@@ -79,16 +79,17 @@ class KafkaLog:
         return Batch(found, self._book.positions.packed(reached), lost)
 
     async def _see_forgotten(self, after: Mapping[int, Place]) -> None:
-        """Know what is forgotten, where it may be some of what follows: never of what is always kept."""
+        """Read what was forgotten, if that may include some of what follows; the events that are always kept need no
+        look."""
         ends = self._recent.ends
         if any(ends[at].events - place.events > self._kept for at, place in after.items()):
             await self._book.sync()
 
-    async def behind(self, after: LogPosition) -> Behind:
+    async def behind(self, after: LogPosition) -> Backlog:
         await self.open()
         return await self._behind(self._book.positions.places(after) or {})
 
-    async def _behind(self, after: Mapping[int, Place]) -> Behind:
+    async def _behind(self, after: Mapping[int, Place]) -> Backlog:
         await self._see_forgotten(dict.fromkeys(range(self._broker.partitions), START) | dict(after))
         events, times, lost, ends = 0, list[int](), False, self._recent.ends
         for at, end in enumerate(ends):
@@ -98,7 +99,7 @@ class KafkaLog:
             if end.events > place.events and not lost:
                 times.append(await self._recent.next_ms(at, place))
         packed = self._book.positions.packed(dict(enumerate(ends)))
-        return Behind(packed, events, None if lost else min(times, default=None), lost)
+        return Backlog(packed, events, None if lost else min(times, default=None), lost)
 
     async def reached(self, mark: LogPosition) -> bool:
         await self.open()
@@ -131,7 +132,7 @@ class KafkaLog:
             await self.release(name)
             return False
         now_ms = self._now_ms()
-        granted = await self._book.write(Lease(name, places, now_ms, now_ms + self._keep.lease_ms))
+        granted = await self._book.write(TakeLease(name, places, now_ms, now_ms + self._keep.lease_ms))
         if granted == FULL:
             raise Overloaded(f"{LEASES_MAX} leases of the log are held; release some (`kith log release`)")
         return bool(granted)
@@ -176,4 +177,4 @@ class KafkaLog:
 
     async def forget(self, group: str) -> None:
         await self.open()
-        await self._book.write(End(group))
+        await self._book.write(EndGroup(group))

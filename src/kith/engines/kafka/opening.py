@@ -11,7 +11,7 @@ from kith.engines.kafka.commands import KafkaCommands
 from kith.engines.kafka.log_store import KafkaLog
 from kith.engines.kafka.owning import Owning
 from kith.engines.kafka.recent import Recent
-from kith.engines.kafka.retention import KEEP, Keep
+from kith.engines.kafka.retention import KEEP, PartitionBounds
 from kith.log.commands import Owner
 
 
@@ -23,7 +23,7 @@ class KafkaEngine:
         broker: Broker,
         partition_of: Callable[[int], int],
         *,
-        keep: Keep = KEEP,
+        keep: PartitionBounds = KEEP,
         now_ms: Callable[[], int] = wall_ms,
         answered_s: float = ANSWERED_S,
         expelled_s: float = EXPELLED_S,

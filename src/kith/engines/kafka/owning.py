@@ -1,9 +1,9 @@
 """Runs an `Owner` (see `log.commands`) over the partitions that are this process's.
 
-The processes that own are a group of the book, whose partitions are handed over gently: who has one finishes its batch
-and lets go. Each partition has a task, which takes whatever commands wait, has them decided, and commits what follows
-(see `commits`). A partition whose store is away is taken anew, after growing pauses. A process that alone may have lost
-its store leaves the partitions to the others for a while.
+The owning processes are a group of the book, whose partitions are handed over gently: the old owner finishes its batch,
+then lets go. Each partition has a task, which takes the waiting commands, has them decided, and commits the results
+(see `commits`). A partition whose store is away is taken again, after growing pauses. A process that alone may have
+lost its store leaves the partitions to the others for a while.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kith.core.clock import wall_ms
 from kith.core.errors import KithError, StoreUnavailable
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Group, Join, Leave, Release
-from kith.engines.kafka.broker import Broker, Record, fetch_all
+from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.commands import unpacked
 from kith.engines.kafka.commits import Answer, Owned, Row, row_of
-from kith.engines.kafka.retention import KEEP, Keep, Retention
+from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
 from kith.log.commands import Command, Decided, Owner
 from kith.log.store import Fenced
 
@@ -52,7 +52,7 @@ class Owning:
         broker: Broker,
         book: OpenBook,
         owner: Owner,
-        keep: Keep = KEEP,
+        keep: PartitionBounds = KEEP,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self.broker, self.book, self.owner, self.keep, self.now_ms = broker, book, owner, keep, now_ms
@@ -109,7 +109,7 @@ class Owning:
             await self.book.write(Leave(GROUP, self._name))
 
     async def _rest(self) -> None:
-        """Until the book has changed, or this is to stop."""
+        """Wait until the book has changed, or this is to stop."""
         waits = [asyncio.create_task(self.book.changed(_LOOKED_S)), asyncio.create_task(self._stopping.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
@@ -167,7 +167,7 @@ class Owning:
             {at: part.next for at, part in self._tasks.items() if part.is_ready and not part.is_full}
         )
 
-    async def _handle(self, partition: int, records: Sequence[Record]) -> None:
+    async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         part = self._tasks.get(partition)
         if part is not None:
             part.put(records)
@@ -179,16 +179,16 @@ class _Partition:
     def __init__(self, owning: Owning, partition: int, since: int) -> None:
         self._owning, self._partition, self.since = owning, partition, since
         self._broker, self._owner = owning.broker, owning.owner
-        self._retention = Retention(owning.broker, owning.book, partition, owning.keep, owning.now_ms)
-        self._waiting: list[Record] = []
+        self._retention = PartitionRetention(owning.broker, owning.book, partition, owning.keep, owning.now_ms)
+        self._waiting: list[BrokerRecord] = []
         self._arrived, self._stopping = asyncio.Event(), asyncio.Event()
         self.is_ready = self.is_full = False
         self.next = 0  # the offset of the first command that was not put yet
         self.away_since_s: float | None = None  # since when its store has not answered
         self._task = asyncio.create_task(self._run())
 
-    def put(self, records: Sequence[Record]) -> None:
-        """Let commands wait to be decided."""
+    def put(self, records: Sequence[BrokerRecord]) -> None:
+        """Queue commands to be decided."""
         if self.is_ready:
             self._waiting += records
             self.next = records[-1].offset + 1
@@ -227,7 +227,7 @@ class _Partition:
                     await self._stopping.wait()
 
     async def _take(self) -> Owned:
-        """Fence former owners off, and do again what they may have left undone."""
+        """Fence former owners off, and repeat what they may have left undone."""
         at, book = self._partition, await self._owning.book.sync()
         if not self._owning.is_ours(at, self.since):
             raise Fenced(f"partition {at} is another process's now")
@@ -266,7 +266,7 @@ class _Partition:
         self._owning.reached_store()
         return answer
 
-    async def _tell(self, owned: Owned, decided: Sequence[Decided], records: Sequence[Record]) -> None:
+    async def _tell(self, owned: Owned, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
         """Commit the events of commands, what is answered, and the place behind them."""
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
         for part in _parts(decided):

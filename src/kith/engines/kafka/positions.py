@@ -2,7 +2,7 @@
 
     LogPosition = the log's name (4 bytes), then [partition, offset, events, partition, ...] as MessagePack
 
-Two positions compare by the events: what no event takes up, such as a change of owner, makes no difference.
+Positions are compared by their events alone; records without events, such as a change of owner, make no difference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The newest events, as this process follows them, and how older ones are read.
 
 One task follows all partitions of `events` for everybody in the process. The newest RECENT_BYTES of records stay in
-memory, so those who keep up ask Kafka nothing. Who is behind reads chunks; the last one of each partition is kept.
+memory, so readers that keep up ask Kafka nothing. Readers that are behind fetch chunks; the last one of each partition
+is kept.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from kith.core.errors import StoreUnavailable
 from kith.core.events import Event
 from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.broker import Broker, Following, Record
-from kith.engines.kafka.commits import Told, state_before, tells
+from kith.engines.kafka.broker import Broker, BrokerRecord, Following
+from kith.engines.kafka.commits import ToldRecord, state_before, tells
 from kith.engines.kafka.positions import Place, Positions
 
 RECENT_BYTES = 16 << 20
@@ -23,7 +24,7 @@ CHUNK_RECORDS = 500
 """Records that are read at once of what is older."""
 
 
-class Ring:
+class RecentBell:
     """See `log.store.Bell`."""
 
     def __init__(self, recent: Recent) -> None:
@@ -46,11 +47,11 @@ class _Part:
     def __init__(self, end: Place, place: int) -> None:
         self.end, self.oldest = end, end.events
         self.place = place  # of the next command in `writes`
-        self.held: list[Told] = []
-        self.chunk: list[Told] = []  # read last of what is older
+        self.held: list[ToldRecord] = []
+        self.chunk: list[ToldRecord] = []  # read last of what is older
         self._decoded: tuple[int, list[Event]] = (-1, [])  # of the record at this offset, read last
 
-    def events(self, one: Told, positions: Positions, partition: int) -> list[Event]:
+    def events(self, one: ToldRecord, positions: Positions, partition: int) -> list[Event]:
         """The events of a record."""
         if self._decoded[0] != one.offset:
             self._decoded = one.offset, one.events(positions, partition)
@@ -67,10 +68,10 @@ class Recent:
         self._following: Following | None = None
         self._opening = asyncio.Lock()
         self._grown = asyncio.Event()
-        self._rings: set[Ring] = set()
-        self._hearing: list[Callable[[int, Told], None]] = []
+        self._rings: set[RecentBell] = set()
+        self._hearing: list[Callable[[int, ToldRecord], None]] = []
 
-    def hear(self, hear: Callable[[int, Told], None]) -> None:
+    def hear(self, hear: Callable[[int, ToldRecord], None]) -> None:
         """Hand over every commit that answers something, with its partition, as it is read."""
         self._hearing.append(hear)
 
@@ -107,9 +108,9 @@ class Recent:
         return [part.place for part in self._parts]
 
     @contextlib.contextmanager
-    def ringing(self) -> Iterator[Ring]:
+    def ringing(self) -> Iterator[RecentBell]:
         """A bell, rung when events were read."""
-        ring = Ring(self)
+        ring = RecentBell(self)
         self._rings.add(ring)
         try:
             yield ring
@@ -140,7 +141,7 @@ class Recent:
         """When the first event behind a place was logged, which is not the end."""
         return (await self._told(partition, after))[0].at_ms
 
-    async def _told(self, partition: int, after: Place) -> list[Told]:
+    async def _told(self, partition: int, after: Place) -> list[ToldRecord]:
         """Records, in order, of which the first has the first event behind a place; that is not the end."""
         part = self._parts[partition]
         if after.events >= part.oldest:
@@ -152,9 +153,9 @@ class Recent:
             raise StoreUnavailable("these events were forgotten while they were read; read again")
         return behind
 
-    async def _chunk(self, partition: int, after: Place) -> list[Told]:
+    async def _chunk(self, partition: int, after: Place) -> list[ToldRecord]:
         """Records of which one has the event behind a place."""
-        found, count, first = list[Told](), after.events, after.offset
+        found, count, first = list[ToldRecord](), after.events, after.offset
         while True:
             end = self._parts[partition].end.offset
             records = await self._broker.fetch("events", partition, first, min(end, first + CHUNK_RECORDS))
@@ -166,7 +167,7 @@ class Recent:
                 return found
             first = records[-1].offset + 1
 
-    async def _handle(self, partition: int, records: Sequence[Record]) -> None:
+    async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         part, before = self._parts[partition], self._parts[partition].end.events
         for record in records:
             one = tells(record, part.end.events)
@@ -196,6 +197,6 @@ class Recent:
         self._bytes -= sum(one.size for one in half)
 
 
-def _behind(records: list[Told], after: Place) -> list[Told]:
+def _behind(records: list[ToldRecord], after: Place) -> list[ToldRecord]:
     """The records that have events behind a place."""
     return records[bisect_right(records, after.events, key=lambda one: one.first + one.length) :]

@@ -1,4 +1,4 @@
-"""How long events are kept: the oldest of a partition go beyond a number, unless somebody leased them.
+"""How long events are kept: the oldest of a partition go beyond a number, unless a lease keeps them.
 
 The owner of a partition forgets. It writes to the book what is forgotten, which takes leases into account; then the
 records are deleted. The last commit of a partition always stays, as `commits` needs it.
@@ -21,7 +21,7 @@ _STEPS = 8
 _STEP_EVENTS_MIN = 16
 
 
-class Keep(NamedTuple):
+class PartitionBounds(NamedTuple):
     """The bounds of a log: events kept, how long a lease lasts, and events kept while one is held."""
 
     events_max: int = 10_000_000
@@ -29,14 +29,14 @@ class Keep(NamedTuple):
     leased_events_max: int = 100_000_000
 
 
-KEEP = Keep()
+KEEP = PartitionBounds()
 
 
-class Retention:
+class PartitionRetention:
     """Forgets the oldest events of one partition, in steps of an eighth of what is kept."""
 
     def __init__(
-        self, broker: Broker, book: OpenBook, partition: int, keep: Keep, now_ms: Callable[[], int] = wall_ms
+        self, broker: Broker, book: OpenBook, partition: int, keep: PartitionBounds, now_ms: Callable[[], int] = wall_ms
     ) -> None:
         self._broker, self._book, self._partition, self._now_ms = broker, book, partition, now_ms
         self._events_max = max(1, keep.events_max // broker.partitions)
@@ -45,7 +45,7 @@ class Retention:
         self._next = 0
 
     async def forget(self, end: Place) -> None:
-        """Forget what is too much before this end, if it is time."""
+        """Forget the events before this end that are too many, if it is time."""
         if end.events < self._next:
             return
         start = (await self._book.sync()).start(self._partition)

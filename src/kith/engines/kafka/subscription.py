@@ -1,4 +1,4 @@
-"""A worker's share of a group: which partitions it has stands in the book, and so does what it saves."""
+"""A worker's share of a group. The book holds which partitions it has, and what it saves."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kith.log.store import Batch, Failure, Fenced
 _NONE = Group()
 
 
-class Reads(Protocol):
-    """The log that it is a part of."""
+class EventReads(Protocol):
+    """The reads of the log that a subscription needs."""
 
     async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
         """Up to `limit` events of the partitions of these places."""
@@ -27,7 +27,7 @@ class Reads(Protocol):
 class KafkaSubscription:
     """See `log.store.Subscription`."""
 
-    def __init__(self, log: Reads, book: OpenBook, recent: Recent, group: str, partitions: int) -> None:
+    def __init__(self, log: EventReads, book: OpenBook, recent: Recent, group: str, partitions: int) -> None:
         self._log, self._book, self._recent = log, book, recent
         self._group, self._partitions, self._name = group, partitions, secrets.token_hex(8)
         self._since: dict[int, int] = {}  # of each partition that is read here: when it became this worker's

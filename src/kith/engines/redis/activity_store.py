@@ -1,12 +1,12 @@
-"""Activity in Redis Cluster: who was seen when, and who has a stream open in which process.
+"""Activity in Redis Cluster: when users were last seen, and which have a stream open, by process.
 
 kith:{7}:seen             sorted set: user (8 bytes, little-endian) by the minute when they were last seen, of the last
                           SEEN_KEPT_MINUTES
 kith:{online}             hash: name of a process -> version of its row, 8 bytes by chance
 kith:{online}:PROCESS     version, 8 bytes | until ms i64 | users i64, ascending
 
-A reader fetches the rows that are new since it last asked. The row of a process that ended is deleted by the next that
-tells.
+A reader fetches the rows that are new since it last asked. The row of a process that ended is deleted when another
+reports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kith.engines.redis.script import Script, ask, ask_all
 from kith.notifications.activity import SEEN_STEP_MS, Connected, Users, are_connected, check_asked, first_connected
 
 SEEN_KEPT_MINUTES = 60 * 24 * 60
-"""60 days; who tells followers asks for 30."""
+"""60 days; the tiers of mentions ask for 30."""
 _VERSION_BYTES = 8
 _HEADER_BYTES = _VERSION_BYTES + 8
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
 BUCKETS = 32
-"""So that a few hundred followers are about ten a call, and nodes get equal shares. Of another number, other keys."""
+"""So many that a push to a few hundred followers makes calls of about ten each, and nodes get equal shares. Another
+number means other keys."""
 _USERS_A_CALL = 2_000
-"""What a node does at a stretch, in about 2 ms; others wait so long."""
+"""How many users one call takes: about 2 ms of a node, for which other calls wait."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """Odd, with bits as if by chance: its multiples spread ids that follow each other (Knuth's multiplicative hashing)."""
 

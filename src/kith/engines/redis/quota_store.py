@@ -25,7 +25,7 @@ from kith.engines.redis.script import Script, ask_all
 
 PATIENCE_S = 1.0
 PAUSE_S = 1.0
-"""After Redis failed to answer, nobody asks it for so long; all are let in."""
+"""How long Redis is not asked after it failed to answer; meanwhile all requests are let in."""
 LOOKED_MAX = 20_000
 """Counts of a kind that are looked at for those that are nearest to their limit."""
 _SCANNED = 1_000
@@ -64,7 +64,7 @@ class RedisQuotas:
         await self._do(kind, user, "give_back", part)
 
     async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
-        """Of LOOKED_MAX users, whichever they are; of nobody where Redis does not answer."""
+        """Looks at LOOKED_MAX users, any of them; empty where Redis does not answer."""
         keys, found = set[bytes](), list[Used]()
         try:
             async for key in self._cluster.scan_iter(match=f"{self._prefix}:quota:{kind}:*", count=_SCANNED):

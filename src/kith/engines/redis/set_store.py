@@ -1,7 +1,7 @@
 """Cached sets in Redis Cluster: whom a source leads to, complete or not there (`checks.sets`).
 
 kith:{checks}:last             generation (8 bytes), then the place in the log up to which sets were kept up to date
-kith:{checks}:standing         "1", while somebody keeps them up to date; ends by itself
+kith:{checks}:standing         "1", while a worker keeps them up to date; ends by itself
 kith:set:GENERATION:GRAPH:SOURCE
                                "L", then the name of a lease: whoever has it may bring the set; ends after `LEASE_MS`
                                "S", then the members, 8 bytes each, big-endian, ascending; ends when its time is over
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from redis.asyncio.cluster import RedisCluster
 
-from kith.checks.sets import LEASE_MS, Lease, Looked, Members, SetKey, Standing, Wait
+from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsStanding, Wait
 from kith.core.events import LogPosition
 from kith.engines.redis.script import Script, ask, ask_all
 
@@ -52,10 +52,10 @@ class RedisSets:
     async def drop(self, generation: bytes, keys: Sequence[SetKey]) -> None:
         await ask_all(self._cluster, [("UNLINK", self._key(generation, key)) for key in keys])
 
-    async def last(self) -> Standing | None:
+    async def last(self) -> SetsStanding | None:
         return _standing(await ask(self._cluster, "GET", self._last))
 
-    async def standing(self) -> Standing | None:
+    async def standing(self) -> SetsStanding | None:
         last, now = await ask(self._cluster, "MGET", self._last, self._now)
         return None if now is None else _standing(last)
 
@@ -63,15 +63,15 @@ class RedisSets:
         seconds, micros = await self._script.run(self._last, "time")
         return int(seconds) * 1_000 + int(micros) // 1_000
 
-    async def stand(self, instead_of: bytes | None, standing: Standing, until_ms: int) -> bool:
+    async def stand(self, instead_of: bytes | None, standing: SetsStanding, until_ms: int) -> bool:
         value = standing.generation + standing.at
         return bool(await self._script.run(self._last, "stand", instead_of or b"", value, until_ms, self._now))
 
 
-def _standing(value: bytes | None) -> Standing | None:
+def _standing(value: bytes | None) -> SetsStanding | None:
     if value is None:
         return None
-    return Standing(value[:_GENERATION_BYTES], LogPosition(value[_GENERATION_BYTES:]))
+    return SetsStanding(value[:_GENERATION_BYTES], LogPosition(value[_GENERATION_BYTES:]))
 
 
 def _looked(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
@@ -79,7 +79,7 @@ def _looked(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
     if kind == b"S":
         assert isinstance(said, bytes)  # noqa: S101 - what the script answers
         return Members([there == ord("1") for there in said])
-    return Lease(lease) if kind == b"L" else Wait(int(said))
+    return FillLease(lease) if kind == b"L" else Wait(int(said))
 
 
 def _packed(ids: Sequence[int]) -> bytes:

@@ -24,10 +24,10 @@ from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Chunk
 from kith.graph.together import together
 from kith.home.fanout.deliveries import WITHHELD_MAX, Chunks, Deliveries
-from kith.home.fanout.plan import Plan, Thresholds, plan_fanout
+from kith.home.fanout.plan import FanoutPlan, Thresholds, plan_fanout
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.fanout.state import Delivery, FanoutState
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Ids, TimelineStore
 from kith.leases.holding import Leases
 
@@ -153,7 +153,8 @@ class Fanout:
 
         `started`: when the chunk was begun to be read.
 
-        Who followed since the delivery began needs none of it: their timeline was dropped, and is built with the post.
+        Followers who came since the delivery began need no push: their timeline was dropped, and is built with the
+        post.
         """
         withheld: dict[int, int] = {}
         pushed_to = await self._pushed_to(delivery.author, chunk.ids, withheld)
@@ -183,20 +184,20 @@ class Fanout:
         followers = np.empty(0, np.int64)
         count = await self._sources.follower_count(author)
         plan = self._plan(count)
-        if plan is Plan.PUSH:
+        if plan is FanoutPlan.PUSH:
             followers = await self._pushed_to(author, await self._sources.followers(author), withheld)
-        elif plan is Plan.PULL:
+        elif plan is FanoutPlan.PULL:
             withheld[author] = RATE_MAX
         else:
             while not await self._deliveries.begin(Delivery(post, author)):
                 await self.work_backlog()
         await self._timelines.push(post, np.append(followers, np.int64(author)))
 
-    def _plan(self, followers: int) -> Plan:
+    def _plan(self, followers: int) -> FanoutPlan:
         """The plan for an author with so many followers; by rates, whether they are more than one chunk."""
         if isinstance(self._policy, Thresholds):
             return plan_fanout(followers, self._policy)
-        return Plan.PUSH if followers <= self._chunks.size_first else Plan.HYBRID
+        return FanoutPlan.PUSH if followers <= self._chunks.size_first else FanoutPlan.HYBRID
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
         """Those of the followers to whom the author's post is pushed; the timelines of the others note what they lack.

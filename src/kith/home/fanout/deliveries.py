@@ -3,8 +3,8 @@
 Until its last chunk is pushed, homes read the author's outbox as well. So all followers have the post at once, and no
 other post waits for it.
 
-Each is made by one worker at a time, under a lease of its name. Those of a worker that stopped are taken over by
-another, which looks for them every LOOKED_S. Two that both believe to have one push twice, which changes nothing.
+One worker at a time makes a delivery, under a lease of its name. If that worker stops, another takes over; each looks
+for such deliveries every LOOKED_S. If two make the same one, posts are pushed twice, which changes nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Deliveries:
         return self._known[0] if self._known else None
 
     async def hold(self) -> bool:
-        """Have the first one be this worker's own. Where another has it, it goes from here, and is looked for again."""
+        """Take the lease of the first delivery. If another worker has it, drop it here; the next look may bring it
+        again."""
         if self._held is None:
             leased = self._leases.hold(f"delivery/{self._known[0].post}")
             self._held = await self._holding.enter_async_context(leased)
@@ -85,7 +86,7 @@ class Deliveries:
         return True
 
     async def further(self, delivery: Delivery, *, noted: bool) -> None:
-        """The first one is so far by now; `noted`: for whoever goes on after a crash, too."""
+        """Note how far the first delivery is; `noted`: in the store as well, to resume from after a crash."""
         self._known[0] = delivery
         if noted:
             await self._state.deliver(delivery)

@@ -12,7 +12,7 @@ import enum
 import msgspec
 
 
-class Plan(enum.Enum):
+class FanoutPlan(enum.Enum):
     """How a post reaches the followers."""
 
     PUSH = "push"
@@ -30,8 +30,8 @@ class Thresholds(msgspec.Struct, frozen=True):
     pull_min: int = 1_000_000
 
 
-def plan_fanout(followers: int, thresholds: Thresholds) -> Plan:
+def plan_fanout(followers: int, thresholds: Thresholds) -> FanoutPlan:
     """The plan for a post of an author with so many followers."""
     if followers > thresholds.pull_min:  # first: it holds below `push_max` as well
-        return Plan.PULL
-    return Plan.PUSH if followers < thresholds.push_max else Plan.HYBRID
+        return FanoutPlan.PULL
+    return FanoutPlan.PUSH if followers < thresholds.push_max else FanoutPlan.HYBRID

@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 POSTS_LOOKED_AT = 64
 """Newest posts of an author that their rate is estimated from."""
 READS_MIN = 0.25
-"""Whoever has a timeline counts as reading at least this often; so most authors push to all, whoever their readers."""
+"""Everyone with a timeline counts as reading at least this often; so most authors push to all of their followers."""
 REBUILD_FACTOR = 4.0
 """Rebuild a timeline that lacks posts when its reader reads this many times break-even."""
 

@@ -99,5 +99,5 @@ class FanoutState(Protocol):
         ...
 
     async def begin_anew(self, name: int) -> None:
-        """Note that the timelines of this name are fan-out's, all of them made from now on: nothing is under way."""
+        """Start over with the timelines of this name, all of them made from now on: nothing is being delivered."""
         ...

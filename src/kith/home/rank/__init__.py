@@ -1,5 +1,6 @@
-"""Ranking, decided by pure functions over arrays: nothing here waits or reads a store.
+"""The second step to a page of home: scores of the posts that the skeleton found, and which of them make a page.
 
-`features`: what is known of each candidate, as numbers from 0 to 1 · `light`: features to scores · `candidates`: posts
-with both, in columns · `page`: which of the ranked posts make a page (diversity, room for new posts).
+What ranking must read: `ranker` (all of it, in batches) · `facts` (of posts, the same for every reader) · `affinity`
+(of a reader to authors). Decided from arrays, by pure functions that read no store: `features` (numbers from 0 to 1) ·
+`light` (features to scores) · `candidates` (posts with both, in columns) · `page` (diversity, room for new posts).
 """

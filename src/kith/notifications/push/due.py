@@ -1,7 +1,7 @@
-"""Who is told what now: asked right before something is sent, by the rules of today and by what the user wants today.
+"""Decides right before sending what rings, by the rules and the user's wishes of that moment.
 
-What a block, mute, deletion, label or privacy hides does not ring, nor what was taken back, what the user has read
-meanwhile, or anything in their quiet hours: that is in their inbox.
+Nothing rings that a block, mute, deletion, label or privacy hides, that was taken back, or that the user has read
+meanwhile; nor does anything in their quiet hours. It is in the inbox all the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Told(NamedTuple):
     notice: Notice
 
 
-class Due(NamedTuple):
+class DuePush(NamedTuple):
     """What a user is told now, and where."""
 
     user: int
@@ -50,7 +50,7 @@ class Dues:
         self._graph, self._rules, self._preferences, self._devices = graph, rules, preferences, devices
         self._records, self._marks = notices.records, MarksKept(notices.records, graph.clock)
 
-    async def of(self, told: Sequence[Told], now_ms: int) -> list[Due]:
+    async def of(self, told: Sequence[Told], now_ms: int) -> list[DuePush]:
         """Those of these that ring now, in their order; those of one user after another."""
         lasting = [one for one in told if made_at_ms(one.notice.id) + TTL_MS > now_ms]
         devices = await self._devices.of(list({one.user for one in lasting}))
@@ -68,7 +68,7 @@ class Dues:
         ringing = [one for one in asked if _rings(one, *wanted[one.user], now_ms)]
         return [due._replace(devices=devices[due.user]) for due in await self._shown(ringing)]
 
-    async def _shown(self, told: Sequence[Told]) -> list[Due]:
+    async def _shown(self, told: Sequence[Told]) -> list[DuePush]:
         """Those that their users may see, as messages without devices."""
         if not told:
             return []
@@ -83,7 +83,7 @@ class Dues:
         )
         names = {id_: _name(read_profile(record)) for id_, record in zip(people, profiles, strict=True)}
         return [
-            Due(user, message_of(one, user, names[one.actor], names[one.recipient], _text(one, content)), ())
+            DuePush(user, message_of(one, user, names[one.actor], names[one.recipient], _text(one, content)), ())
             for (user, one), visible, node in zip(told, asked(answers), answers.nodes[nodes], strict=True)
             if visible and node.state is State.NORMAL
         ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 URL = "https://fcm.googleapis.com"
 PAYLOAD_BYTES_MAX = 4_096
 QUOTA_WAIT_S = 60.0
-"""How long FCM is left alone at least that has had too much."""
+"""The shortest pause after FCM answers that it got too many requests."""
 _SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _ASKED_S, _SPARE_S = 3_600, 300

@@ -1,6 +1,6 @@
 """What a notice says on a screen, and that as bytes that fit. Pure.
 
-The words are English; what they are made of travels beside them, so an app can say it in its own.
+The words are English; their parts are sent beside them, so an app can say it in its own language.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Message(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """What a repetition has too, so that it replaces the first on its way and on the screen."""
+        """An id that a repeated message has too, so that it replaces the first one, on its way and on the screen."""
         return str(self.notice.id)
 
     @property

@@ -1,4 +1,4 @@
-"""What a provider did not take, by device, kept until it does: so a provider that is away holds back nobody else.
+"""Messages that a provider did not take, kept by device until it does: so a provider that is away holds up no other.
 
 A note a device: `push-owed/<device>`, Owed as JSON. It is changed on the condition that it is as it was read.
 """
@@ -15,7 +15,7 @@ from kith.graph.store import Notes
 
 PREFIX = "push-owed/"
 FAULTS = "push-fault/"
-"""Of the notes that say that a provider refuses us, `push-fault/<kind>`: why. Gone once it takes something."""
+"""Prefix of the notes that say why a provider refuses us, `push-fault/<kind>`. Deleted once it takes a message."""
 DEVICES_OWED_MAX = 10_000
 """Devices that are owed something. Beyond, the log waits, which holds the rest."""
 NOTICES_MAX = 50
@@ -35,7 +35,7 @@ class Owed(msgspec.Struct, frozen=True, array_like=True):
     next_try_ms: int = 0
 
 
-class Kept(NamedTuple):
+class OwedPush(NamedTuple):
     """What a device is owed, as its note has it."""
 
     device: int
@@ -54,15 +54,16 @@ class OwedKept:
         self.known: set[int] = set()
         """Devices that are owed something, as of the last look and what this process did since."""
 
-    async def all(self) -> list[Kept]:
+    async def all(self) -> list[OwedPush]:
         """What all devices are owed."""
         notes = await self._notes.notes(PREFIX)
-        found = [Kept(int(key[len(PREFIX) :]), raw, _decode(raw)) for key, raw in notes.items()]
+        found = [OwedPush(int(key[len(PREFIX) :]), raw, _decode(raw)) for key, raw in notes.items()]
         self.known = {kept.device for kept in found}
         return found
 
     async def add(self, device: int, user: int, notices: Sequence[int], now_ms: int, wait_ms: int) -> int:
-        """Owe a device these, too; how many older ones had to give way. Overloaded above DEVICES_OWED_MAX."""
+        """Add these to what a device is owed. Returns how many older ones were dropped. Overloaded above
+        DEVICES_OWED_MAX."""
         if device not in self.known and len(self.known) >= DEVICES_OWED_MAX:
             raise Overloaded(f"{DEVICES_OWED_MAX} devices are owed notifications; those of others wait")
         key = f"{PREFIX}{device}"
@@ -76,8 +77,8 @@ class OwedKept:
                 return len(listed) - len(owed.notices)
         raise Conflict("what this device is owed is being changed by many at once", device=str(device))
 
-    async def settle(self, kept: Kept, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
-        """Owe a device what is `left` of what was tried, and what was added meanwhile."""
+    async def settle(self, kept: OwedPush, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
+        """Keep what is `left` of the notices that were tried, and those added meanwhile."""
         key, tried = f"{PREFIX}{kept.device}", {*kept.owed.notices} - {*left}
         for _ in range(_REWRITES_MAX):
             raw = await self._notes.get_note(key)

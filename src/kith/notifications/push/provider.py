@@ -1,4 +1,4 @@
-"""The port of a way to send to devices, and what an answer means for the device and for what it was sent."""
+"""The port of a push provider, and what its answer means for the device and for the message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kith.outbound.outbound import Answer
 
 REFUSED_PAUSE_S = 300.0
-"""How long a provider is left alone that refuses our credentials; an operator must help."""
+"""How long a provider that refuses our credentials is not asked again; an operator must help."""
 
 
 class Verdict(NamedTuple):
@@ -36,7 +36,7 @@ class Provider(Protocol):
     """One way to send. Errors of `send`: SendFailed."""
 
     def lane(self, device: Device) -> str:
-        """What fails and is left alone together with this device: a host."""
+        """The host of this device. Devices of one host fail together, and rest together."""
         ...
 
     async def send(self, device: Device, message: Message, now_ms: int) -> Verdict:
@@ -45,7 +45,7 @@ class Provider(Protocol):
 
 
 def usual(host: str, answer: Answer, reason: str = "") -> Verdict:
-    """What an answer means that is no word on the device: by its status, as all providers use it."""
+    """What an answer means that does not concern the device, by the statuses that all providers use alike."""
     status, said = answer.status, f"{host} answered {answer.status}" + (f", {reason}" if reason else "")
     if 200 <= status < 300:
         return TAKEN

@@ -1,4 +1,4 @@
-"""Follows the log and sends each new notice to the devices of whom it tells: at least once, and in the end.
+"""Follows the log and sends each new notice to the devices of the users it tells, at least once.
 
 What a provider takes is done. What it does not take now is owed to the device (`owed`), and tried again with growing
 pauses until the notice is a day old; meanwhile others get theirs. What is sent is asked for anew each time (`due`).
@@ -21,9 +21,9 @@ from kith.notifications.notice import read_notice
 from kith.notifications.notices import Notices
 from kith.notifications.push.device import Device, DeviceKind
 from kith.notifications.push.devices import Devices
-from kith.notifications.push.due import Due, Dues, Told
+from kith.notifications.push.due import DuePush, Dues, Told
 from kith.notifications.push.message import Message
-from kith.notifications.push.owed import Kept, OwedKept
+from kith.notifications.push.owed import OwedKept, OwedPush
 from kith.notifications.push.provider import Provider, Verdict
 from kith.notifications.rings import read_ring
 from kith.outbound.errors import SendFailed
@@ -33,9 +33,9 @@ NAME = "push"
 SENDING_MAX = 64
 """Messages that are on their way at once."""
 SENT_MAX = 100_000
-"""Of so many it is known that they were sent, so that they are not sent twice."""
+"""How many sent messages are remembered, so that they are not sent twice."""
 LOOK_MS = 1_000
-"""How often it is looked at what is owed."""
+"""How often owed messages are looked at."""
 TRIED_MAX = 200
 """Devices that are tried in a slice of the backlog."""
 _log = structlog.get_logger("kith.push")
@@ -75,7 +75,7 @@ class Push:
         self._free = asyncio.Semaphore(SENDING_MAX)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Send the new notices among these events, and to followers those of which they were told."""
+        """Send the new notices among these events, and mentions to the followers who were told of them."""
         changed = [event for event in events if event.state == RECORD_CHANGED]
         notices = {one.destination: read_notice(one.data) for one in changed if one.source == RecordKind.NOTICE}
         told = [Told(notice.recipient, notice) for notice in notices.values()]
@@ -117,7 +117,7 @@ class Push:
         return more
 
     async def lost(self) -> None:
-        """What was forgotten unread rings no more: it is in the inboxes."""
+        """Do nothing: what was forgotten unread does not ring, and is in the inboxes."""
 
     async def _followers(self, changed: Sequence[Event]) -> list[Told]:
         """Whom these events say a mention was told beside the mentioned account, where they have devices."""
@@ -176,7 +176,7 @@ class Push:
         if dropped:
             _log.warning("a device is owed too many; the oldest ring no more", device=one.device.id, dropped=dropped)
 
-    async def _try(self, waiting: Sequence[Kept], now_ms: int) -> None:
+    async def _try(self, waiting: Sequence[OwedPush], now_ms: int) -> None:
         """Send these devices what they are owed and are still to be told, each in order."""
         ids = list({id_ for kept in waiting for id_ in kept.owed.notices})
         notices = {one.id: one for one in await self._notices.read(ids) if one is not None}
@@ -185,7 +185,7 @@ class Push:
         found = {(due.user, due.message.notice.id): due for due in dues}
         await asyncio.gather(*(self._try_one(kept, found, now_ms) for kept in waiting))
 
-    async def _try_one(self, kept: Kept, dues: Mapping[tuple[int, int], Due], now_ms: int) -> None:
+    async def _try_one(self, kept: OwedPush, dues: Mapping[tuple[int, int], DuePush], now_ms: int) -> None:
         left = list(kept.owed.notices)
         while left:
             due = dues.get((kept.owed.user, left[0]))

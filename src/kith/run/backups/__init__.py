@@ -10,6 +10,6 @@ go) · `making` (one more part, verified) · `pictures` (files of media, and the
     files/<part>/media          which files of media came with it (a whole: all there were)
     media/3f/...                these files, as they are called in the folder of media
 
-A part is called after its number, by which parts are in order, and something random, so that two who make one at once
-do not meet. Whoever can read a backup can sign tokens: it holds the secrets of the store.
+A part is named by its number, which orders the parts, and random characters, so that two made at once have different
+names. Whoever can read a backup can sign tokens: it holds the secrets of the store.
 """

@@ -1,7 +1,7 @@
-"""Which parts of a backup make a point in time, and which may go. Pure.
+"""Which parts of a backup restore a point in time, and which may be deleted. Pure.
 
-Time in a backup is that of the clock by which events were logged. Should that clock have gone back, a point is before
-the first event that was logged after it: so a store taken back to a time has nothing that was logged later.
+Time in a backup is that of the clock by which events were logged. If that clock was put back, a point lies before the
+first event logged after it, so a store restored to a time holds nothing that was logged later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NEWEST = Goal()
 def tip(parts: Sequence[Part]) -> Part | None:
     """The part after which the next increment goes on: the furthest of the newest line. `parts`: in order.
 
-    An increment, where there is one: so points between the last increment and a newer whole are not left out.
+    An increment, where there is one; otherwise the points between the last increment and a newer whole would be lost.
     """
     line = [part for part in parts if part.line == parts[-1].line]
     increments = [part for part in line if part.kind == "increment"]

@@ -1,7 +1,7 @@
 """One more part of a backup: an increment of the log, or a whole copy of the store, while servers run.
 
-Every file is read again after it was written. What a part holds is written last; so one that was cut short, wherever,
-does not count, and the next begins where the last good one ended. Of two that are made at once both count: parts may
+Every file is read again after it was written. The file that describes a part is written last: so a part that was cut
+short does not count, and the next begins where the last good one ended. Two that are made at once both count: parts may
 overlap.
 """
 
@@ -51,7 +51,7 @@ SECRET = "backups"  # noqa: S105 - the name of one; its digest names the store
 
 
 class Made(NamedTuple):
-    """What was made: nothing where nothing was new. `because`: why a whole, where the log could not go on."""
+    """The parts that were made; none if nothing was new. `because`: why a whole was made instead of an increment."""
 
     parts: Sequence[Part]
     files: int  # of media, copied now
@@ -207,7 +207,7 @@ def _refuse_others(archive: Archive, parts: Parts, store: str) -> None:
 
 
 def mark_of(event: bytes) -> str:
-    """By what an event is known; empty for none."""
+    """The mark of an event; empty for none."""
     return hashlib.sha256(event).hexdigest() if event else ""
 
 

@@ -1,8 +1,7 @@
 """Removes parts of a backup that no kept point needs, and files that belong to no part.
 
-First what says that a part is there goes, then its files; so a part that is listed is whole, wherever this is cut
-short. The next time finds the files that were left: those of no part, once they are a day old, for until then they may
-be of a part that is being made.
+The file that lists a part is deleted first, then the part's files; so a listed part is whole even if this is cut short.
+The next run deletes files left over, once they are a day old: younger ones may belong to a part that is being made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Puts a backup into a data folder: a whole, then increments up to a point, and begins a new history there.
 
 The store gets its name last, so a folder that has one is restored whole; cut short, it is done again from the start.
-Tokens up to the point hold; those of what came after it are refused, for other events will have their numbers.
+Tokens up to the point stay valid; later ones are refused, because other events will get their numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kith.engines.embedded import fanout_state, segments, standing
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import logged_ms
 from kith.engines.embedded.folder_locks import alone
-from kith.engines.embedded.history import History, Positions, Restore
+from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.segments import Segment
 from kith.engines.embedded.store_file import STORE_FILE, sync_folder
@@ -39,7 +39,7 @@ _SIGNING = "secret/signing"
 
 
 class Restored(NamedTuple):
-    """What a folder was made to be. `lost`: files of media that the backup should have, and has not as they were."""
+    """What was restored. `lost`: files of media that are missing from the backup, or damaged there."""
 
     event: int
     logged_ms: int  # when that event was logged; 0 where there is none
@@ -85,7 +85,7 @@ def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goa
     refused: BadRequest | None = None
     for line in dict.fromkeys(part.line for part in reversed(parts.whole)):
         newest = next(part for part in reversed(parts.whole) if part.line == line)
-        event = Positions(History(tuple(Restore(*one) for one in newest.history))).sequence(position)
+        event = StorePositions(History(tuple(Restore(*one) for one in newest.history))).sequence(position)
         if event is not None:
             goal = Goal(event=event, line=line)
             try:

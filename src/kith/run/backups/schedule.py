@@ -65,7 +65,7 @@ def read_status(settings: Settings) -> Status:
 
 
 def due(status: Status, settings: Settings, now_ms: int) -> Due:
-    """What is to be made now. A time that lies ahead, because the clock went back, counts for nothing."""
+    """What is to be made now. A time in the future, from before the clock was put back, is ignored."""
     if not 0 <= now_ms - status.whole_ms < settings.backup_whole_every_hours * _HOUR_MS:
         return "whole"
     is_late = not 0 <= now_ms - status.good_ms < settings.backup_every_minutes * _MINUTE_MS
@@ -78,7 +78,8 @@ def is_good(status: Status, settings: Settings, now_ms: int) -> bool:
 
 
 def check_place(settings: Settings, where: str) -> None:
-    """BadRequest where no backups can be: at another kind of address, or in the folder that is backed up."""
+    """BadRequest for a place that cannot hold backups: another kind of address, or inside the folder that is backed
+    up."""
     open_archive(where)
     if "://" not in where and Path(where).resolve().is_relative_to(Path(settings.data).resolve()):
         raise BadRequest(f"{where} lies in the data folder, and would be lost with it; name a place elsewhere")

@@ -1,9 +1,9 @@
-"""How old a standby is, told by the process that follows to those that answer.
+"""How old a standby is: written by the process that follows the primary, read by those that answer requests.
 
     standby.level   monotonic ns at which the standby had all that the primary had, 0: not since it started u64
                     | length of what is wrong u16 | what is wrong, UTF-8
 
-Mapped by all processes of the folder. The time is the machine's own and never set, so no clock that is off matters.
+Mapped by all processes of the folder. The time is monotonic, so a wrong clock does not matter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A machine that was made the primary while the old one did not answer tells it, as soon as it does."""
+"""A machine that was promoted while the old primary did not answer tells the old one as soon as it answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger("kith.standby")
 
 
 async def keep_telling(store: Environment, leases: Leases) -> None:
-    """Tell the old primary that it is one no more, until it has heard it. One process of a folder does."""
+    """Tell the old primary that it was replaced, until it has heard it. One process of a folder does this."""
     to_tell = standing.to_tell(store)
     while to_tell is not None:
         async with leases.hold("tell-the-old-primary") as held:

@@ -38,16 +38,16 @@ from kith.run.serving.processes import PROMOTED, START_OVER
 MEDIA_MISSING = "standby/media-missing"
 """The note of a standby that has not all files yet of the snapshot that it began with."""
 _WAIT_MS = 250
-"""How long the primary waits for an event; so long a standby may seem behind while nothing happens."""
+"""How long the primary waits for an event; a standby may seem this far behind while nothing happens."""
 _RETRY_S, _RETRY_S_MAX, _FILES_RETRY_S_MAX = 0.1, 1.0, 30.0
 _PLACES_EVERY_S = 1.0
-"""How often it asks how far the primary's consumers are: so much they may do again once this is the primary."""
+"""How often it asks how far the primary's consumers are. After a promotion they may repeat this much."""
 _LOOKED_S = 0.05
-"""How often a follower that waits looks whether it was promoted."""
+"""How often a waiting follower checks whether it was promoted."""
 _log = structlog.get_logger("kith.standby")
 
 
-class Follower:
+class StandbyFollower:
     """Brings a standby up to its primary, again and again. `store` is opened to follow."""
 
     def __init__(self, settings: Settings, store: Environment, primary: Primary) -> None:
@@ -59,7 +59,8 @@ class Follower:
         self._retention = Retention(keep(settings), store.log, store.meta)
 
     def step(self, wait_ms: int = _WAIT_MS) -> bool:
-        """Do what the primary has by now, or soon; whether the standby was level with it when this began.
+        """Apply what the primary has by now, or gets soon. Returns whether the standby was level with it when this
+        began.
 
         Errors: TokenTooOld; Conflict, if the store has events of its own, or is no standby any more; Unavailable.
         """
@@ -131,12 +132,14 @@ def follow(settings: Settings, key: str) -> int:
             return PROMOTED
         with Primary(why.primary, key, name=name_of(store.folder)) as primary, Primary(why.primary, key) as beside:
             if store.get_note(MEDIA_MISSING) is not None:
-                fetching = threading.Thread(target=_fetch_all, args=(Follower(settings, store, beside),), daemon=True)
+                fetching = threading.Thread(
+                    target=_fetch_all, args=(StandbyFollower(settings, store, beside),), daemon=True
+                )
                 fetching.start()
-            return _Following(Follower(settings, store, primary), store).run()
+            return _Following(StandbyFollower(settings, store, primary), store).run()
 
 
-def _fetch_all(follower: Follower) -> None:
+def _fetch_all(follower: StandbyFollower) -> None:
     """Fetch the files of the snapshot beside following, however often it takes."""
     pause_s = _RETRY_S
     while True:
@@ -154,7 +157,7 @@ def _fetch_all(follower: Follower) -> None:
 class _Following:
     """The loop of a follower: it retries what fails, and says what is wrong."""
 
-    def __init__(self, follower: Follower, store: Environment) -> None:
+    def __init__(self, follower: StandbyFollower, store: Environment) -> None:
         self._follower, self._store = follower, store
         self._level = Level(store.folder, begin=True)
         self._said = ""

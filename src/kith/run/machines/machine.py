@@ -22,7 +22,8 @@ from kith.standby.source import Source
 
 
 class Machine:
-    """This machine. What it was when the process began is what its answers are like; promoted, it has new processes."""
+    """This machine. Its answers are those of the role it had when the process began; a promotion starts new
+    processes."""
 
     def __init__(self, folder: Folder, source: Source, level: Level) -> None:
         self._environment, self._log, self.source, self._level = folder.environment, folder.log, source, level
@@ -36,9 +37,10 @@ class Machine:
         return None if self._began is None else self._began.refusal
 
     def keep(self, standby: str, after: int | None) -> None:
-        """Have the log kept for a standby that has it up to `after` (None: it is being given what is there now).
+        """Keep the log for a standby that has it up to `after` (None: it is fetching a snapshot now).
 
-        Nobody waits for it: in mode `one` a write waits for the standby, and the standby for its answer.
+        This runs in the background, because in mode `one` a write waits for the standby, and the standby for its
+        answer.
         """
         if self._began is not None:
             return
@@ -57,12 +59,12 @@ class Machine:
         await asyncio.gather(*self._renewing)
 
     def before(self, door: Serve) -> Serve:
-        """The door, with what a standby says in every answer."""
+        """The door, with the headers that a standby adds to every answer."""
         is_standby = self._began is not None and self._began.why == "standby"
         return Behind(door, self._level.behind_ms) if is_standby else door
 
     def says(self) -> str:
-        """What a standby says of itself to probes; empty of a primary."""
+        """What a standby tells probes of itself; empty for a primary."""
         why = standing.why_closed(self._environment)
         if why is None or why.why != "standby":
             return ""
@@ -71,7 +73,7 @@ class Machine:
         return f"standby of {why.primary}, {said}" + (f"; {problem}" if problem else "")
 
     def problem(self) -> str:
-        """Why this process must not be asked as what it was; empty if it may be."""
+        """Why this process is not ready, because the role of its machine changed; empty if it is."""
         why = standing.why_closed(self._environment)
         if self._began is not None and why is None:
             return "this was made the primary; its processes are replaced"

@@ -1,7 +1,7 @@
 """Whether this machine is still the primary: what the other machines of the setting `peers` say of their epoch.
 
-Asked before a primary serves, and by its commit queue after a pause: while it was away another may have been promoted,
-and have tried in vain to tell it.
+Asked before a primary serves, and by its commit queue after a pause: while it was away, another may have been promoted
+and unable to tell it.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Primary:
         return None if answer.status_code == 204 else answer.content
 
     def fence(self, epoch: Epoch, primary: str) -> int:
-        """Tell it that it is one no more; the number of its last event. Conflict: see `standing.fence`."""
+        """Tell it that it was replaced; returns the number of its last event. Conflict: see `standing.fence`."""
         body = msgspec.json.encode(Fencing(primary, epoch))
         answer = self._ask("POST", f"{BASE}/standby/fence", content=body)
         return msgspec.json.decode(answer.content, type=FencedAt).last
@@ -155,7 +155,7 @@ def name_of(folder: Path) -> str:
 
 
 def machine_key_of(store: Environment) -> str:
-    """The key by which the machines of this store know each other."""
+    """The key that the machines of this store show each other."""
     secret = store.get_note("secret/signing")
     if secret is None:
         raise StoreMismatch(f"{store.folder} was never served, so it knows no other machine; use a new folder")

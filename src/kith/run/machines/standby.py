@@ -25,7 +25,7 @@ from kith.engines.embedded.store_file import STORE_FILE, sync_folder
 from kith.graph.graphs import BUILT_IN
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
-from kith.run.machines.following import MEDIA_MISSING, Follower
+from kith.run.machines.following import MEDIA_MISSING, StandbyFollower
 from kith.run.machines.primary import Primary, machine_key_of, name_of
 
 _RESTORING = "restoring"
@@ -70,7 +70,7 @@ def _goes_on(settings: Settings, url: str) -> bool:
         Primary(url, key, name=name_of(store.folder)) as primary,
     ):
         try:
-            Follower(settings, store, primary).step(0)
+            StandbyFollower(settings, store, primary).step(0)
         except TokenTooOld as error:
             if why.why == "fenced":
                 raise Conflict(f"{error.message}; begin with an empty folder") from None
@@ -118,7 +118,7 @@ def _check(settings: Settings) -> None:
             raise StoreMismatch("the primary signs by a `jwt_secret` of its settings; give the standby the same")
 
 
-class Taken(NamedTuple):
+class Promotion(NamedTuple):
     """What `promote` did. `old`: of the old primary, whether it was fenced, or does not answer; `at`: its address."""
 
     at: str
@@ -128,7 +128,7 @@ class Taken(NamedTuple):
     media_missing: bool
 
 
-def promote(settings: Settings, url: str, *, force: bool = False) -> Taken | None:
+def promote(settings: Settings, url: str, *, force: bool = False) -> Promotion | None:
     """Make the standby in the data folder the primary, whether it is being served or not; None where it is already.
 
     `url`: where clients reach it, for the old primary to say. Errors: Conflict, where another machine was made the
@@ -147,7 +147,7 @@ def promote(settings: Settings, url: str, *, force: bool = False) -> Taken | Non
         silent = ""
         try:
             last = primary.fence(epoch, url)
-            Follower(settings, store, primary).catch_up(last)
+            StandbyFollower(settings, store, primary).catch_up(last)
         except (Conflict, Unauthorized) as error:
             if not force:
                 raise Conflict(
@@ -158,4 +158,4 @@ def promote(settings: Settings, url: str, *, force: bool = False) -> Taken | Non
             silent = error.message
         missing = store.get_note(MEDIA_MISSING) is not None
         done = standing.promote(store, ToTell(why.primary, url) if silent else None)
-        return Taken(why.primary, "silent" if silent else "fenced", silent, done.shared, missing)
+        return Promotion(why.primary, "silent" if silent else "fenced", silent, done.shared, missing)

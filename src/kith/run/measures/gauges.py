@@ -11,7 +11,7 @@ from kith.core.events import NOWHERE
 from kith.engines.embedded.environment import Environment
 from kith.log.commands import Waiting
 from kith.log.runner import lag_of
-from kith.log.store import Behind, LogStore, Progress
+from kith.log.store import Backlog, LogStore, Progress
 from kith.run.backups.schedule import read_status
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
@@ -94,7 +94,7 @@ def _of_standby(environment: Environment) -> dict[str, float]:
 
 def _of_commands(waiting: Waiting) -> dict[str, float]:
     """How many writes wait for those who decide them, and how long the first of them has."""
-    lag = lag_of(Behind(NOWHERE, waiting.commands, waiting.oldest_ms, False), wall_ms())
+    lag = lag_of(Backlog(NOWHERE, waiting.commands, waiting.oldest_ms, False), wall_ms())
     return {f"{APPLY}_lag_events": lag.events, f"{APPLY}_lag_oldest_seconds": lag.oldest_s}
 
 

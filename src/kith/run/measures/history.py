@@ -1,8 +1,8 @@
 """What the numbers of `/metrics` were during the last hour, for the console: a file of counts every ten seconds.
 
-Every API process looks, and of those that look at the same moment one writes, so all answer alike, and a process that
-is killed takes nothing along. The files lie in `samples/` beside the store, survive a restart, and the oldest go.
-Limit: percentiles are as fine as the bounds of the histograms (`metrics.LATENCY_S`).
+Every API process takes samples, but only the first at each moment writes the file. So all answer alike, and a killed
+process loses nothing. The files lie in `samples/` beside the store, survive a restart, and the oldest go. Limit:
+percentiles are as fine as the bounds of the histograms (`metrics.LATENCY_S`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Sample(msgspec.Struct):
     gauges: dict[str, float | None]  # None: an age that cannot be told; JSON has no infinity
 
 
-class History:
+class MeasureHistory:
     """The samples of a data folder."""
 
     def __init__(self, folder: Path, metrics: Metrics) -> None:

@@ -29,7 +29,7 @@ _WRITTEN_EVERY_S = 0.5
 
 
 class Histogram(msgspec.Struct):
-    """ProcessCounts by upper bound, the last one for everything above."""
+    """Counts by upper bound, the last one for everything above."""
 
     counts: list[int]
     total: float = 0.0
@@ -71,7 +71,7 @@ class OfProcess(NamedTuple):
 
 
 class Metrics:
-    """ProcessCounts of this process, and the sum over all that share `folder`."""
+    """The counts of this process, and the sum over all that share `folder`."""
 
     def __init__(
         self,
@@ -113,11 +113,11 @@ class Metrics:
         self._counts.call_errors[key] = self._counts.call_errors.get(key, 0) + 1
 
     def streaming(self, streams: int) -> None:
-        """So many streams are open here."""
+        """How many streams are open here."""
         self._counts.streams = streams
 
     def watching(self, watchers: int) -> None:
-        """So many readers of /watch are open here."""
+        """How many readers of /watch are connected here."""
         self._counts.watchers = watchers
 
     def stream_ended(self, why: str) -> None:
@@ -146,15 +146,15 @@ class Metrics:
                 counts[f"{layer} {answer}"] = counts.get(f"{layer} {answer}", 0) + number
 
     def filtering(self, edges: int, size: int, false_positives: float) -> None:
-        """So large is the filter of this process, in bytes."""
+        """The size of this process's filter, in bytes."""
         self._counts.filter = edges, size, false_positives
 
     def start(self) -> None:
-        """Leave the counts every few seconds from now on; what they are asked of is open."""
+        """Write the counts into the folder every few seconds from now on."""
         self._thread.start()
 
     def close(self) -> None:
-        """Leave the last counts, if there are any, and stop."""
+        """Write the last counts, if there are any, and stop."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -1,7 +1,7 @@
 """A wrapper around a port: how long its calls take, and which fail. `/metrics` tells it, by port and method.
 
-Of a port that answers reads at once (`immediate`) only writes are timed: to time a read of the embedded engine costs
-about as much as the read, and a request's time holds it anyway. Of other ports all calls are.
+All calls are timed, but for reads of a port that answers at once (`immediate`): timing a read of the embedded engine
+costs about as much as the read itself, and a request's latency includes it anyway.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a process has open: the stores of one machine or of a cluster, the folder they lie in, the keys beside them.
+"""Opens what a process needs: the stores of one machine or of a cluster, their folder, and the keys.
 
 `stores` (the ports, as the rest of the house takes them) · `one_machine` (those of a data folder), `cluster` (those of
 distributed engines) · `timelines`, `quotas` (on either) · `wiring` (settings to open stores) · `folders` (where

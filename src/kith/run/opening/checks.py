@@ -15,7 +15,7 @@ from kith.core.clock import wall_ms
 from kith.engines.blobs.archives import open_archive
 from kith.graph.graphs import BLOCKS, FOLLOWS
 from kith.run.config import Settings
-from kith.run.opening.stores import Keeping, Opened
+from kith.run.opening.stores import LayerUpkeep, Opened
 
 FILTERED = (FOLLOWS, BLOCKS)
 CACHED = (FOLLOWS,)
@@ -26,7 +26,7 @@ _MEASURED_S = 5.0
 
 @contextlib.asynccontextmanager
 async def layered(settings: Settings, parts: Opened, sets: CachedSets) -> AsyncIterator[Opened]:
-    """The stores of an API process, with layers in front of its checks; they begin to answer by and by."""
+    """The stores of an API process, with layers in front of its checks. Each layer answers once it is loaded."""
     if not settings.checks_snapshots:
         yield parts
         return
@@ -52,7 +52,7 @@ async def _told(filtered: FollowedFilter, parts: Opened) -> None:
         await asyncio.sleep(_MEASURED_S)
 
 
-def keeping(settings: Settings, parts: Opened, sets: CachedSets) -> Keeping | None:
+def keeping(settings: Settings, parts: Opened, sets: CachedSets) -> LayerUpkeep | None:
     """What keeps the layers up to date; None where there are none."""
     if not settings.checks_snapshots:
         return None
@@ -62,7 +62,7 @@ def keeping(settings: Settings, parts: Opened, sets: CachedSets) -> Keeping | No
         edges_max=settings.checks_edges_max, now_ms=wall_ms,
     )  # fmt: skip
     keeper = SetKeeper(sets, parts.log, parts.leases, cached)
-    return Keeping(keeper, maker, lambda: lag(sets, parts.log, wall_ms()))
+    return LayerUpkeep(keeper, maker, lambda: lag(sets, parts.log, wall_ms()))
 
 
 def _snapshots(settings: Settings) -> Snapshots:

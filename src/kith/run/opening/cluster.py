@@ -39,7 +39,7 @@ from kith.engines.cassandra.small_stores import (
 )
 from kith.engines.kafka.connecting import Kafka
 from kith.engines.kafka.opening import KafkaEngine
-from kith.engines.kafka.retention import Keep
+from kith.engines.kafka.retention import PartitionBounds
 from kith.engines.redis import connecting as redis
 from kith.engines.redis.activity_store import RedisActivity
 from kith.engines.redis.set_store import RedisSets
@@ -153,7 +153,7 @@ async def _connected(settings: Settings) -> AsyncIterator[_Engines]:
             copies=settings.cluster_copies,
         )
         closing.push_async_callback(broker.close)
-        keep = Keep(settings.log_events_max, settings.log_lease_hours * 3_600_000)
+        keep = PartitionBounds(settings.log_events_max, settings.log_lease_hours * 3_600_000)
         kafka = KafkaEngine(broker, Partitions(broker.partitions).of_node, keep=keep)
         closing.push_async_callback(kafka.close)
         cluster = redis.connect(settings.redis, settings.redis_password)

@@ -1,4 +1,4 @@
-"""Inboxes belong to a store: where they were filled for another, or are lost, they are filled anew from its notices.
+"""Inboxes belong to a store: if they were filled for another one, or are lost, they are filled again from its notices.
 
     inboxes/filled   the name of the history of the store that they were filled for (text)
 

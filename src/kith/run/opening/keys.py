@@ -1,4 +1,4 @@
-"""Who is let in: server keys, of which only hashes are stored, and the secrets that tokens are signed with."""
+"""Credentials: server keys, of which only hashes are stored, and the secrets that tokens are signed with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kith.run.config import Settings
 
 
 class Keys(NamedTuple):
-    """What a process knows callers by. `signing`: of its cursors and write tokens."""
+    """The keys by which a process knows callers. `signing`: for its cursors and write tokens."""
 
     server_keys: list[bytes]
     user_tokens: UserTokens

@@ -20,7 +20,7 @@ from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.engines.embedded.retention import Keep
+from kith.engines.embedded.retention import LogBounds
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
@@ -120,10 +120,10 @@ def _confirmations(settings: Settings, environment: Environment, process: str) -
     return Confirmations(environment.folder, environment.history().name, settings.standby_timeout_ms / 1000)
 
 
-def keep(settings: Settings) -> Keep:
+def keep(settings: Settings) -> LogBounds:
     """How long the log keeps events."""
     hour_ms = 3_600_000
-    return Keep(
+    return LogBounds(
         settings.log_events_max,
         settings.log_bytes_max,
         settings.log_keep_hours * hour_ms or None,

@@ -1,4 +1,4 @@
-"""The stores of a process: what every service is made of, on whichever engines.
+"""The stores of a process, on whatever engines: every service is made of these.
 
 `wiring.opened` opens them. What only a data folder can do (backups, standbys, bulk loads) asks for its `folder`.
 """
@@ -40,8 +40,8 @@ class Folder(NamedTuple):
 class Deciding(NamedTuple):
     """What decides the writes of distributed engines, in the worker `apply` (see `log.commands`).
 
-    `own`: takes part in it while it is entered, which yields whether it does by now. `waiting`: what nobody decided
-    yet. `end_expired` and `divide_long`: what any one of these does at times.
+    `own`: a context in which this process takes part; it yields a check of whether it does by now. `waiting`: the
+    commands not decided yet. `end_expired`, `divide_long`: periodic work, for any one process.
     """
 
     own: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]
@@ -50,7 +50,7 @@ class Deciding(NamedTuple):
     divide_long: Callable[[], Coroutine[Any, Any, int]]
 
 
-class Keeping(NamedTuple):
+class LayerUpkeep(NamedTuple):
     """What keeps the layers in front of checks up to date, in the worker `checks` (see `kith.checks`).
 
     `lag`: how far cached sets are behind the log, where that is known.
@@ -66,7 +66,7 @@ class Opened(NamedTuple):
 
     store: EdgeStore
     checked: EdgeStore
-    """What is asked whether an edge is there: `store`, or layers in front of it that may be a moment behind."""
+    """Answers whether an edge is there: `store`, or layers in front of it that may be a moment behind."""
     records: RecordStore
     log: LogStore
     graph: Graph
@@ -81,7 +81,7 @@ class Opened(NamedTuple):
     """None where the stores are those of distributed engines."""
     deciding: Deciding | None = None
     """Of distributed engines; None over a folder, whose writes are decided where they are asked."""
-    keeping: Keeping | None = None
+    keeping: LayerUpkeep | None = None
     """Of distributed engines with layers in front of checks."""
 
     def of_folder(self, what: str) -> Folder:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest
-from kith.engines.embedded.timeline_store import RingReader, Rings
+from kith.engines.embedded.timeline_store import RingReader, RingTimelines
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.run.config import Settings
 from kith.run.opening.folders import timelines_folder
@@ -20,7 +20,7 @@ async def written(settings: Settings) -> AsyncIterator[TimelineStore]:
         async with _in_redis(settings) as timelines:
             yield timelines
     else:
-        with Rings(timelines_folder(settings), slots=settings.timelines_max) as rings:
+        with RingTimelines(timelines_folder(settings), slots=settings.timelines_max) as rings:
             yield rings
 
 

@@ -11,7 +11,7 @@ from kith.access.policy import check_raw_write
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, StoreUnavailable
 from kith.flockdb.calls import Calls
-from kith.flockdb.door import Door
+from kith.flockdb.door import ThriftDoor
 from kith.flockdb.executes import Executes
 from kith.flockdb.jobs import Jobs
 from kith.run import logs
@@ -40,7 +40,7 @@ async def serve(
             put_back = await jobs.retry_dead() if retry_dead else 0
             graphs = {number: parts.graph.graphs.number(graph) for number, graph in named.items()}
             calls = Calls(parts.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
-            door = Door(calls)
+            door = ThriftDoor(calls)
             try:
                 server = await door.listen(host, port)
             except OSError as error:

@@ -1,7 +1,8 @@
 """Whether the processes of `kith serve` still run: each says so every second, and one that falls silent is killed.
 
 The supervisor then starts another. Silence is counted in looks of the supervisor, a second apart; so time in which all
-processes are stopped, or the machine is slow for all of them, counts little. Who never said anything is still starting.
+processes are stopped, or the machine is slow for all of them, counts little. A process that never said anything is
+still starting.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def beat() -> None:
 
 @contextlib.contextmanager
 def heard() -> Iterator[int]:
-    """Let the processes that are started from here on say that they run; yields where that is read."""
+    """Open the pipe on which processes started from here on say that they run; yields its reading end."""
     reading, writing = os.pipe()
     for end in (reading, writing):
         os.set_blocking(end, False)
@@ -72,7 +73,7 @@ def _watch(reading: int, silent_s: int, stopping: threading.Event) -> None:
 
 
 def _heard(reading: int) -> list[int]:
-    """Who wrote since the last look."""
+    """The processes that wrote since the last look."""
     try:
         return [pid for (pid,) in _PID.iter_unpack(os.read(reading, _READ_BYTES))]
     except BlockingIOError:

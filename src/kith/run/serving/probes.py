@@ -1,4 +1,4 @@
-"""Whether a worker lives and is ready, for whoever runs it: GET /healthz and /readyz, on a port of their own.
+"""Probes of a worker: GET /healthz and /readyz, on a port of their own.
 
 An API process answers these itself. Here it is a few lines, as a worker has no other requests: one that cannot be
 answered within PATIENCE_S is let go.
@@ -18,7 +18,7 @@ _HEAD_BYTES_MAX = 8_192
 
 @contextlib.asynccontextmanager
 async def answered(host: str, port: int, is_ready: Callable[[], bool]) -> AsyncIterator[None]:
-    """Answer probes meanwhile. Unavailable where another program has the port."""
+    """Answer probes while the context is open. Unavailable where another program has the port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

@@ -37,7 +37,7 @@ _log = structlog.get_logger("kith")
 
 
 async def stay_with_supervisor() -> None:
-    """Tell the supervisor that this loop runs, and stop this process when the supervisor has died.
+    """Beat to the supervisor while this loop runs, and stop this process when the supervisor has died.
 
     So nobody serves a folder unsupervised.
     """
@@ -51,7 +51,7 @@ async def stay_with_supervisor() -> None:
 
 
 def end_with(parent: int) -> None:
-    """Have SIGTERM end this process when its parent was killed and cannot say so."""
+    """Have the kernel send SIGTERM to this process when its parent dies."""
 
     def watch() -> None:
         while os.getppid() == parent:

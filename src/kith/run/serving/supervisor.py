@@ -204,4 +204,4 @@ def check_port(settings: Settings) -> None:
 def base_url(settings: Settings) -> str:
     """Where a server with these settings is reached from this machine."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
-    return f"http://{host}:{settings.port}"
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"

@@ -13,6 +13,7 @@ const STORED = "kith.token";
 const BORROW_MS = 250;
 /** What the server says where it was restored from a backup, and does not know a write that we have seen. */
 const BEFORE_RESTORE = new Set(["TOKEN_INVALID", "TOKEN_TOO_OLD", "CONFLICT"]);
+const TOKEN_HEADER = "Kith-Token";
 const tabs = new BroadcastChannel("kith-tabs");
 /** Told of `ended` (the token is no longer taken), `renewed` and `out`. */
 export const sessionEvents = new EventTarget();
@@ -117,7 +118,23 @@ function subjectOf(token) {
   }
 }
 
-/** Nothing of what the API answers is left in the browser's cache, and no cookie is sent. */
-function uncached(url, options) {
-  return fetch(url, { ...options, cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" });
+/**
+ * Nothing of what the API answers is left in the browser's cache, and no cookie is sent.
+ *
+ * A server that was restored refuses what waits for a write that it lost, before it does anything: so that is sent once
+ * more, and waits for nothing.
+ */
+async function uncached(url, options) {
+  const ask = (headers) => fetch(url, { ...options, headers, cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" });
+  const answer = await ask(options.headers);
+  const { [TOKEN_HEADER]: seen, ...others } = options.headers;
+  if (seen === undefined || !(await isOfBeforeRestore(answer))) return answer;
+  if (session.kith.token === seen) session.kith.token = null;
+  return ask(others);
+}
+
+async function isOfBeforeRestore(answer) {
+  if (answer.status !== 400 && answer.status !== 409) return false;
+  const said = await answer.clone().json().catch(() => null);
+  return BEFORE_RESTORE.has(said?.error?.code);
 }

@@ -1,4 +1,4 @@
-"""What every command is: it names the rows that it looks at, and changes a batch once they were read."""
+"""The base of every command: it names the rows that it needs, and changes a batch once they were read."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 
 import msgspec
 
-from kith.engines.cassandra.batch import Batch
+from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.reading import Key
 from kith.graph.shapes import Listing
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command, as it stands in its partition; see `commands`."""
 
     def reads(self, partition: int) -> Iterable[Key]:
-        """The rows that it looks at. `partition`: its own."""
+        """The rows that it needs. `partition`: its own."""
         raise NotImplementedError
 
-    def run(self, batch: Batch) -> Any:
-        """Decide it; what is answered."""
+    def run(self, batch: RowBatch) -> Any:
+        """Decide it; returns the answer."""
         raise NotImplementedError
 
     def lengths(self) -> Iterable[Listing]:
-        """Lists whose length it asks for."""
+        """Lists whose length it needs."""
         return ()
 
     def recounted(self) -> Iterable[Listing]:
-        """Lists of which it counts its partition's entries anew."""
+        """Lists whose entries of this partition it counts anew."""
         return ()

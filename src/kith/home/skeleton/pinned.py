@@ -1,9 +1,9 @@
-"""Pins at home: posts on the boards that a reader follows, by themselves or through their owner, dated by the pin.
+"""Pins at home: posts on the boards that a reader follows, directly or through their owner, dated by the pin.
 
-A post comes once, at its newest pin on a board that the reader follows, may see, and whose owner they did not mute:
-that is asked in each request. Looked at are the newest PINS_EACH of BOARDS_MAX boards: first the boards that the reader
-follows by themselves, then those of the owners followed last. Of whom they follow it is kept for KEPT_MS who has
-boards, unless the length of one of the reader's lists changes.
+A post comes once, at its newest pin on a board that the reader follows and may see, and whose owner is not muted; each
+request asks that anew. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first those that the reader follows
+directly, then those of the owners followed last. Which of the followed users have boards is kept for KEPT_MS, unless
+the length of one of the reader's lists changes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kith.graph.graphs import MUTES, PINS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.graph.together import together
-from kith.home.ranker import NO_PINS
-from kith.home.skeleton import Skeleton, mark_of
+from kith.home.rank.ranker import NO_PINS
+from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
 
 BOARDS_MAX = 100
 OWNERS_MAX = 200
-"""Of so many of those whom a reader follows, the newest, boards are looked for."""
+"""Boards are looked for among this many of the users whom the reader followed last."""
 PINS_EACH = 20
 KEPT_MS = 30_000
 _READERS_MAX = 20_000
@@ -55,9 +55,9 @@ class PinnedPosts:
         self._kept: dict[int, _Kept] = {}
 
     async def of(self, reader: NodeId) -> Pinned:
-        """The posts that come to a reader's home by boards, whoever may see the posts themselves.
+        """The posts that boards bring to a reader's home, before it is asked who may see them.
 
-        One call in a row, three where it is not known which boards may matter.
+        One call, or three in a row where it is not known yet which boards may matter.
         """
         kept = self._kept.get(reader)
         if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
@@ -149,8 +149,8 @@ class PinnedPosts:
 
 
 def with_pins(skeleton: Skeleton, pinned: Pinned, after: Mark | None) -> Skeleton:
-    """A skeleton of what there is beyond `after`, with what was pinned there. What is pinned stands where it was pinned
-    last, and nowhere else.
+    """The skeleton beyond `after`, with the posts that were pinned there. A pinned post stands at its newest pin, and
+    nowhere else.
     """
     end = skeleton.end
     pins = [Mark(at_ms, id_) for id_, at_ms in pinned.items()]
@@ -161,7 +161,7 @@ def with_pins(skeleton: Skeleton, pinned: Pinned, after: Mark | None) -> Skeleto
 
 
 def place_among_posts(after: Mark | None) -> Mark | None:
-    """Where the posts begin that come after a place, which may be that of a pin: in outboxes, which know no pins."""
+    """The place in outboxes, which know no pins, that corresponds to a place at home, which may be that of a pin."""
     if after is None or after.position <= made_at_ms(after.id):
         return after
     return Mark(after.position, (after.position - EPOCH_MS) << TIME_SHIFT)

@@ -19,7 +19,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTED, LIKES, SAVES, SHARES
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
-from kith.home.facts import PostFacts
+from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
 
@@ -50,7 +50,7 @@ class Done(NamedTuple):
     worth: dict[int, float]
 
 
-class Ties(NamedTuple):
+class Affinities(NamedTuple):
     """A reader's affinities: authors ascending, and 0 to 1 for each. Authors who are not in it have 0."""
 
     authors: Integers
@@ -68,12 +68,12 @@ class Affinity:
         self._store, self._comments, self._facts, self._now_ms = graph.store, comments, facts, now_ms
         self._commented = graph.graphs.number(COMMENTED)
         self._worth = {graph.graphs.number(name): worth for name, worth in WORTH.items()}
-        self._kept: dict[int, tuple[ListState, int, Ties]] = {}
+        self._kept: dict[int, tuple[ListState, int, Affinities]] = {}
 
-    async def of(self, reader: NodeId) -> Ties:
+    async def of(self, reader: NodeId) -> Affinities:
         """All affinities of a reader."""
         found = await self.look(reader)
-        if isinstance(found, Ties):
+        if isinstance(found, Affinities):
             return found
         _, made_by = await self._facts.with_authors(_NO_POSTS, list(found.worth))
         return self.ties(found, made_by)
@@ -83,7 +83,7 @@ class Affinity:
         ties = await self.of(reader)
         return dict(zip(ties.authors.tolist(), ties.values.tolist(), strict=True))
 
-    async def look(self, reader: NodeId) -> Ties | Done:
+    async def look(self, reader: NodeId) -> Affinities | Done:
         """A reader's affinities where they are known; otherwise what the reader did, for `ties`."""
         now, kept = self._now_ms(), self._kept.get(reader)
         is_young = kept is not None and 0 <= now - kept[1] < KEPT_MS
@@ -102,7 +102,7 @@ class Affinity:
                     worth[post] = worth.get(post, 0.0) + each * 0.5 ** (max(now - at, 0) / HALF_LIFE_MS)
         return Done(reader, state, now, worth)
 
-    def ties(self, done: Done, made_by: Mapping[int, int]) -> Ties:
+    def ties(self, done: Done, made_by: Mapping[int, int]) -> Affinities:
         """The affinities that follow from what a reader did; they are kept. `made_by`: the author of each post."""
         sums: dict[int, float] = {}
         for post, value in done.worth.items():
@@ -110,7 +110,7 @@ class Affinity:
                 sums[made_by[post]] = sums.get(made_by[post], 0.0) + value
         authors = sorted(sums)
         totals = np.array([sums[author] for author in authors], np.float32)
-        ties = Ties(np.array(authors, np.int64), totals / (totals + np.float32(HALF)))
+        ties = Affinities(np.array(authors, np.int64), totals / (totals + np.float32(HALF)))
         if len(self._kept) >= READERS_MAX:
             self._kept.clear()
         self._kept[done.reader] = (done.state, done.at_ms, ties)

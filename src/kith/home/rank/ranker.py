@@ -16,10 +16,10 @@ from kith.graph.graphs import FEWER, VIEWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
 from kith.graph.together import together
-from kith.home.affinity import Affinity, Done, ListState, Ties, at_keys
-from kith.home.facts import PostFacts
 from kith.home.rank import light
+from kith.home.rank.affinity import Affinities, Affinity, Done, ListState, at_keys
 from kith.home.rank.candidates import Candidates
+from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Facts, Flags, Floats, Integers, features
 
 SEEN_MAX = 1_000
@@ -46,13 +46,14 @@ class Own(NamedTuple):
     fewer: list[Mark]
 
 
-class Reader(NamedTuple):
-    """What ranking knows of a reader. `seen`: the newest posts they saw; `ties`: or what they are computed from."""
+class ReaderFacts(NamedTuple):
+    """What ranking knows of a reader. `seen`: the newest posts they saw; `ties`: their affinities, or what these are
+    computed from."""
 
     id: NodeId
     own: Own
     seen: Ids
-    ties: Ties | Done
+    ties: Affinities | Done
 
 
 class Ranker:
@@ -73,15 +74,15 @@ class Ranker:
         said = answers.pages[wishes].items
         return Own(ListState(answers.counts[counts], [answers.pages[newest].items, said[:1]]), said)
 
-    async def look(self, reader: NodeId) -> Reader:
+    async def look(self, reader: NodeId) -> ReaderFacts:
         """All that ranking needs to know of a reader."""
         views = Listing(self._views, reader, Direction.OUT)
         own, seen, ties = await together(
             self._immediate, self.own(reader), self._store.ids(views, newest=SEEN_MAX), self._affinity.look(reader)
         )
-        return Reader(reader, own, seen, ties)
+        return ReaderFacts(reader, own, seen, ties)
 
-    async def score(self, reader: Reader, ids: Integers, pinned: Mapping[int, int] = NO_PINS) -> Candidates:
+    async def score(self, reader: ReaderFacts, ids: Integers, pinned: Mapping[int, int] = NO_PINS) -> Candidates:
         """Those of `ids` that are posts, in their order, with their scores. `pinned`: when some were, in ms."""
         ties = reader.ties
         if isinstance(ties, Done):
@@ -96,7 +97,7 @@ class Ranker:
             return Candidates(facts, rows, told, told)
         return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader.id)), told)
 
-    async def unseen(self, reader: Reader, ids: Integers) -> Integers:
+    async def unseen(self, reader: ReaderFacts, ids: Integers) -> Integers:
         """Those of the posts that the reader has not seen."""
         if len(reader.seen):
             ids = ids[~np.isin(ids, reader.seen)]
@@ -114,7 +115,7 @@ class Ranker:
         """Whether the reader has seen a post."""
         return (await self._store.exists_many(self._views, [(reader, post)]))[0]
 
-    def damping(self, reader: Reader, facts: Facts) -> Floats:
+    def damping(self, reader: ReaderFacts, facts: Facts) -> Floats:
         """The factor on each post's score that the reader is told of: below 1 for a time after "see fewer", and where
         the app limits a post of their own. Limits on posts of others change the order alone, untold (decision 10).
         """

@@ -1,4 +1,4 @@
-"""What ranking knows of posts whoever reads them: author, type, age, likeness, engagement; a cache, kept in columns.
+"""What ranking knows of posts, the same for every reader: author, type, age, likeness, engagement. A cache, in columns.
 
 Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. What
 it knows is at most KEPT_MS old. It decides the order of posts alone; who may see them is decided by the records.

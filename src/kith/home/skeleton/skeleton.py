@@ -25,9 +25,9 @@ from kith.graph.shapes import Ids
 from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FAILURES_MAX, FanoutSnapshot, FanoutState
-from kith.home.sources import Sources
+from kith.home.skeleton.sources import Sources
+from kith.home.skeleton.unhandled import Unhandled, UnhandledEvents
 from kith.home.timelines import Timeline, TimelineReader
-from kith.home.unhandled import Unhandled, UnhandledEvents
 from kith.log.store import LogStore
 
 _OWN_LATEST = 20
@@ -60,8 +60,8 @@ class Skeleton(NamedTuple):
         return mark_of(post) if post not in self.dates else Mark(self.dates[post], post)
 
 
-class Found(NamedTuple):
-    """What was read for a reader in one call: what fan-out noted, and at the same time or later the rest."""
+class ReaderTimeline(NamedTuple):
+    """A reader's timeline and what it may lack, read in one call."""
 
     timeline: Timeline | None
     lacked: Ids  # authors whose posts it may lack; None of them need be followed
@@ -93,9 +93,8 @@ class Skeletons:
     async def can_use_timelines(self, seen: LogPosition, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
         """What fan-out has noted, where timelines can be relied on now; None where they cannot.
 
-        It may be of a moment ago: what is read after it can lack nothing that it does not tell, if what the log holds
-        beyond it is looked at too. `seen`: how far the log must be reflected; `refresh`: the reader wants none of the
-        timeline.
+        It may be a moment old. That is safe because the events that the log holds beyond it are looked at too. `seen`:
+        how far the log must be reflected; `refresh`: the reader wants none of the timeline.
         """
         if refresh:
             return None
@@ -149,7 +148,7 @@ class Skeletons:
 
     async def _find(
         self, reader: NodeId, after: Mark | None, degraded: Degraded, fanout: FanoutSnapshot
-    ) -> Found | None:
+    ) -> ReaderTimeline | None:
         """The reader's timeline and what it may lack; None where no timeline of theirs can be relied on.
 
         That is: fan-out has not come to a change of the reader's follows or a bulk load, or failed on an event of the
@@ -170,7 +169,7 @@ class Skeletons:
         lacked = np.append(fanout.undelivered(), unhandled.authors)
         if timeline is not None:
             lacked = np.append(lacked, fanout.withheld.at_least(timeline.lacks_from))
-        return Found(timeline, np.unique(lacked) if len(lacked) else lacked, own)
+        return ReaderTimeline(timeline, np.unique(lacked) if len(lacked) else lacked, own)
 
     async def _beyond(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
         """What the log holds by now that fan-out had not come to."""
@@ -202,13 +201,14 @@ class Skeletons:
             return None
 
     async def _look_again(self) -> None:
-        """On an engine across a network: for those who come next, so that they need not wait for it."""
+        """On an engine across a network: read fan-out's notes for the next requests, so that they need not wait for
+        them."""
         if not self._immediate:
             with contextlib.suppress(Unavailable):  # then they find out themselves
                 await self._look()
 
     async def _merged(
-        self, found: Found, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
+        self, found: ReaderTimeline, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
     ) -> Skeleton:
         """What the timeline holds beyond `after`, with what it may lack; where it is at its end, `want` of outboxes."""
         if found.timeline is None:
@@ -237,7 +237,7 @@ class Skeletons:
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
     async def _lacked(
-        self, found: Found, reader: NodeId, ids: Ids, after: Mark | None, want: int
+        self, found: ReaderTimeline, reader: NodeId, ids: Ids, after: Mark | None, want: int
     ) -> tuple[Ids, Mark | None]:
         """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of the authors.
 

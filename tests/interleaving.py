@@ -1,0 +1,136 @@
+"""Services of three hosts over one store, whose steps are interleaved by chance."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from types import coroutine
+from typing import Any
+
+import msgspec
+from cast import ALICE, START_MS, FakeClock
+from coroutines import answer, run_all, time_flies
+from reference_edges import ReferenceEdges
+from reference_leases import own_leases
+from services import service_over
+
+from kith.core.ids import NodeId
+from kith.graph.edge import EdgeChange, EdgeWrite, State
+from kith.graph.graph import Graph
+from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.people.removal import account_jobs
+
+REMOVED = State.REMOVED
+SEEDS = range(300)
+SKEWS_MS = (0, -7_000, 30_000)
+_MOMENTS = {"operate": 100}  # about how often one such step gives way; 8 where not named
+Step = Coroutine[Any, Any, Any]
+
+
+class Yielding:
+    """An EdgeStore that lets others run before and after each of its operations, a random number of times.
+
+    At one moment, chosen by the seed, whoever is about to go on stands still until the others are done.
+    """
+
+    def __init__(self, chance: random.Random, transactional: bool) -> None:
+        self.inner, self._chance, self.transactional = ReferenceEdges(), chance, transactional
+        self._moment, self._stands_still_at = 0, -1
+
+    def begin(self, moments: int) -> None:
+        """From here on somebody stands still, once, within so many moments."""
+        self._stands_still_at = self._moment + self._chance.randrange(moments)
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        operation = getattr(self.inner, name)
+
+        async def yielding(*args: Any, **named: Any) -> Any:
+            await self._give_way()
+            answered = await operation(*args, **named)
+            await self._give_way()
+            return answered
+
+        return yielding
+
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        changes: list[EdgeChange] = []
+        await self._give_way()
+        for write in writes:
+            asked_before = write
+            if not self.transactional:
+                asked_before = msgspec.structs.replace(write, unless=write.unless if self.inner._barred(write) else ())
+                await self._give_way()
+            changes += await self.inner.apply([asked_before])
+        await self._give_way()
+        return changes
+
+    async def _give_way(self) -> None:
+        self._moment += 1
+        if self._moment == self._stands_still_at:
+            seen = 0
+            while seen != self._moment:
+                seen = self._moment
+                await _let_run(12)
+        await _let_run(self._chance.choice((0, 0, 1, 2, 4, 9)))
+
+
+@coroutine
+def _let_run(turns: int) -> Generator[None, None, None]:
+    """Let every other task run, so many times; each as `asyncio.sleep(0)`, without its cost."""
+    for _ in range(turns):
+        yield
+
+
+class Hosts:
+    """Three services with clocks of their own over one store."""
+
+    def __init__(self, seed: int, transactional: bool) -> None:
+        self.chance = random.Random(seed)
+        self.store = Yielding(self.chance, transactional)
+        self.services: list[Graph] = []
+
+    async def start(self) -> Hosts:
+        for skew_ms in SKEWS_MS:
+            self.services.append(await service_over(self.store, FakeClock(START_MS + skew_ms)))  # type: ignore[arg-type]
+        return self
+
+    def any(self) -> Graph:
+        """The host that a request happens to meet."""
+        return self.chance.choice(self.services)
+
+    async def together(self, steps: Sequence[Step]) -> list[Any]:
+        """What each of the steps answers, each begun at some moment while the others are under way."""
+        moments = sum(_MOMENTS.get(step.__name__, 8) for step in steps)
+        self.store.begin(moments)
+
+        async def begun(step: Step) -> Any:
+            await _let_run(self.chance.randrange(moments))
+            return await answer(step)
+
+        return await asyncio.gather(*map(begun, steps))
+
+    async def operate(self, operation: NodeOperation, user: int) -> None:
+        jobs = account_jobs(self.any(), own_leases())
+        await jobs.start(operation, user)  # type: ignore[arg-type]
+        await jobs.wait()
+
+    def state(self, graph: str, a: int, b: int) -> State:
+        row = self.store.inner.rows.get((self.services[0].graphs.number(graph), a, b))
+        return REMOVED if row is None else row.state
+
+
+async def hosts(seed: int, transactional: bool = True) -> Hosts:
+    return await Hosts(seed, transactional).start()
+
+
+def for_all_seeds(check: Callable[[int], Step]) -> None:
+    """Run `check` for every seed; a failure names its seed."""
+    with time_flies():
+        failed = [seed for seed in SEEDS if not run_all(check(seed))]
+    assert not failed, f"{len(failed)} of {len(SEEDS)} interleavings, the first with seed {failed[0]}"
+
+
+async def finished(jobs: NodeJobs, operation: NodeOperation, user: NodeId = ALICE) -> None:
+    await jobs.start(operation, user)
+    await jobs.wait()

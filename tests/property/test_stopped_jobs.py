@@ -1,0 +1,149 @@
+"""Bulk operations on accounts that are stopped anywhere, and edges of accounts that are away meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import answer, run_all, time_flies
+from interleaving import finished, hosts
+from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_leases import own_leases
+from services import service_over
+
+from kith.core.errors import Forbidden, KithError, UserNotFound
+from kith.graph import nodes as nodes_module
+from kith.graph.edge import EdgeChange, EdgeWrite, State
+from kith.graph.graphs import BLOCKS, FOLLOWS, MUTES
+from kith.graph.nodes import NodeOperation
+from kith.graph.shapes import NodeChanged
+from kith.people.removal import account_jobs
+
+NORMAL, NEGATIVE, ARCHIVED, REMOVED = State
+
+
+class Killed(KithError):
+    """The process is gone. Not `Unavailable`: a job waits for a store that may come back."""
+
+
+class Failing(ReferenceEdges):
+    """Fails from its n-th write on, as a store does whose process is killed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes_left = 10**9
+
+    def _spend(self) -> None:
+        self.writes_left -= 1
+        if self.writes_left < 0:
+            raise Killed("stopped here")
+
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        self._spend()
+        return await super().apply(writes)
+
+    async def put_note(self, key: str, value: bytes | None, **condition: Any) -> bool:
+        self._spend()
+        return await super().put_note(key, value, **condition)
+
+    async def change_node(self, node: int, **changes: Any) -> NodeChanged:
+        self._spend()
+        return await super().change_node(node, **changes)
+
+
+@pytest.mark.parametrize("operation", NodeOperation)
+def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperation) -> None:
+    async def states(stop_after: int) -> tuple[bool, Any]:
+        store = Failing()
+        service = await service_over(store, FakeClock())
+        for pair in (*product((ALICE,), range(10, 15)), *product(range(20, 24), (ALICE,))):
+            await service.people.follow(*pair)  # type: ignore[arg-type]
+        if operation is NodeOperation.RESTORE:
+            await finished(account_jobs(service, own_leases()), NodeOperation.ARCHIVE)
+        store.writes_left = stop_after
+        stopped = await answer(finished(account_jobs(service, own_leases()), operation)) is Killed
+        store.writes_left = 10**9
+        second = account_jobs(service, own_leases())
+        await second.resume()
+        await second.wait()
+        left = {key: (row.state, row.position) for key, row in store.rows.items()}
+        return stopped, (await store.nodes([ALICE]), left)
+
+    with patch.object(nodes_module, "_PAGE", 2):
+        _, whole = run_all(states(10**6))
+        _, untouched = run_all(states(1))  # journaled, but the node not yet set: not begun
+        assert whole != untouched
+        for stop_after in range(2, 200):
+            stopped, left = run_all(states(stop_after))
+            assert left == whole, f"stopped after {stop_after} writes"
+            if not stopped:
+                return
+    raise AssertionError("the job never ends")
+
+
+def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None:
+    """Without transactions lists lag by up to 2 s: a job must let that pass before it trusts them."""
+
+    async def left(store: ScrambledEdges) -> set[State]:
+        service = await service_over(store, FakeClock())
+        await service.people.follow(ALICE, BOB)
+        await service.people.follow(CAROL, ALICE)
+        await finished(account_jobs(service, own_leases()), NodeOperation.ARCHIVE)
+        return {row.state for row in store.rows.values()}
+
+    for seed in range(5):
+        store = ScrambledEdges(seed, late_max=10**6)
+        with time_flies(store):
+            assert run_all(left(store)) == {ARCHIVED}
+
+
+def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
+    """As `nodes` and `store.Node` promise; so nothing shows while the node is away, and all of it afterwards."""
+
+    async def states() -> list[State]:
+        world = await hosts(0)
+        await world.operate(NodeOperation.ARCHIVE, DANA)
+        await world.any().people.mute(ALICE, DANA)
+        archived = world.state(MUTES, ALICE, DANA)
+        await world.operate(NodeOperation.RESTORE, DANA)
+        return [archived, world.state(MUTES, ALICE, DANA)]
+
+    assert run_all(states()) == [ARCHIVED, NORMAL]
+
+
+@pytest.mark.parametrize("away", [ALICE, DANA])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_block_holds_while_either_end_is_away_and_when_it_comes_back(before: bool, away: int) -> None:
+    async def barred() -> list[Any]:
+        world = await hosts(0)
+        service = world.services[0]
+        await service.people.follow(DANA, ALICE)
+        if before:
+            await service.people.block(ALICE, DANA)
+        await world.operate(NodeOperation.ARCHIVE, away)
+        if not before:
+            await service.people.block(ALICE, DANA)
+        found = [await answer(service.privacy.check_may_see(DANA, ALICE))]
+        await world.operate(NodeOperation.RESTORE, away)
+        found += [
+            await answer(service.privacy.check_may_see(DANA, ALICE)),
+            await answer(service.people.follow(DANA, ALICE)),
+        ]
+        return [*found, world.state(BLOCKS, ALICE, DANA), world.state(FOLLOWS, DANA, ALICE)]
+
+    gone = UserNotFound if away == ALICE else Forbidden
+    assert run_all(barred()) == [gone, Forbidden, Forbidden, NORMAL, REMOVED]
+
+
+@pytest.mark.parametrize("verb", ["block", "mute"])
+def test_doing_it_again_to_an_account_that_is_away_changes_nothing(verb: str) -> None:
+    async def changes() -> list[bool]:
+        world = await hosts(0)
+        await world.operate(NodeOperation.ARCHIVE, DANA)
+        return [(await getattr(service.people, verb)(ALICE, DANA)).changed for service in world.services]
+
+    assert run_all(changes()) == [True, False, False]

@@ -1,0 +1,109 @@
+"""Devices of users: registered, handed on, bounded, and forgotten when their provider does not know them."""
+
+from __future__ import annotations
+
+import pytest
+from cast import ALICE, CAROL
+from coroutines import Run, answer
+from pushing import Browser, PushDesk, app_address, is_for, mention
+
+from kith.core.errors import DeviceLimitReached, DeviceNotFound
+from kith.notifications.push import devices
+from kith.notifications.push.owed import PREFIX
+from kith.outbound.outbound import Answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("webpush", Answer(404, {}, b"")), ("webpush", Answer(410, {}, b"")),
+     ("apns", Answer(410, {}, b'{"reason": "Unregistered", "timestamp": 4102444800000}')),
+     ("fcm", Answer(404, {}, b'{"error": {"status": "NOT_FOUND", "details": [{"errorCode": "UNREGISTERED"}]}}'))],
+)  # fmt: skip
+def test_a_device_that_its_provider_does_not_know_is_forgotten(
+    run: Run, ringing: PushDesk, kind: str, said: Answer
+) -> None:
+    async def scenario() -> None:
+        gone, other = await ringing.add(ALICE, kind), await ringing.add(ALICE, "apns", "another")
+        ringing.clouds.say = lambda asked: said if is_for(asked, gone) else 200
+        await mention(ringing)
+        await ringing.follow_log()
+        assert (await ringing.devices.of([ALICE]))[ALICE] == [other]
+        assert await answer(ringing.devices.one(ALICE, gone.id)) is DeviceNotFound
+        assert len(ringing.clouds.rang(other)) == 1
+
+    run(scenario())
+
+
+def test_an_app_that_registered_after_apple_missed_it_is_kept(run: Run, ringing: PushDesk) -> None:
+    async def scenario() -> None:
+        device = await ringing.add(ALICE)
+        before = device.registered_ms - 1
+        ringing.clouds.say = lambda _: Answer(410, {}, b'{"reason": "Unregistered", "timestamp": %d}' % before)
+        await mention(ringing)
+        await ringing.follow_log()
+        ringing.clouds.say = lambda _: 200
+        await ringing.pass_time(60)
+        assert len(ringing.clouds.rang(device)) == 1
+
+    run(scenario())
+
+
+def test_a_device_that_registers_again_while_it_is_found_gone_is_kept(run: Run, ringing: PushDesk) -> None:
+    async def scenario() -> None:
+        device = await ringing.add(ALICE, "fcm")
+        ringing.clock.ms += 1_000
+        again = await ringing.add(ALICE, "fcm")
+        assert again.id == device.id
+        await ringing.devices.prune(ALICE, device)
+        assert (await ringing.devices.of([ALICE]))[ALICE] == [again]
+        await ringing.devices.prune(ALICE, again)
+        assert (await ringing.devices.of([ALICE]))[ALICE] == []
+
+    run(scenario())
+
+
+def test_a_device_is_of_whom_registered_it_last(run: Run, ringing: PushDesk) -> None:
+    async def scenario() -> None:
+        mine = await ringing.add(ALICE, name="the phone")
+        ringing.clock.ms += 1
+        theirs = await ringing.add(CAROL, name="the phone")
+        assert await ringing.devices.of([ALICE, CAROL]) == {ALICE: [], CAROL: [theirs]}
+        await mention(ringing)
+        await ringing.follow_log()
+        assert ringing.clouds.got == []
+        back = await ringing.add(ALICE, name="the phone")
+        assert (back.id, await ringing.devices.of([ALICE, CAROL])) == (mine.id, {ALICE: [back], CAROL: []})
+        await ringing.devices.forget(ALICE)
+        assert (await ringing.devices.of([ALICE]))[ALICE] == []
+
+    run(scenario())
+
+
+def test_what_is_kept_of_devices_names_no_endpoint(run: Run, ringing: PushDesk) -> None:
+    async def scenario() -> None:
+        for kind in ("webpush", "apns"):
+            await ringing.add(ALICE, kind)
+        log = ringing.desk.whole.log
+        logged = b"".join(event.data for event in (await log.read(ringing.desk.began, 1_000)).events)
+        ringing.clouds.say = lambda _: 503
+        await mention(ringing)
+        await ringing.follow_log()
+        notes = await ringing.desk.services.graph.store.notes(PREFIX)
+        for secret in (Browser("a-browser").endpoint, app_address("apns", str(ALICE)).endpoint):
+            assert secret.encode() not in logged + b"".join(notes.values())
+
+    run(scenario())
+
+
+def test_a_user_has_some_devices_and_no_more(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "DEVICES_MAX", 2)
+
+    async def scenario() -> None:
+        for name in ("one", "two", "one"):
+            await ringing.add(ALICE, name=name)
+        assert await answer(ringing.add(ALICE, name="three")) is DeviceLimitReached
+        await ringing.add(CAROL, name="two")  # is Alice's no more
+        await ringing.add(ALICE, name="three")
+        assert len((await ringing.devices.of([ALICE]))[ALICE]) == 2
+
+    run(scenario())

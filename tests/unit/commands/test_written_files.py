@@ -1,0 +1,65 @@
+"""Edge files as they are written: read back the same, whole or not there."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from edge_files import SQUEEZED, Got, all_of
+
+from kith.commands.transfer.formats import EdgeFileWriter
+from kith.core.ids import ID_MAX
+from kith.graph.edge import POSITION_MIN
+
+# Writing
+
+WRITTEN = [*(kind + how for kind in (".csv", ".tsv", ".txt", ".ndjson", ".jsonl") for how in SQUEEZED), ".parquet"]
+
+
+@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_what_is_written_is_read_back(tmp_path: Path, kind: str, width: int) -> None:
+    chosen = np.random.default_rng(width)
+    path = tmp_path / f"edges{kind}"
+    rows = np.column_stack(
+        [np.arange(5000), chosen.integers(5000, ID_MAX, 5000), chosen.integers(-(2**62), 2**62, 5000)]
+    )
+    rows[0] = (0, ID_MAX, POSITION_MIN)
+    with EdgeFileWriter(path) as writer:
+        for part in np.array_split(rows[:, :width], 3):
+            writer.write(part)
+    assert all_of(path) == Got([tuple(row) for row in rows[:, :width].tolist()], [])
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_file_without_edges_is_written_and_read_back(tmp_path: Path, kind: str) -> None:
+    with EdgeFileWriter(tmp_path / f"edges{kind}"):
+        pass
+    assert all_of(tmp_path / f"edges{kind}") == Got([], [])
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_file_whose_writing_failed_does_not_appear_and_spares_the_one_before(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"edges{kind}"
+    path.write_bytes(b"before")
+
+    def write_and_fail() -> None:
+        with EdgeFileWriter(path) as writer:
+            writer.write(np.array([[1, 2]], np.int64))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail()
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_csv_with_dots_in_its_name_is_separated_by_commas(tmp_path: Path) -> None:
+    for name in ("edges.csv", "edges.csv.gz", "edges.2024.csv", "edges.v1.2.csv.gz"):
+        with EdgeFileWriter(tmp_path / name) as writer:
+            writer.write(np.array([[1, 2]], np.int64))
+        data = (tmp_path / name).read_bytes()
+        assert (gzip.decompress(data) if name.endswith(".gz") else data) == b"1,2\n"
