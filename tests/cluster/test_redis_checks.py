@@ -19,7 +19,7 @@ from reference_logs import ReferenceLog
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import SetKeeper
 from kith.checks.layers import LayeredEdges, StandingSets
-from kith.checks.sets import Lease, Members
+from kith.checks.sets import FillLease, Members
 from kith.checks.snapshots import Snapshots
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.errors import StoreUnavailable
@@ -117,7 +117,7 @@ def test_what_is_asked_of_a_node_at_once_is_one_request_and_each_hears_their_own
         sets = RedisSets(cluster, prefix=prefix)
         for source in range(20):
             (lease,) = await sets.look(generation, [((FOLLOWS, source), [BOB])])
-            assert isinstance(lease, Lease)
+            assert isinstance(lease, FillLease)
             assert await sets.bring(generation, (FOLLOWS, source), lease.name, [BOB + source], 60_000)
         spoilt = 20
         await cluster.execute_command("RPUSH", f"{prefix}:set:{generation.hex()}:{FOLLOWS}:{spoilt}", "no set")
