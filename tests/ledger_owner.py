@@ -29,9 +29,11 @@ class LedgerOwner:
     def __init__(self, ledger: Ledger, step: Callable[[], Awaitable[None]]) -> None:
         self._ledger, self._step = ledger, step
         self._epochs: dict[int, int] = {}
+        self.away = False
 
     async def take(self, partition: int, place: int) -> Sequence[Decided]:
         await self._step()
+        self._check_there()
         self._ledger.epochs[partition] += 1
         self._epochs[partition] = self._ledger.epochs[partition]
         await self._step()
@@ -40,6 +42,7 @@ class LedgerOwner:
         return [one for one, _ in again]
 
     async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+        self._check_there()
         rows, batch = dict(self._ledger.rows), list[tuple[Decided, tuple[int, int]]]()
         for command in commands:
             account = int.from_bytes(command.data[:8], "big")
@@ -54,6 +57,10 @@ class LedgerOwner:
         self._ledger.decided.update(command.data for command in commands)
         await self._write(batch)
         return [one for one, _ in batch]
+
+    def _check_there(self) -> None:
+        if self.away:
+            raise StoreUnavailable("the ledger is away")
 
     async def _write(self, batch: Sequence[tuple[Decided, tuple[int, int]]]) -> None:
         for one, (account, count) in batch:

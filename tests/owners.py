@@ -63,6 +63,12 @@ class Scene:
         await owning.start()
         return owning
 
+    def cut_off(self, owning: Owning, away: bool = True) -> None:
+        """Its store is away from this process, or there again."""
+        owner = owning.owner
+        assert isinstance(owner, LedgerOwner)
+        owner.away = away
+
     async def played(self, *, wakes: bool = False) -> bool:
         """The first owner stops while commands are asked, and is taken for dead. Whether it came to that step."""
         first = asyncio.create_task(self.owning(self._stops_at))

@@ -7,12 +7,14 @@ All goes on without a hand. How long until everybody gets on is printed.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 from acting import Play
+from network import Way, can_be_cut, network, serving_inside
 from servers import Server, keyspace_of, named, on_cluster, serving
 from three import CASSANDRA, KAFKA, KAFKAS, REDIS, REDIS_PORTS, Servers, ask_redis, masters, redis_is_whole
 
@@ -24,11 +26,23 @@ ONE: dict[str, Node] = {
     "redis": (REDIS, lambda: masters()[0]),
 }
 AFFECTED = [*([name] for name in ONE), [*ONE]]
+ADDRESSES = {
+    "cassandra": [(f"127.0.0.{node}", CASSANDRA.port) for node in (1, 2, 3)],
+    "kafka": [("127.0.0.1", KAFKA.port + at) for at in range(3)],
+    "redis": [("127.0.0.1", port) for port in REDIS_PORTS],
+}
+Ways = dict[str, list[Way]]
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
-    """Two machines that serve one community on three servers of each engine."""
+def ways() -> Ways:
+    """What leads from the second machine to each engine, where that can be cut."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[tuple[Server, Server]]:
+    """Two machines that serve one community on three servers of each engine; the second in a network of its own."""
     folder = tmp_path_factory.mktemp("machines")
     with ExitStack() as opened:
         for engine, nodes in ((REDIS, []), (KAFKA, ["3"]), (CASSANDRA, ["3"])):
@@ -40,10 +54,13 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server,
             "KITH_REDIS": ",".join(f"127.0.0.1:{port}" for port in REDIS_PORTS),
             "KITH_CLUSTER_COPIES": "3",
         }
-        yield (
-            opened.enter_context(serving(folder / "one", **settings)),
-            opened.enter_context(serving(folder / "two", **settings)),
-        )
+        one = opened.enter_context(serving(folder / "one", **settings))
+        if not can_be_cut():
+            yield one, opened.enter_context(serving(folder / "two", **settings))
+            return
+        inside, way = opened.enter_context(network([at for some in ADDRESSES.values() for at in some]))
+        ways.update({engine: [way[at] for at in some] for engine, some in ADDRESSES.items()})
+        yield one, opened.enter_context(serving_inside(inside, folder / "two", **settings))
 
 
 @pytest.mark.parametrize("engines", AFFECTED, ids="-".join)
@@ -76,6 +93,33 @@ def test_servers_that_stand_still_for_ten_seconds(machines: tuple[Server, Server
     told(f"stopped: {' and '.join(engines)}", took_s, play)
     play.check()
     redis_is_whole()
+
+
+@pytest.mark.parametrize("engine", ONE)
+def test_a_machine_that_is_cut_off_from_an_engine(machines: tuple[Server, Server], ways: Ways, engine: str) -> None:
+    if not ways:
+        pytest.skip("networks are made by root, with `ip`")
+    play = Play(machines)
+    for way in ways[engine]:
+        way.cut()
+    took_s = play.recovered()
+    for way in ways[engine]:
+        way.mend()
+    play.recovered()
+    told(f"cut off from {engine}", took_s, play)
+    play.check()
+
+
+def test_a_broker_whose_disk_is_full(machines: tuple[Server, Server]) -> None:
+    """No file of it can grow: that is what it is told where there is no room."""
+    play = Play(machines)
+    resource.prlimit(KAFKA.pid(2), resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+    took_s = play.recovered()
+    KAFKA.send(signal.SIGKILL, 2)
+    KAFKA.again(2)
+    play.recovered()
+    told("a broker's disk full", took_s, play)
+    play.check()
 
 
 def test_redis_that_is_emptied(machines: tuple[Server, Server]) -> None:

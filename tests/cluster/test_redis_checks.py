@@ -1,10 +1,14 @@
-"""Cached sets of a real Redis Cluster in front of checks: emptied, away, and back."""
+"""Cached sets of a real Redis Cluster in front of checks: emptied, away, and back; and asked by many at once."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 from cast import ALICE, BOB, CAROL
 from cluster_engines import NODES, prefix_of
 from coroutines import Run
@@ -15,18 +19,22 @@ from reference_logs import ReferenceLog
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import SetKeeper
 from kith.checks.layers import LayeredEdges, StandingSets
+from kith.checks.sets import FillLease, Members
 from kith.checks.snapshots import Snapshots
 from kith.core.clock import HybridClock, wall_ms
+from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.engines.blobs.archives import FolderArchive
+from kith.engines.redis import script
 from kith.engines.redis.connecting import connect
+from kith.engines.redis.script import send
 from kith.engines.redis.set_store import RedisSets
 from kith.graph.edge import EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
 from kith.leases.holding import Leases
 
-FOLLOWS = 1
+FOLLOWS, PRIMARIES = 1, 3
 
 
 class Counted:
@@ -90,5 +98,36 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
         await answered_by("cache", [False, True])
         await cluster.aclose()
         await away.aclose()
+
+    run(scene())
+
+
+def test_what_is_asked_of_a_node_at_once_is_one_request_and_each_hears_their_own(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+
+    async def counted(cluster: Any, commands: Iterable[Sequence[Any]]) -> list[Any]:
+        some = list(commands)
+        sent.append(len(some))
+        return await send(cluster, some)
+
+    async def scene() -> None:
+        cluster, prefix, generation = connect(NODES), prefix_of(tmp_path), bytes(8)
+        sets = RedisSets(cluster, prefix=prefix)
+        for source in range(20):
+            (lease,) = await sets.look(generation, [((FOLLOWS, source), [BOB])])
+            assert isinstance(lease, FillLease)
+            assert await sets.bring(generation, (FOLLOWS, source), lease.name, [BOB + source], 60_000)
+        spoilt = 20
+        await cluster.execute_command("RPUSH", f"{prefix}:set:{generation.hex()}:{FOLLOWS}:{spoilt}", "no set")
+        monkeypatch.setattr(script, "send", counted)
+        asks = (sets.look(generation, [((FOLLOWS, source), [BOB, BOB + source])]) for source in range(21))
+        *found, failed = await asyncio.gather(*asks, return_exceptions=True)
+        assert found == [[Members([source == 0, True])] for source in range(20)]
+        assert isinstance(failed, StoreUnavailable)
+        assert sum(sent) == 21
+        assert len(sent) <= PRIMARIES
+        await cluster.aclose()
 
     run(scene())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -24,10 +25,14 @@ class Servers:
         variables = os.environ | {self._variable: str(self.port)}
         subprocess.run([CLUSTER / f"{self._engine}.sh", *arguments], env=variables, check=True)
 
+    def pid(self, node: int) -> int:
+        """The process of a server: by its number, or of Redis by its port."""
+        return int((CLUSTER / "run" / f"{self._engine}-{self.port}" / str(node) / "pid").read_text())
+
     def send(self, number: signal.Signals, node: int) -> None:
-        """Send a signal to a server: by its number, or of Redis by its port."""
-        pid = (CLUSTER / "run" / f"{self._engine}-{self.port}" / str(node) / "pid").read_text()
-        os.kill(int(pid), number)
+        """Send a signal to a server. Nothing to one that has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid(node), number)
 
     def again(self, node: int) -> None:
         """Start one that was killed, and wait until it is ready."""

@@ -5,8 +5,9 @@ What happens to timelines when a process dies, and what other processes see, is 
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -163,13 +164,21 @@ def test_a_push_reaches_every_user_of_a_large_store(
     strangers = chosen.integers(0, 2**63 - 1, 10_000)
 
     async def pushed(store: TimelineStore) -> None:
-        for user in users.tolist():
+        async def give(user: int) -> None:
             await store.put(user, ids(), await store.begin(user))
-        assert await store.push(7, chosen.permutation(np.concatenate([users, strangers]))) == len(users)
-        for user in users.tolist():
+
+        async def check(user: int) -> None:
             timeline = await store.read(user)
             assert timeline is not None
             assert timeline.ids.tolist() == [7]
+
+        async def each(do: Callable[[int], Awaitable[None]]) -> None:
+            for at in range(0, len(users), 50):
+                await asyncio.gather(*map(do, users[at : at + 50].tolist()))
+
+        await each(give)
+        assert await store.push(7, chosen.permutation(np.concatenate([users, strangers]))) == len(users)
+        await each(check)
         assert await store.count() == len(users)
 
     with compared.timelines(tmp_path, slots=50_000, now_ms=clock) as opened:

@@ -138,25 +138,26 @@ class Settling:
 
     async def depend(self, user: NodeId, owner: NodeId) -> bool:
         """Whether a user followed or unfollowed any board, and an owner has any; true if lists may lag."""
-        return bool(await self.depending([(user, owner)]))
+        return not self.store.transactional or bool(await self.depending([(user, owner)]))
 
     async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
         """The pairs in which the user followed or unfollowed any board, and the owner has any.
 
-        Most users did not: one call for all of them tells. All pairs, if lists may lag.
+        Most users did not: one call for all of them tells. If lists may lag, only the owners are asked about.
         """
-        if not self.store.transactional:
-            return pairs
-        out = Direction.OUT
-        said = await self.store.count_many([listing for user, _ in pairs for listing in self._said_by(user)])
-        if not any(said):
+        if not pairs:
             return []
-        pairs = [pair for pair, *counts in zip(pairs, said[::3], said[1::3], said[2::3], strict=True) if any(counts)]
-        states = (State.NORMAL, State.ARCHIVED)
-        boards = await self.store.count_many(
-            [Listing(self.boards, owner, out, state) for _, owner in pairs for state in states]
-        )
+        if self.store.transactional:
+            said = await self.store.count_many([listing for user, _ in pairs for listing in self._said_by(user)])
+            counts = zip(pairs, said[::3], said[1::3], said[2::3], strict=True)
+            pairs = [pair for pair, *some in counts if any(some)]
+            if not pairs:
+                return []
+        boards = await self.store.count_many([listing for _, owner in pairs for listing in self._boards_of(owner)])
         return [pair for pair, *counts in zip(pairs, boards[::2], boards[1::2], strict=True) if any(counts)]
+
+    def _boards_of(self, owner: int) -> list[Listing]:
+        return [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
 
     async def changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
         """Settle a user's follows and unfollows of an owner's boards, after a follow, unfollow or block between the
@@ -177,8 +178,7 @@ class Settling:
 
         If lists may lag, the owner's lists are read, because the user's are just changing.
         """
-        theirs = self._said_by(user)
-        boards = [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
+        theirs, boards = self._said_by(user), self._boards_of(owner)
         if self.store.transactional:
             counts = await self.store.count_many([*theirs, *boards])
             said, owned = sum(counts[:3]), sum(counts[3:])
@@ -188,6 +188,8 @@ class Settling:
                 ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
+        elif not any(await self.store.count_many(boards)):
+            return []
         at_once = self.store.immediate
         ids = np.concatenate(await together(at_once, *(whole_list(self.store, listing) for listing in boards)))
         if not len(ids):

@@ -62,7 +62,8 @@ class FollowedFilter:
         self._serving: _Fed | None = None
         self._shadow: _Fed | None = None
         self._found: _Fed | None = None
-        self._fresh_until_s = self._end_due_s = 0.0
+        self._end, self._end_asked_s = NOWHERE, float("-inf")  # where the log ended when that was asked last
+        self._fresh_until_s = 0.0
         self._known_ms = 0
         self.covered = frozenset(self._graphs.values())
 
@@ -105,25 +106,20 @@ class FollowedFilter:
 
     async def step(self) -> bool:
         """Read on; whether there is more to read now."""
-        asked_s = self._now_s()
         if self._found is not None:
             self._shadow, self._found = self._found, None
         if self._serving is None and self._shadow is None:
             return False
-        end = None
-        if asked_s >= self._end_due_s or self._shadow is not None:
-            end, self._end_due_s = await self._log.end(), asked_s + ASKED_S
+        now_s = self._now_s()
+        if now_s >= self._end_asked_s + ASKED_S:
+            self._end, self._end_asked_s = await self._log.end(), now_s
         before = [fed and fed.at for fed in (self._serving, self._shadow)]
         self._serving, self._shadow = [fed and await self._feed(fed) for fed in (self._serving, self._shadow)]
-        moved = before != [fed and fed.at for fed in (self._serving, self._shadow)]
-        if end is None:
-            return moved
-        if self._shadow is not None and self._log.covers(self._shadow.at, end):
+        if self._shadow is not None and self._log.covers(self._shadow.at, self._end):
             self._serving, self._shadow = self._shadow, None
-        if self._serving is not None and self._log.covers(self._serving.at, end):
-            self._fresh_until_s = asked_s + FRESH_S
-            return self._shadow is not None
-        return moved or self._shadow is not None
+        if self._serving is not None and self._log.covers(self._serving.at, self._end):
+            self._fresh_until_s = self._end_asked_s + FRESH_S
+        return before != [fed and fed.at for fed in (self._serving, self._shadow)]
 
     async def look(self) -> None:
         """Let the next step begin with the newest snapshot, if it is a new one."""

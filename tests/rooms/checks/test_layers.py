@@ -406,6 +406,26 @@ def test_a_filter_goes_on_while_the_place_of_snapshots_is_away(
     run(scene())
 
 
+def test_a_filter_answers_while_others_write_without_end(
+    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_READ_MAX", 1)
+
+    async def scene() -> None:
+        await layered.follow(BOB)
+        await layered.maker.make()
+        await layered.feed()
+        layered.clock.ms += int(FRESH_S * 1_000)
+        await layered.follow(100, 101)
+        assert await layered.filter.step(), "it asks where the log ends"
+        assert (await layered.ask(CAROL))[1] == [("store", 0, 1)]
+        await layered.follow(102)
+        assert await layered.filter.step(), "the log has gone on"
+        assert (await layered.ask(CAROL))[1] == [("filter", 0, 1)], "it read what there was when that was asked"
+
+    run(scene())
+
+
 def test_more_edges_than_the_filter_may_hold_leave_none(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         layered = Layered(tmp_path, edges_max=2)

@@ -11,6 +11,7 @@ from owners import Scene
 
 from kith.core.clock import wall_ms
 from kith.core.errors import NotConfirmed
+from kith.engines.kafka import owning
 from kith.log.commands import Reply
 
 STEPS = 75
@@ -125,3 +126,39 @@ def test_an_owner_is_ready_once_it_decides_all_that_is_its_own(run: Run) -> None
             assert not other.is_ready
 
     run(seen())
+
+
+def test_an_owner_that_alone_has_lost_its_store_lets_others_decide_and_comes_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owning, "CUT_OFF_S", 0.0)
+    monkeypatch.setattr(owning, "_APART_S", 1.0)
+
+    async def scene() -> None:
+        async with Scene(MemoryKafka(4)) as scene:
+            first, second = await scene.owning(), await scene.owning()
+            await scene.until(lambda: (len(first.partitions), len(second.partitions)) == (2, 2))
+            scene.cut_off(first)
+            replies = await asyncio.gather(*map(scene.asked, range(16)))
+            scene.cut_off(first, False)
+            await scene.until(lambda: len(first.partitions) == 2)
+            replies += await asyncio.gather(*map(scene.asked, range(16)))
+            await scene.check(replies)
+
+    run(scene())
+
+
+def test_an_owner_that_is_alone_waits_for_its_store(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owning, "CUT_OFF_S", 0.0)
+
+    async def scene() -> None:
+        async with Scene(MemoryKafka(2)) as scene:
+            first = await scene.owning()
+            await scene.until(lambda: len(first.partitions) == 2)
+            scene.cut_off(first)
+            asking = asyncio.gather(*map(scene.asked, range(4)))
+            await scene.until(lambda: not first.partitions)
+            scene.cut_off(first, False)
+            await scene.check(await asking)
+
+    run(scene())

@@ -21,6 +21,8 @@ PORT = 9042
 ANSWERED_S = 5.0
 """How long Cassandra may take to answer a statement."""
 _CONNECTED_S = 3 * ANSWERED_S
+_GIVEN_UP_S = 2 * ANSWERED_S
+"""When we stop to wait for the driver, which never answers some statements that were on connections it gave up."""
 _ASKED_ANOTHER_MS, _OTHERS_MAX = 1_000, 2
 """After how long a repeatable statement is also sent to another node, and to how many at most: a stopped node never
 answers."""
@@ -101,7 +103,8 @@ class Session:
             batch.add_statement(self._prepared[statement].bind(list(values)))
         async with self._in_flight:
             with _translated("write to Cassandra"):
-                await self._session.execute_batch(batch)
+                async with asyncio.timeout(_GIVEN_UP_S):
+                    await self._session.execute_batch(batch)
 
     async def now_ms(self) -> int:
         """The time of the node that answers."""
@@ -135,7 +138,8 @@ class Session:
             bound.set_serial_consistency(_SERIAL)
         async with self._in_flight:
             try:
-                return await self._session.execute(bound)
+                async with asyncio.timeout(_GIVEN_UP_S):
+                    return await self._session.execute(bound)
             except Exception as error:
                 raise _unavailable("ask Cassandra", error) from error
 

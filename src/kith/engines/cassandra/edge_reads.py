@@ -32,7 +32,6 @@ _BETWEEN = (
     " AND (position, other) > (?, ?) AND (position, other) <= (?, ?)"
 )
 _OLDEST_FIRST = " ORDER BY position ASC, other ASC"
-_COUNT = f"SELECT length, expiring FROM counts WHERE {_LISTED}"
 _OVER = f"SELECT COUNT(*) FROM ending WHERE {_LISTED} AND expires_ms <= ?"
 _PARTS_AT_ONCE = 2
 T = TypeVar("T")
@@ -159,17 +158,20 @@ class EdgeReads:
         return found
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
-        wanted = dict.fromkeys(listings)
-        counted = dict(zip(wanted, await asyncio.gather(*map(self._count, wanted)), strict=True))
-        return [counted[listing] for listing in listings]
+        cells = await self._rows.cells(listings)
+        expiring = dict.fromkeys(
+            listing for listing, some in zip(listings, cells, strict=True) if any(ends for *_, ends in some)
+        )
+        over = dict(zip(expiring, await asyncio.gather(*map(self._over, expiring)), strict=True))
+        return [
+            max(0, sum(length for _, length, _ in some) - over.get(listing, 0))
+            for listing, some in zip(listings, cells, strict=True)
+        ]
 
-    async def _count(self, listing: Listing) -> int:
-        cells = await self._session.rows(_COUNT, *listed(listing))
-        count: int = sum(entries for entries, _ in cells)
-        if any(expiring for _, expiring in cells):
-            ((over,),) = await self._session.rows(_OVER, *listed(listing), self._now_ms())
-            count -= over
-        return max(0, count)
+    async def _over(self, listing: Listing) -> int:
+        """Entries of a list that are over, and still there."""
+        ((over,),) = await self._session.rows(_OVER, *listed(listing), self._now_ms())
+        return int(over)
 
     async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
         listings = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]

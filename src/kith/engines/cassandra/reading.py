@@ -18,7 +18,7 @@ from kith.engines.cassandra.schema import TABLES_BY_NAME, Table
 
 Values = tuple[Any, ...]
 PLACES_MAX, _ORDERS_MAX = 16, 64
-_LOOKED_FOR_MAX = 16
+_LOOKED_FOR_MAX = 64
 """How many rows a statement looks for if different rows are wanted of each partition."""
 T = TypeVar("T")
 
@@ -35,15 +35,19 @@ class RowReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked: dict[Key, asyncio.Future[Values | None]] = {}
+        self._asked: dict[Key, asyncio.Future[list[Values]]] = {}
         self._reading: set[asyncio.Task[None]] = set()
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
         """See `rows.Rows`."""
+        return [rows[0] if rows else None for rows in await self.all(keys)]
+
+    async def all(self, keys: Sequence[Key]) -> list[list[Values]]:
+        """All rows of each key; several where its table is a view of another by the beginning of the key."""
         asked = [self._ask(key) for key in keys]
         return [one.result() if one.done() else await asyncio.shield(one) for one in asked]
 
-    def _ask(self, key: Key) -> asyncio.Future[Values | None]:
+    def _ask(self, key: Key) -> asyncio.Future[list[Values]]:
         found = self._asked.get(key)
         if found is None:
             loop = asyncio.get_running_loop()
@@ -60,8 +64,7 @@ class RowReader:
             self._reading.add(reading)
             reading.add_done_callback(self._reading.discard)
 
-    async def _read(self, wanted: _Wanted, asked: dict[Key, asyncio.Future[Values | None]]) -> None:
-        table, place, *_ = wanted
+    async def _read(self, wanted: _Wanted, asked: dict[Key, asyncio.Future[list[Values]]]) -> None:
         try:
             rows = await self._session.rows(*wanted.statement())
         except Exception as error:
@@ -69,14 +72,13 @@ class RowReader:
                 asked[key].set_exception(error)
                 asked[key].exception()  # who asked may have gone
             return
-        width = 1 + len(table.order)
+        width = 1 + len(wanted.table.order)
+        found: dict[Values, list[Values]] = defaultdict(list)
         for row in rows:
-            found = asked.get(Key(table.name, place + row[:width]))
-            if found is not None and not found.done():
-                found.set_result(row[width:])
+            found[wanted.place + row[:width]].append(row[width:])
         for key in wanted.keys:
             if not asked[key].done():
-                asked[key].set_result(None)
+                asked[key].set_result(found.get(key.key, []))
 
 
 class _Wanted(NamedTuple):
@@ -97,41 +99,42 @@ class _Wanted(NamedTuple):
 
 def _statements(keys: Iterable[Key]) -> Iterator[_Wanted]:
     """Keys, as few statements."""
-    wanted: dict[tuple[str, Values], dict[Any, list[Values]]] = defaultdict(lambda: defaultdict(list))
-    for name, key in keys:
-        chooses = len(TABLES_BY_NAME[name].place)
-        wanted[name, key[: chooses - 1]][key[chooses - 1]].append(key[chooses:])
+    wanted: dict[tuple[str, Values], dict[Any, list[Key]]] = defaultdict(lambda: defaultdict(list))
+    for key in keys:
+        chooses = len(TABLES_BY_NAME[key.table].place)
+        wanted[key.table, key.key[: chooses - 1]][key.key[chooses - 1]].append(key)
     for (name, place), by_last in wanted.items():
-        for lasts, orders, ends in _together(by_last):
-            found = [Key(name, (*place, last, *order)) for last, order in ends]
-            yield _Wanted(TABLES_BY_NAME[name], place, lasts, orders, found)
+        table = TABLES_BY_NAME[name]
+        for lasts, orders, some in _together(by_last, len(table.place)):
+            yield _Wanted(table, place, lasts, orders, some)
 
 
-_Some = tuple[list[Any], list[Values], list[tuple[Any, Values]]]
+_Some = tuple[list[Any], list[Values], list[Key]]
 
 
-def _together(by_last: dict[Any, list[Values]]) -> Iterator[_Some]:
+def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_Some]:
     """Partitions by what is wanted of them: the same of each, or little."""
-    alike: dict[tuple[Values, ...], list[Any]] = defaultdict(list)
+    alike: dict[tuple[Values, ...], list[tuple[Any, list[Key]]]] = defaultdict(list)
     for last, wanted in by_last.items():
         for at in range(0, len(wanted), _ORDERS_MAX):
-            alike[tuple(wanted[at : at + _ORDERS_MAX])].append(last)
+            some = wanted[at : at + _ORDERS_MAX]
+            alike[tuple([key.key[chooses:] for key in some])].append((last, some))
     lasts: list[Any] = []
     orders: dict[Values, None] = {}
-    ends: list[tuple[Any, Values]] = []
-    for some, of in alike.items():
-        for last in of:
-            all_orders = orders | dict.fromkeys(some)
-            fits = len(all_orders) == len(orders) == len(some) or (len(lasts) + 1) * len(all_orders) <= _LOOKED_FOR_MAX
+    keys: list[Key] = []
+    for ends, of in alike.items():
+        for last, some in of:
+            all_orders = orders | dict.fromkeys(ends)
+            fits = len(all_orders) == len(orders) == len(ends) or (len(lasts) + 1) * len(all_orders) <= _LOOKED_FOR_MAX
             if lasts and (not fits or len(lasts) == PLACES_MAX or last in lasts):
-                yield lasts, list(orders), ends
-                lasts, orders, ends = [], {}, []
-                all_orders = dict.fromkeys(some)
+                yield lasts, list(orders), keys
+                lasts, orders, keys = [], {}, []
+                all_orders = dict.fromkeys(ends)
             lasts.append(last)
             orders = all_orders
-            ends += [(last, order) for order in some]
+            keys += some
     if lasts:
-        yield lasts, list(orders), ends
+        yield lasts, list(orders), keys
 
 
 def _padded(values: Sequence[T]) -> Sequence[T]:

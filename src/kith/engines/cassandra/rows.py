@@ -104,7 +104,7 @@ class CassandraRows:
         return await self._reader.get(keys)
 
     async def cells(self, listings: Sequence[Listing]) -> list[list[tuple[int, int, int]]]:
-        found = await asyncio.gather(*(self.session.rows(_CELLS, *listed(listing)) for listing in listings))
+        found = await self._reader.all([Key("cells", of_node(listing)) for listing in listings])
         return [[(partition, length, expiring) for partition, length, expiring in rows] for rows in found]
 
     async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
@@ -155,7 +155,6 @@ def _whole(parts: Mapping[int, bytes]) -> bytes:
 
 
 _LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
-_CELLS = f"SELECT partition, length, expiring FROM counts WHERE {_LISTED}"
 _ENDED = f"SELECT other FROM {ENDING.name} WHERE {_LISTED} AND expires_ms <= ?"
 _ENTRIES = f"SELECT other, expires_ms FROM list_entries WHERE {_LISTED} AND part = ?"
 _JOURNAL = f"SELECT epoch, number, written FROM {JOURNALS.name} WHERE partition = ?"

@@ -60,6 +60,8 @@ COUNTS = Table(
     ("graph smallint", "direction tinyint", "state tinyint", "partition smallint"),
     ("length bigint", "expiring bigint"),
 )
+CELLS = COUNTS._replace(order=COUNTS.order[:-1], values=(COUNTS.order[-1], *COUNTS.values))
+"""Rows of `counts` by their list: all partitions' counts of it."""
 DIVISIONS = Table(
     "divisions", ("node bigint",), ("graph smallint", "direction tinyint", "state tinyint"), ("parts blob",)
 )
@@ -86,7 +88,7 @@ OWNED = (
 METADATA = Table("metadata", ("name text",), (), ("value blob",))
 JOURNALS = Table("journals", ("partition smallint",), ("number smallint",), ("epoch bigint STATIC", "written blob"))
 TABLES = (*OWNED, METADATA, JOURNALS)
-TABLES_BY_NAME = {table.name: table for table in OWNED}
+TABLES_BY_NAME = {table.name: table for table in OWNED} | {"cells": CELLS}
 
 
 def _names(columns: Iterable[str]) -> tuple[str, ...]:

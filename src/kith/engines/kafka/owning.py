@@ -2,7 +2,8 @@
 
 The owning processes are a group of the book, whose partitions are handed over gently: the old owner finishes its batch,
 then lets go. Each partition has a task, which takes the waiting commands, has them decided, and commits the results
-(see `commits`). A partition whose store is away is taken again, after growing pauses.
+(see `commits`). A partition whose store is away is taken again, after growing pauses. A process that alone may have
+lost its store leaves the partitions to the others for a while.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import structlog
 
 from kith.core.clock import wall_ms
-from kith.core.errors import KithError
+from kith.core.errors import KithError, StoreUnavailable
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Group, Join, Leave, Release
 from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
@@ -32,9 +34,14 @@ COMMIT_ROWS_MAX = 20_000
 """Events of a commit; a batch of more is several, between two of its commands."""
 WAITING_MAX = 2_000
 """Commands of a partition that are read ahead; when there are more, it is read on once they are fewer than a batch."""
+CUT_OFF_S = 6.0
+"""How long a process tries in vain to reach its store before it leaves its partitions to others."""
+_APART_S, _APART_S_MAX = 5.0, 60.0
+"""How long it owns none then; twice as long each time that it comes back in vain."""
 _RETRY_S, _RETRY_S_MAX = 0.05, 1.0
 _LOOKED_S = 1.0
 _log = structlog.get_logger("kith.log")
+T = TypeVar("T")
 
 
 class Owning:
@@ -53,6 +60,7 @@ class Owning:
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._tasks: dict[int, _Partition] = {}
+        self._apart_until_s, self._apart_s = 0.0, _APART_S
         self._following = broker.following("writes", self._handle)
 
     async def start(self) -> None:
@@ -109,8 +117,13 @@ class Owning:
 
     async def _take_and_leave(self) -> None:
         """Have a task for each partition that is ours, and let go of those that others are to have."""
-        group = self.book.now.groups.get(GROUP, Group())
-        if self._name not in group.members:  # this process was silent for long
+        group, now_s = self.book.now.groups.get(GROUP, Group()), asyncio.get_running_loop().time()
+        if len(group.members) > 1 and self._is_cut_off(now_s):
+            await self._leave_for_a_while(now_s)
+            return
+        if self._name not in group.members:  # this process was silent for long, or cut off
+            if now_s < self._apart_until_s and group.members:
+                return
             await self.book.write(self._join())
             group = self.book.now.groups[GROUP]
         ours, to_be = group.of(self._name), group.divided()
@@ -123,6 +136,24 @@ class Owning:
         for at, since in ours.items():
             if at not in self._tasks and to_be[at] == self._name:
                 self._tasks[at] = _Partition(self, at, since)
+
+    def _is_cut_off(self, now_s: float) -> bool:
+        """Whether the store of a partition is away for so long that another process may do better."""
+        since = [part.away_since_s for part in self._tasks.values() if part.away_since_s is not None]
+        return bool(since) and now_s - min(since) >= CUT_OFF_S
+
+    async def _leave_for_a_while(self, now_s: float) -> None:
+        """Let others have the partitions."""
+        _log.warning("the store is away; others decide the writes of this process", for_s=self._apart_s)
+        await asyncio.gather(*(part.close() for part in self._tasks.values()))
+        self._tasks.clear()
+        await self.book.write(Leave(GROUP, self._name))
+        self._apart_until_s = now_s + self._apart_s
+        self._apart_s = min(_APART_S_MAX, 2 * self._apart_s)
+
+    def reached_store(self) -> None:
+        """It is not away from here."""
+        self._apart_s = _APART_S
 
     # --- what tasks of partitions ask -----------------------------------------------------------------------
 
@@ -153,6 +184,7 @@ class _Partition:
         self._arrived, self._stopping = asyncio.Event(), asyncio.Event()
         self.is_ready = self.is_full = False
         self.next = 0  # the offset of the first command that was not put yet
+        self.away_since_s: float | None = None  # since when its store has not answered
         self._task = asyncio.create_task(self._run())
 
     def put(self, records: Sequence[BrokerRecord]) -> None:
@@ -201,7 +233,7 @@ class _Partition:
             raise Fenced(f"partition {at} is another process's now")
         owned = Owned(self._broker, at)
         await owned.take(book.start(at))
-        again = await self._owner.take(at, owned.place)
+        again = await self._of_store(self._owner.take(at, owned.place))
         if again:
             upto = again[-1].offset + 1
             await self._tell(owned, again, await fetch_all(self._broker, "writes", at, owned.place, upto))
@@ -221,7 +253,18 @@ class _Partition:
             self.is_full = False
             self._owning.follow()
         commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
-        await self._tell(owned, await self._owner.decide(self._partition, commands), batch)
+        await self._tell(owned, await self._of_store(self._owner.decide(self._partition, commands)), batch)
+
+    async def _of_store(self, asked: Coroutine[Any, Any, T]) -> T:
+        """What the owner answers; since when it cannot is noted."""
+        try:
+            answer = await asked
+        except StoreUnavailable:
+            self.away_since_s = self.away_since_s or asyncio.get_running_loop().time()
+            raise
+        self.away_since_s = None
+        self._owning.reached_store()
+        return answer
 
     async def _tell(self, owned: Owned, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
         """Commit the events of commands, what is answered, and the place behind them."""

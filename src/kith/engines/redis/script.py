@@ -5,10 +5,12 @@ Errors of the client become ours here: StoreFull, StoreUnavailable.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterable, Sequence
 from importlib import resources
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
 
 from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import NoScriptError, OutOfMemoryError, RedisClusterException, RedisError
@@ -22,12 +24,18 @@ _AWAY = (RedisError, RedisClusterException, OSError)
 
 
 class Script:
-    """The script in a `file` beside this one. A node that does not know it yet is told it."""
+    """The script in a `file` beside this one. A node that does not know it yet is told it.
+
+    Single calls to a node that are asked in one turn of the event loop, by whomever, are sent together: most of what
+    a call costs is the way of one request through the client. One event loop uses it.
+    """
 
     def __init__(self, cluster: RedisCluster, file: str) -> None:
         self._cluster = cluster
         self._text = resources.files(__package__).joinpath(file).read_text()
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+        self._asked: list[_Asked] = []
+        self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self, key: Key, *arguments: Any) -> Any:
         """Its answer for one key."""
@@ -36,22 +44,67 @@ class Script:
 
     async def run_all(self, calls: Iterable[Call]) -> list[Any]:
         """Its answers, of all these calls at once."""
-        left = dict(enumerate(calls))
-        answers: list[Any] = [None] * len(left)
-        for told in (False, True):
-            if not left:
-                break
-            commands = [("EVALSHA", self._sha, 1, key, *arguments) for key, arguments in left.values()]
-            for at, answer in zip([*left], await send(self._cluster, commands), strict=True):
-                if isinstance(answer, NoScriptError) and not told:
-                    continue
-                if isinstance(answer, Exception):
-                    raise _ours(answer) from answer
+        loop = asyncio.get_running_loop()
+        if not self._asked:
+            loop.call_soon(self._begin)
+        asked = _Asked(list(calls), loop.create_future())
+        self._asked.append(asked)
+        return await asked.answers
+
+    def _begin(self) -> None:
+        """Send what was asked. Who asks of several nodes waits for these alone."""
+        asked, self._asked = self._asked, []
+        together: dict[str | int, list[_Asked]] = {}
+        for at, one in enumerate(asked):
+            together.setdefault(self._node(one.calls[0][0]) if len(one.calls) == 1 else at, []).append(one)
+        for some in together.values():
+            answering = asyncio.get_running_loop().create_task(self._answer(some))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answering.discard)
+
+    def _node(self, key: Key) -> str:
+        """The name of the node that has a key; "" where that is not known yet."""
+        nodes = self._cluster.nodes_manager.slots_cache.get(self._cluster.keyslot(key))
+        return str(nodes[0].name) if nodes else ""
+
+    async def _answer(self, asked: Sequence[_Asked]) -> None:
+        try:
+            answers = iter(await self._answers([call for one in asked for call in one.calls]))
+        except Exception as error:
+            for one in asked:
+                one.fail(error)
+            return
+        for one in asked:
+            some = list(islice(answers, len(one.calls)))
+            failed = next((answer for answer in some if isinstance(answer, Exception)), None)
+            if failed is not None:
+                one.fail(_ours(failed))
+            elif not one.answers.done():
+                one.answers.set_result(some)
+
+    async def _answers(self, calls: Sequence[Call]) -> list[Any]:
+        """The answer to each call; an error of the server is one."""
+        answers = await self._sent(calls)
+        untold = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if untold:
+            await ask(self._cluster, "SCRIPT LOAD", self._text, target_nodes=RedisCluster.PRIMARIES)
+            for at, answer in zip(untold, await self._sent([calls[at] for at in untold]), strict=True):
                 answers[at] = answer
-                del left[at]
-            if left:
-                await ask(self._cluster, "SCRIPT LOAD", self._text, target_nodes=RedisCluster.PRIMARIES)
         return answers
+
+    async def _sent(self, calls: Sequence[Call]) -> list[Any]:
+        return await send(self._cluster, [("EVALSHA", self._sha, 1, key, *arguments) for key, arguments in calls])
+
+
+class _Asked(NamedTuple):
+    """Calls of one who waits for their answers."""
+
+    calls: Sequence[Call]
+    answers: asyncio.Future[list[Any]]
+
+    def fail(self, error: Exception) -> None:
+        if not self.answers.done():
+            self.answers.set_exception(error)
 
 
 async def ask(cluster: RedisCluster, *command: Any, **options: Any) -> Any:
