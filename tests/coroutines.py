@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
 from kith.core.errors import KithError
+from kith.engines.embedded.bells import FifoBell
 from kith.graph.store import EdgeStore
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ async def answer(asked: Awaitable[Any]) -> Any:
 
 @contextmanager
 def time_flies(store: EdgeStore | None = None) -> Iterator[None]:
-    """Nobody sleeps. After a sleep of 2 s or longer, all that was late in `store` has arrived."""
+    """Nobody sleeps, nor waits for a bell. After a sleep of 2 s or longer, all that was late in `store` has arrived."""
     sleep = asyncio.sleep
 
     async def fly(delay_s: float, *_: object) -> None:
@@ -40,7 +41,7 @@ def time_flies(store: EdgeStore | None = None) -> Iterator[None]:
             settle()
         await sleep(0)
 
-    with patch.object(asyncio, "sleep", fly):
+    with patch.object(asyncio, "sleep", fly), patch.object(FifoBell, "rung", lambda _, within_s: fly(within_s)):
         yield
 
 

@@ -168,14 +168,15 @@ class Http2Connection:
         """End a request that was answered, or is waited for no more."""
         self._used_s = time.monotonic()
         given_up = self._exchanges.pop(id_, None) is not None
+        is_answered = exchange.answer.done() and not exchange.answer.cancelled()
         if given_up and not self._reading.done():
             with contextlib.suppress(h2.exceptions.ProtocolError):
                 self._h2.reset_stream(id_, h2.errors.ErrorCodes.CANCEL)
             silent_s, waited_s = self._used_s - self._heard_s, self._used_s - exchange.began_s
-            self._leaving |= silent_s > waited_s / 2  # it may be that nothing comes any more
+            self._leaving |= not is_answered and silent_s > waited_s / 2  # it may be that nothing comes any more
         if self._leaving and not self._exchanges:
             self._reading.cancel()
-        if exchange.answer.done() and not exchange.answer.cancelled():
+        if is_answered:
             exchange.answer.exception()  # it may be that nobody waited for it any more
         self._changed.set()
 
