@@ -41,6 +41,7 @@ async def serve(
             graphs = {number: parts.graph.graphs.number(graph) for number, graph in named.items()}
             calls = Calls(parts.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
             door = ThriftDoor(calls)
+            processes.spare_collections()
             try:
                 server = await door.listen(host, port)
             except OSError as error:

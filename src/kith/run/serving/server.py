@@ -38,6 +38,7 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
             idle_s=settings.connection_idle_s,
             connections_max=settings.streams_max + REQUESTS_MAX,
         )
+        processes.spare_collections()
         await listener.serve(listening)
         await stopping.wait()
         served.end_streams()

@@ -62,6 +62,8 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
                 probes.answered(settings.host, probe_port, lambda: all(is_ready() for is_ready in ready))
             )
 
+        processes.spare_collections()
+
         def stop() -> None:
             for worker in workers:
                 worker.follower.stop()
