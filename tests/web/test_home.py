@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pictures import photo
 from playwright.sync_api import Route, expect
 from scenes import PATIENCE_S, STREAM, Stage, card, loaded, until
 from servers import eventually, sign
@@ -76,6 +77,31 @@ def test_two_thousand_posts_are_scrolled_through_with_two_hundred_in_the_page(st
     assert page.evaluate("shifted") < SHIFTED_MAX
     assert found["most"] <= NODES_MAX
     expect(page.get_by_text("That is all.")).to_be_visible()
+
+
+def test_the_next_page_and_its_pictures_are_fetched_before_one_gets_there(stage: Stage) -> None:
+    files = {"file": ("sea.jpg", photo(900, 600))}
+    media = stage.ask("POST", "/media", user=stage.alice, files=files, data={"altText": "the sea"})
+    stage.posts(stage.alice, [f"before number {number}" for number in range(20)])
+    stage.ask("POST", "/posts", {"content": {"text": "at sea", "mediaIds": [media["id"]]}}, stage.alice)
+    stage.posts(stage.alice, [f"after number {number}" for number in range(25)])
+    page = stage.open(stage.alice, viewport={"width": 1000, "height": 400})
+    held, asked = list[Route](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.route(re.compile(r"/feed\?.*cursor="), lambda route: held.append(route))  # noqa: PLW0108 - not a builtin
+    stage.at(page, "#/latest")
+    expect(page.locator("kith-post").first).to_be_visible()
+    while not held:
+        page.evaluate("scrollBy(0, 100)")
+        page.wait_for_timeout(50)
+    left = page.evaluate("document.querySelector('kith-list').getBoundingClientRect().bottom / innerHeight")
+    assert left > 2, "screens of the first page are left when the second is asked for"
+    thumbnail = media["thumbnailUrl"].rpartition("/")[2]
+    assert not any(url.endswith(thumbnail) for url in asked)
+    page.evaluate("scrollTo(0, 0)")
+    with page.expect_request(re.compile(f"/{thumbnail}$")):
+        held.pop().continue_()
+    expect(page.get_by_role("img", name="the sea")).to_have_count(0)
 
 
 def test_back_leads_to_where_one_was(stage: Stage) -> None:
