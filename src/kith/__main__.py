@@ -1,5 +1,20 @@
-"""`python -m kith` is the `kith` command."""
+"""`python -m kith`, and the `kith` command."""
 
-from kith.commands.cli import main
+import sys
 
-main()
+_INTERRUPTED = 130
+"""The exit status that shells know of a command that was ended by Ctrl-C."""
+
+
+def main() -> None:
+    """Run a command. Ctrl-C ends it without a traceback, also while it is being imported."""
+    try:
+        from kith.commands.cli import main as run  # noqa: PLC0415 - it takes as long as half a second
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -67,4 +67,4 @@ def run_follow(data: Data = None) -> None:
 
 def _become(*command: str) -> None:
     """Go on as another command, in this process."""
-    os.execv(sys.executable, [sys.executable, "-m", "kith", *command])  # noqa: S606
+    os.execv(sys.executable, processes.command_line(*command))  # noqa: S606

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Conflict
 from kith.graph.audit import Audit
 from kith.run.measures.metrics import runs
+from kith.run.serving import processes
 
 FILE = "audit.json"
 _NICENESS = 10
@@ -78,7 +78,7 @@ class AuditProcesses:
             raise Conflict("an audit runs already; wait for its report")
         began = AuditAnswer("running", os.getpid(), wall_ms())
         _write(self._file, began)
-        command = [sys.executable, "-m", "kith", "audit", "--data", str(self._data), "--report", str(self._file)]
+        command = processes.command_line("audit", "--data", str(self._data), "--report", str(self._file))
         self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program; waited for in a thread
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )

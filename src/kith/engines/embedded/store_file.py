@@ -53,7 +53,7 @@ def check_length(store: Path, bytes_used: int) -> None:
     """
     if store.stat().st_size >= bytes_used:
         return
-    walked = subprocess.run([sys.executable, "-c", _WALK, str(store)], capture_output=True, check=False)  # noqa: S603
+    walked = subprocess.run([sys.executable, "-P", "-c", _WALK, str(store)], capture_output=True, check=False)  # noqa: S603
     if walked.returncode:
         raise StoreMismatch(f"{store} is cut short or damaged; restore a backup (`kith restore`)")
 

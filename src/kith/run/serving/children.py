@@ -163,7 +163,7 @@ def _spawn(child: Child, listening: socket.socket) -> int:
     is_api = child.command == (API,)
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", "kith", *child.command],
+        processes.command_line(*child.command),
         {**os.environ, processes.SOCKET_VARIABLE: str(handle)},
         file_actions=[(os.POSIX_SPAWN_DUP2, handle, handle)] if is_api else [],  # onto itself: it is not closed then
     )

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -63,6 +64,11 @@ def end_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def command_line(*words: str) -> list[str]:
+    """This program once more, with these words. What lies in the current folder is never imported (`-P`)."""
+    return [sys.executable, "-P", "-m", "kith", *words]
 
 
 def name_process(kind: str) -> None:
