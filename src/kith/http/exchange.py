@@ -45,7 +45,7 @@ class Wire(Protocol):
 class Exchange:
     """One request, which is answered once by `respond`, `respond_file` or `stream`.
 
-    `path` is percent-decoded, `query_string` as it was sent. `added`: headers of whatever answer it gets.
+    `path` is percent-decoded but for %2F, `query_string` as it was sent. `added`: headers of whatever answer it gets.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Exchange:
             place, asked, query = rest.partition("?")
             text = f"/{place.partition('/')[2]}{asked}{query}"
         path, _, self.query_string = text.partition("?")
-        self.path = unquote(path, errors="replace") if "%" in path else path
+        self.path = _decoded(path) if "%" in path else path
 
     def head(self, target: bytes) -> bytes:
         """The head once more, without the offer of another protocol."""
@@ -264,6 +264,11 @@ class Outgoing:
     def cut(self) -> None:
         """End the connection at once, whatever waits for the client."""
         self._connection.abort()
+
+
+def _decoded(path: str) -> str:
+    """A path, percent-decoded but for its %2F: a proxy that lets some paths through sees no / there."""
+    return unquote(path.replace("%2F", "%252F").replace("%2f", "%252f"), errors="replace")
 
 
 def _too_large(bytes_max: int) -> BodyTooLarge:
