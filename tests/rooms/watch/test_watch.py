@@ -16,7 +16,7 @@ from reference_logs import ReferenceLog
 
 from kith.core.clock import Hlc
 from kith.core.errors import BadToken
-from kith.core.events import CLAIM_TAKEN, NODE_CHANGED, NOWHERE, RECORD_CHANGED, Event
+from kith.core.events import CLAIM_TAKEN, NODE_CHANGED, NOWHERE, RECORD_CHANGED, RECORD_FORGOTTEN, Event
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch
 from kith.posts.post import Post, post_record
@@ -187,6 +187,22 @@ def test_of_a_history_of_long_posts_less_is_read_at_once() -> None:
         async with scene.watching(NOWHERE) as watcher:
             assert len(watcher.told) == TOLD_MAX
             assert max(watcher.sizes[1:]) <= TOLD_BYTES
+
+    in_scene(act)
+
+
+@pytest.mark.parametrize("state", [RECORD_CHANGED, RECORD_FORGOTTEN, 200])
+def test_what_a_newer_kith_logged_is_passed_over(state: int) -> None:
+    """Kinds of records, and of events, that this one does not know."""
+
+    async def act(scene: Scene) -> None:
+        async with scene.watching() as live:
+            await scene.log.announce(Event(0, None, state, max(RecordKind) + 1, 7, 0, Hlc(1), data=b"of tomorrow"))
+            await scene.happen(1)
+            await until(lambda: live.told)
+            async with scene.watching(NOWHERE) as later:
+                assert [change["kind"] for change in later.told] == ["edge"]
+            assert (live.ended, later.ended) == (None, None)
 
     in_scene(act)
 
