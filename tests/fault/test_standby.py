@@ -88,6 +88,7 @@ def test_a_standby_serves_reads_and_takes_over_without_losing_anything(tmp_path:
         first.start(of=second)
         assert ok(second.follow(1, 4))["following"]
         first.until(lambda: first.has(4))
+        assert "never awaited" not in first.said() + second.said()
 
 
 def _filled(machine: Machine) -> str:

@@ -196,12 +196,13 @@ def _watch(
 @contextlib.asynccontextmanager
 async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> AsyncIterator[None]:
     """What a primary does beside answering: it resumes jobs whose process is gone, and tells the primary before it."""
+    store = None if parts.folder is None else parts.folder.environment
+    if store is not None and standing.why_closed(store) is not None:
+        yield
+        return
     beside = [keep_looking(jobs.resume, openings.resume)]
-    if parts.folder is not None:
-        if standing.why_closed(parts.folder.environment) is not None:
-            yield
-            return
-        beside.append(fencing.keep_telling(parts.folder.environment, parts.leases))
+    if store is not None:
+        beside.append(fencing.keep_telling(store, parts.leases))
     tasks = [asyncio.create_task(one) for one in beside]
     try:
         await jobs.resume()

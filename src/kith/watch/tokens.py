@@ -9,11 +9,12 @@ from __future__ import annotations
 import binascii
 import hashlib
 import hmac
-import struct
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
@@ -22,8 +23,6 @@ from kith.core.events import LogPosition
 from kith.core.signing import Signer
 
 _MARK_BYTES, _BLOCK_BYTES = 8, 16
-_MARK = struct.Struct(f"{_MARK_BYTES}s{_BLOCK_BYTES - _MARK_BYTES}x")
-"""The start of a block."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BEGINNING = b"\0"
 """Stands before every sealed position, because an empty one cannot be sealed."""
@@ -52,15 +51,17 @@ class WatchTokens:
             return [self.issue(at) for at in places]
         length = len(places[0])
         cipher = self._ciphers[min(length, _BLOCK_BYTES + 1)].encryptor()
+        packed = _rows_of(places, length)
         if length > _BLOCK_BYTES:
-            blocks = b"".join([hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest() for at in places])
+            blocks = _rows_of([hashlib.blake2b(at, digest_size=_BLOCK_BYTES).digest() for at in places], _BLOCK_BYTES)
         else:
-            blocks = _followed_by(bytes(_BLOCK_BYTES - length), places)
-        marks = _MARK.iter_unpack(cipher.update(blocks))
-        padding = b"\0" * (-(_MARK_BYTES + length) % 3)  # to where text of each ends in a whole character
-        raw = _followed_by(padding, [mark + at for (mark,), at in zip(marks, places, strict=True)])
-        text = b2a_base64(raw, newline=False).translate(_URL_SAFE).decode()
-        width, used = 4 * (_MARK_BYTES + length + len(padding)) // 3, (8 * (_MARK_BYTES + length) + 5) // 6
+            blocks = np.zeros((len(places), _BLOCK_BYTES), np.uint8)
+            blocks[:, :length] = packed
+        marks = np.frombuffer(cipher.update(blocks.tobytes()), np.uint8).reshape(blocks.shape)[:, :_MARK_BYTES]
+        padding = np.zeros((len(places), -(_MARK_BYTES + length) % 3), np.uint8)  # so text of each ends in a character
+        raw = np.hstack((marks, packed, padding))
+        text = b2a_base64(raw.tobytes(), newline=False).translate(_URL_SAFE).decode()
+        width, used = 4 * raw.shape[1] // 3, (8 * (_MARK_BYTES + length) + 5) // 6
         return [text[start : start + used] for start in range(0, len(text), width)]
 
     def read(self, token: str) -> LogPosition | None:
@@ -73,9 +74,9 @@ class WatchTokens:
         return at if hmac.compare_digest(self.issue(at), token) else None
 
 
-def _followed_by(between: bytes, parts: Sequence[bytes]) -> bytes:
-    """Parts, each with the same bytes behind it, as one."""
-    return between.join((*parts, b""))
+def _rows_of(parts: Sequence[bytes], width: int) -> npt.NDArray[np.uint8]:
+    """Parts of one length as rows of bytes."""
+    return np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), width)
 
 
 class UserWatchTokens:

@@ -134,7 +134,7 @@ class LoadedTold(Change, tag="loaded", frozen=True, gc=False):
 
 
 KINDS = ("edge", "post", "story", "comment", "profile", "media", "board", "node", "forgotten", "loaded")
-_KIND_OF = {
+_KIND_OF: dict[int, str] = {
     RecordKind.POST: "post",
     RecordKind.STORY: "story",
     RecordKind.COMMENT: "comment",
@@ -142,6 +142,7 @@ _KIND_OF = {
     RecordKind.MEDIA: "media",
     RecordKind.BOARD: "board",
 }
+_KIND_OF_OTHERS = {NODE_CHANGED: "node", BULK_LOADED: "loaded"}
 _STATES, _REMOVED = [state.name.lower() for state in State], int(State.REMOVED)
 
 
@@ -150,10 +151,10 @@ def kind_of(event: Event) -> str | None:
     if event.state <= _REMOVED:
         return "edge"
     if event.state == RECORD_CHANGED:
-        return _KIND_OF.get(RecordKind(event.source))
+        return _KIND_OF.get(event.source)
     if event.state == RECORD_FORGOTTEN:
-        return "forgotten" if RecordKind(event.source) in _KIND_OF else None
-    return {NODE_CHANGED: "node", BULK_LOADED: "loaded"}.get(event.state)
+        return "forgotten" if event.source in _KIND_OF else None
+    return _KIND_OF_OTHERS.get(event.state)
 
 
 def told(event: Event, token: str, graphs: Graphs) -> Change:
@@ -177,7 +178,7 @@ def told(event: Event, token: str, graphs: Graphs) -> Change:
     if event.state == BULK_LOADED:
         return LoadedTold(token, at, graphs.name(event.graph), event.source)
     if event.state == RECORD_FORGOTTEN:
-        return ForgottenTold(token, at, _KIND_OF[RecordKind(event.source)], str(event.destination))
+        return ForgottenTold(token, at, _KIND_OF[event.source], str(event.destination))
     record = Record(RecordKind(event.source), event.destination, event.updated_at, event.data)
     return _TOLD[record.kind](token, at, record)
 

@@ -26,8 +26,12 @@ from kith.watch.tokens import UserWatchTokens, WatchTokens
 from kith.watch.told import Change, kind_of, nodes_of, told
 from kith.watch.wanted import Wanted
 
-TOLD_MAX = 200
-"""How many events a watcher is told before it must have room for more; posts have some KB each."""
+TOLD_MAX = 1_000
+"""How many events of a history a watcher is told before it must have room for more."""
+TOLD_BYTES = 1 << 17
+"""About how many bytes it is told until then; posts have some KB each, so fewer of them are read at once."""
+_READ_AT_ONCE = 200
+"""How many events are read at once while nobody knows what they come to."""
 HERE_EVERY_S = 15.0
 """How often a watcher is sent its place while no wanted change happens."""
 _GATHERED_S = 0.02
@@ -152,16 +156,20 @@ class Watch:
 
     async def follow(self, watcher: Watcher, at: LogPosition) -> None:
         """Tell a watcher what happened since `at`, and go on with what happens, until it is ended or left."""
+        limit = _READ_AT_ONCE
         while watcher.ended is None:
-            batch = await self._read(at)
+            batch = await self._read(at, limit)
             if batch.lost:
                 watcher.end("behind")
                 break
-            watcher.write(await self._told_to(watcher, batch.events, at))
+            raw = await self._told_to(watcher, batch.events, at)
+            watcher.write(raw)
             at = batch.next
-            if len(batch.events) < TOLD_MAX:
+            if len(batch.events) < limit:
                 break
-            del batch  # which one that is slow would keep
+            if watcher.user is None:
+                limit = _next_limit(limit, len(raw))
+            del batch, raw  # which one that is slow would keep
             await watcher.room()
         if watcher.ended is not None:
             return
@@ -241,9 +249,9 @@ class Watch:
                 if not self._log.covers(self._at, place.at):
                     self._ahead[watcher] = place.at
 
-    async def _read(self, after: LogPosition) -> Batch:
+    async def _read(self, after: LogPosition, limit: int = _READ_AT_ONCE) -> Batch:
         """The next events, whose graphs are known then."""
-        batch = await self._log.read(after, TOLD_MAX)
+        batch = await self._log.read(after, limit)
         await self._know(batch.events)
         await asyncio.sleep(0)  # others get their turn, however long the log is
         return batch
@@ -338,6 +346,11 @@ class Watch:
         tokens, graphs = self._tokens.issue_all(places), self._graphs
         changes = [told(event, token, graphs) for event, token in zip(asked, tokens, strict=True)]
         return frame(changes if wanted.nodes is None else [change for change in changes if wanted.wants(change)])
+
+
+def _next_limit(limit: int, size: int) -> int:
+    """How many events to read next, given that the last `limit` came to `size` bytes."""
+    return min(TOLD_MAX, 2 * limit, max(1, limit * TOLD_BYTES // max(1, size)))
 
 
 def too_old() -> TokenTooOld:

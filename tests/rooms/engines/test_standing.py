@@ -16,19 +16,21 @@ from engines import open_embedded
 
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, TokenTooOld
-from kith.core.events import LogPosition
+from kith.core.events import RECORD_CHANGED, Event, LogPosition
 from kith.engines.embedded import places, segments, shipping, standing
+from kith.engines.embedded.changes import announced, edge_changed
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import EVENTS_PER_ROW
+from kith.engines.embedded.event_log import EVENTS_PER_ROW, LogWriter
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.shipping import SNAPSHOT_END, Shipping
 from kith.engines.embedded.store_file import STORE_FILE
 from kith.graph.edge import EdgeWrite, State
 from kith.log.store import Failure
+from kith.records.store import RecordKind
 from kith.run.config import Settings
 from kith.run.machines.following import StandbyFollower
 from kith.run.opening import wiring
@@ -92,6 +94,23 @@ def test_a_standby_takes_what_its_primary_says_and_nothing_else(
         assert refused.value.details == {"primary": OLD}
         with pytest.raises(ReadOnlyStandby):
             run(edges.put_note("any", b"1"))
+
+
+def test_a_standby_keeps_what_a_newer_primary_logged(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
+) -> None:
+    """A kind of record that this Kith does not know, and an edge of which more is said than when it expires."""
+    record = announced(Event(0, None, RECORD_CHANGED, max(RecordKind) + 1, 7, 0, Hlc(1))) + b"of tomorrow"
+    edge = edge_changed(None, msgspec.structs.replace(edge_of(1, 3), expires_ms=1 << 50)) + b"of tomorrow"
+    with primary[0].commit() as write:
+        writer = LogWriter(write.txn, primary[0].log)
+        for event in (record, edge):
+            writer.append(event)
+        writer.flush()
+
+    with following(standby) as store:
+        StandbyFollower(Settings(data=str(standby)), store, cast(Any, Direct(primary[0], run))).step(0)
+        assert [segments.event_at(store, at) for at in (2, 3)] == [segments.event_at(primary[0], at) for at in (2, 3)]
 
 
 def test_what_was_shipped_is_there_after_the_journal_was_done_again(

@@ -16,12 +16,14 @@ from reference_logs import ReferenceLog
 
 from kith.core.clock import Hlc
 from kith.core.errors import BadToken
-from kith.core.events import CLAIM_TAKEN, NODE_CHANGED, NOWHERE, Event
+from kith.core.events import CLAIM_TAKEN, NODE_CHANGED, NOWHERE, RECORD_CHANGED, RECORD_FORGOTTEN, Event
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch
+from kith.posts.post import Post, post_record
+from kith.records.store import RecordKind
 from kith.watch.told import KINDS, kind_of, told
 from kith.watch.wanted import Wanted, wanted_of
-from kith.watch.watch import HERE_EVERY_S, TOLD_MAX, Watch, _ByNode
+from kith.watch.watch import HERE_EVERY_S, TOLD_BYTES, TOLD_MAX, Watch, _ByNode
 
 _TURNS_MAX = 10_000
 
@@ -36,11 +38,12 @@ class Noted:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.ended: str | None = None
-        self.raw = b""
+        self.raw, self.sizes = b"", list[int]()
         self.waiting = self.waiting_most = self.heres = 0
 
     def write(self, raw: bytes) -> None:
         self.raw += raw
+        self.sizes.append(len(raw))
         self.waiting += raw.count(b"\n")
         self.waiting_most = max(self.waiting, self.waiting_most)
 
@@ -169,6 +172,37 @@ def test_what_was_missed_is_handed_over_in_small_parts() -> None:
         async with scene.watching(NOWHERE) as watcher:
             assert len(watcher.told) == 5 * TOLD_MAX + 7
             assert watcher.waiting_most <= TOLD_MAX
+
+    in_scene(act)
+
+
+def test_of_a_history_of_long_posts_less_is_read_at_once() -> None:
+    """So a watcher that takes nothing of it keeps little waiting."""
+    post = Post(7, 9, 0, "text", "long" * 500, None, (), "public", (), (), b"{}")
+    event = Event(0, None, RECORD_CHANGED, RecordKind.POST, 7, 0, Hlc(1), data=post_record(post, Hlc(1)).data)
+
+    async def act(scene: Scene) -> None:
+        for _ in range(TOLD_MAX):
+            await scene.log.announce(event)
+        async with scene.watching(NOWHERE) as watcher:
+            assert len(watcher.told) == TOLD_MAX
+            assert max(watcher.sizes[1:]) <= TOLD_BYTES
+
+    in_scene(act)
+
+
+@pytest.mark.parametrize("state", [RECORD_CHANGED, RECORD_FORGOTTEN, 200])
+def test_what_a_newer_kith_logged_is_passed_over(state: int) -> None:
+    """Kinds of records, and of events, that this one does not know."""
+
+    async def act(scene: Scene) -> None:
+        async with scene.watching() as live:
+            await scene.log.announce(Event(0, None, state, max(RecordKind) + 1, 7, 0, Hlc(1), data=b"of tomorrow"))
+            await scene.happen(1)
+            await until(lambda: live.told)
+            async with scene.watching(NOWHERE) as later:
+                assert [change["kind"] for change in later.told] == ["edge"]
+            assert (live.ended, later.ended) == (None, None)
 
     in_scene(act)
 

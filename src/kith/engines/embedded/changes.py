@@ -135,10 +135,10 @@ def announced(event: Event) -> bytes:
     )
 
 
-def changed_record(change: bytes) -> Record | None:
-    """The record that an event says was stored; None for another event."""
-    _, _, state, kind, id_, _, version = _HEAD.unpack_from(change)
-    return Record(RecordKind(kind), id_, Hlc(version), change[_HEAD.size :]) if state == RECORD_CHANGED else None
+def changed_record(change: bytes, kind: RecordKind) -> Record | None:
+    """The record of this kind that an event says was stored; None for another event."""
+    _, _, state, source, id_, _, version = _HEAD.unpack_from(change)
+    return Record(kind, id_, Hlc(version), change[_HEAD.size :]) if (state, source) == (RECORD_CHANGED, kind) else None
 
 
 def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: GraphDatabase) -> None:
@@ -146,7 +146,7 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
     number, before, state, source, destination, position, updated_at = _HEAD.unpack_from(event)
     data = event[_HEAD.size :]
     if state <= State.REMOVED:
-        expires_ms = _TIME.unpack(data)[0] if data else 0
+        expires_ms = _TIME.unpack_from(data)[0] if data else 0  # a newer Kith may say more behind it
         edge = Edge(number, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at), expires_ms)
         write_edge(txn, txn.cursor(graph(number)), graph(number), rows, edge)
     elif state == RECORD_CHANGED:

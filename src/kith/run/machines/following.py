@@ -99,7 +99,7 @@ class StandbyFollower:
     def _media_of(self, segment: Segment, after: int) -> Iterator[Media]:
         """What a segment says of pictures and videos beyond an event."""
         for sequence, event in segments.numbered(segment):
-            if sequence > after and (record := changed_record(change_of(event))) and record.kind == RecordKind.MEDIA:
+            if sequence > after and (record := changed_record(change_of(event), RecordKind.MEDIA)):
                 yield read_media(record)
 
     def _fetch(self, changed: Iterable[Media]) -> int:
