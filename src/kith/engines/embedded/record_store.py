@@ -68,16 +68,23 @@ class EmbeddedRecords:
         return await self._commits.run(partial(_put_many, writes=writes), sum(len(one.records) for one in writes))
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
-        try:
-            with self._environment.lmdb.begin(self._environment.records) as txn:
-                rows = list(map(txn.get, map(record_key, repeat(kind), ids)))
-        except lmdb.Error as error:
-            raise translate(error, "read") from error
+        rows = self._rows(kind, ids)
         version, size = _VERSION.unpack_from, _VERSION.size
         return [
             None if row is None else Record(kind, id_, version(row)[0], row[size:])
             for id_, row in zip(ids, rows, strict=True)
         ]
+
+    async def versions(self, kind: RecordKind, ids: Sequence[int]) -> list[int]:
+        version = _VERSION.unpack_from
+        return [0 if row is None else version(row)[0] for row in self._rows(kind, ids)]
+
+    def _rows(self, kind: RecordKind, ids: Sequence[int]) -> list[bytes | None]:
+        try:
+            with self._environment.lmdb.begin(self._environment.records) as txn:
+                return list(map(txn.get, map(record_key, repeat(kind), ids)))
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
 
     async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
         try:
