@@ -65,7 +65,7 @@ class Pace(msgspec.Struct, frozen=True):
     gap_max_s: float = 0.05  # longest rest while there is work; see `rest_s`
     gap_event_s: float = 0.000_2
     idle_s: float = 2.0  # longest rest, should a new event not ring
-    save_s: float = 0.2  # between checkpoints: how much work a crash repeats
+    save_s: float = 0.5  # between checkpoints, each a commit: how much work a crash repeats
 
 
 class Lag(NamedTuple):
