@@ -75,6 +75,9 @@ class ReferenceRecords:
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         return [self.records.get((kind, id_)) for id_ in ids]
 
+    async def versions(self, kind: RecordKind, ids: Sequence[int]) -> list[int]:
+        return [0 if one is None else one.updated_at for one in await self.get_many(kind, ids)]
+
     def _mark(self, records: Sequence[Record]) -> WriteMark:
         return WriteMark(self._edges.events.end, max((record.updated_at for record in records), default=0))
 

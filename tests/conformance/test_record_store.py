@@ -45,6 +45,8 @@ def test_a_record_reads_as_it_was_put(run: Run, stores: Stores) -> None:
 def test_many_are_answered_in_the_order_asked_with_none_for_what_never_was(run: Run, stores: Stores) -> None:
     run(stores.records.put([record(1, data=b"a"), record(ID_MAX, data=b""), record(0, data=b"zero")]))
     found = run(stores.records.get_many(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
+    versions = run(stores.records.versions(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
+    assert versions == [0 if one is None else one.updated_at for one in found]
     assert [one and one.data for one in found] == [b"", None, b"zero", b"a", b"a"]
     assert run(stores.records.get_many(RecordKind.POST, [])) == []
 

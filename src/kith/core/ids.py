@@ -57,11 +57,17 @@ class Snowflakes:
 
     def next(self) -> NodeId:
         """An id greater than all that were made before. Errors: those of `check`."""
+        (made,) = self.next_many(1)
+        return made
+
+    def next_many(self, count: int) -> list[NodeId]:
+        """So many ids, ascending; see `next`."""
         self._check()
         with self._lock:
-            self._last = max(self._last + 1, (self._now_ms() - EPOCH_MS) << _SEQUENCE_BITS)
-            ms, sequence = self._last >> _SEQUENCE_BITS, self._last & _SEQUENCE_MASK
-        return NodeId(ms << _NODE_BITS + _SEQUENCE_BITS | self._node << _SEQUENCE_BITS | sequence)
+            first = max(self._last + 1, (self._now_ms() - EPOCH_MS) << _SEQUENCE_BITS)
+            self._last = first + count - 1
+        node, bits = self._node << _SEQUENCE_BITS, _NODE_BITS + _SEQUENCE_BITS
+        return [NodeId(at >> _SEQUENCE_BITS << bits | node | at & _SEQUENCE_MASK) for at in range(first, first + count)]
 
 
 def made_at_ms(snowflake: int) -> int:

@@ -62,11 +62,10 @@ class Pace(msgspec.Struct, frozen=True):
     outage_max_s: float = 5.0  # longest pause between tries of a store that is away
     failures_max: int = 10_000  # kept at most, dead ones too; beyond, the runner waits: no single event is at fault
     gap_s: float = 0.01  # shortest rest once it is level with the log: what comes close together is handled together
-    gap_max_s: float = (
-        0.05  # up to this it rests as long as it worked, so that it leaves the store to others half the time
-    )
+    gap_max_s: float = 0.05  # longest rest while there is work; see `rest_s`
+    gap_event_s: float = 0.000_2
     idle_s: float = 2.0  # longest rest, should a new event not ring
-    save_s: float = 0.2  # between checkpoints: how much work a crash repeats
+    save_s: float = 0.5  # between checkpoints, each a commit: how much work a crash repeats
 
 
 class Lag(NamedTuple):
@@ -94,6 +93,7 @@ class Runner:
         self._stopping = Stopping()
         self._save_due_ms = self._backlog_due_ms = 0
         self._is_level = False  # whether the last step left nothing to do at once
+        self._handled = 0  # events of the last step
         self._begin()
 
     def _begin(self) -> None:
@@ -142,7 +142,7 @@ class Runner:
             self._is_level = False
             return True
         more = await self._work_backlog()
-        self._is_level = not more and handled < self._pace.batch_max
+        self._is_level, self._handled = not more and handled < self._pace.batch_max, handled
         return bool(handled) or retried or more
 
     async def _advance(self, share: Subscription) -> int:
@@ -242,7 +242,7 @@ class Runner:
     async def _rest(self, bell: Bell, worked_s: float) -> None:
         """Wait for new events, until a checkpoint is due, `idle_s` at most."""
         pace = self._pace
-        gap_over = time.monotonic() + max(pace.gap_s, min(worked_s, pace.gap_max_s))
+        gap_over = time.monotonic() + rest_s(pace, worked_s, self._handled)
         save_s = (self._save_due_ms - self._now_ms()) / 1000 if self._at != self._saved_at else self._pace.idle_s
         await self._stopping.or_done(bell.rung(max(0.0, min(save_s, self._pace.idle_s))))
         await self._stopping.pause(gap_over - time.monotonic())
@@ -253,6 +253,15 @@ class Runner:
 
     def _delay_s(self, tries: int) -> float:
         return float(min(self._pace.backoff_max_s, self._pace.backoff_s * 2 ** min(tries - 1, 30)))
+
+
+def rest_s(pace: Pace, worked_s: float, events: int) -> float:
+    """How long to rest after a batch, so that the next events are handled together.
+
+    As long as it worked, so that the store is left to others half the time; and longer where many events come, because
+    a batch costs as much as many of them.
+    """
+    return max(pace.gap_s, min(max(worked_s, events * pace.gap_event_s), pace.gap_max_s))
 
 
 def lag_of(behind: Backlog, now_ms: int) -> Lag:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kith.boards.board import Board
 from kith.boards.settling import read_boards
 from kith.core.clock import ms_of
-from kith.core.events import Event
+from kith.core.events import NORMAL, Event
 from kith.graph.edge import Edge, State
 from kith.graph.graphs import (
     BOARD_FOLLOWS,
@@ -77,7 +77,7 @@ class Intake:
         """Tell the users whom these events concern."""
         telling = [event for event in events if self._meaning.tells(event)]
         for at in range(0, len(telling), PART):
-            drafts = [draft for _, draft in await self.drafts(telling[at : at + PART])]
+            drafts = [draft for _, draft in await self._drafts(telling[at : at + PART])]
             await self.tell(await self._recipients.allowed(drafts))
 
     async def tell(self, allowed: Sequence[NoticeDraft]) -> int:
@@ -88,7 +88,9 @@ class Intake:
 
     async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
         """What up to PART events tell, by what is stored now, before it is asked who may be told."""
-        telling = [event for event in events if self._meaning.tells(event)]
+        return await self._drafts([event for event in events if self._meaning.tells(event)])
+
+    async def _drafts(self, telling: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
         if not telling:
             return []
         seen = await self._look(telling)
@@ -142,7 +144,8 @@ class Meaning:
     def tells(self, event: Event) -> bool:
         """Whether an event may tell somebody something: the edge is new, and does not come back with its account."""
         return (
-            event.graph in self._telling
+            event.state == NORMAL  # few events come further: most are records
+            and event.graph in self._telling
             and event.began
             and event.before != State.ARCHIVED
             and event.logged_ms - ms_of(event.updated_at) < FRESH_MS

@@ -20,16 +20,18 @@ A = TypeVar("A")
 
 
 class _Step(NamedTuple):
-    """Something that was read. `found`: what is compared when it is read again."""
+    """Something that was read. `read`: what tells that it is the same; `kept_of`: what of that is compared, all if
+    None."""
 
     read: Callable[..., Awaitable[Any]]
     asked: tuple[Any, ...]
-    kept_of: Callable[[Any], Any]
+    kept_of: Callable[[Any], Any] | None
     found: Any
 
     async def again(self) -> bool:
         """Whether it reads the same now."""
-        return bool(self.kept_of(await self.read(*self.asked)) == self.found)
+        found = await self.read(*self.asked)
+        return bool((found if self.kept_of is None else self.kept_of(found)) == self.found)
 
 
 class Reads:
@@ -42,20 +44,24 @@ class Reads:
 
     async def of(self, read: Callable[..., Awaitable[A]], *asked: Any) -> A:
         """What `read(*asked)` finds."""
-        return await self._step(read, asked, _itself)
+        found = await read(*asked)
+        self._steps.append(_Step(read, asked, None, found))
+        return found
 
     async def records(self, store: RecordStore, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         """The record of each id; the versions are compared."""
-        return await self._step(store.get_many, (kind, ids), _versions) if ids else []
+        if not ids:
+            return []
+        records = await store.get_many(kind, ids)
+        versions = [0 if record is None else record.updated_at for record in records]
+        self._steps.append(_Step(store.versions, (kind, ids), None, versions))
+        return records
 
     async def answers(self, store: EdgeStore, questions: Questions) -> Answers:
         """The answers to questions."""
-        return await self._step(store.answer, (questions,), _plain)
-
-    async def _step(self, read: Callable[..., Awaitable[A]], asked: tuple[Any, ...], kept_of: Callable[[A], Any]) -> A:
-        found = await read(*asked)
-        self._steps.append(_Step(read, asked, kept_of, kept_of(found)))
-        return found
+        answers = await store.answer(questions)
+        self._steps.append(_Step(store.answer, (questions,), _plain, _plain(answers)))
+        return answers
 
     async def same(self, *, immediate: bool) -> bool:
         """Whether all of it is unchanged. Distant stores are read at the same time."""
@@ -87,14 +93,6 @@ class KeptAnswers(Generic[A]):
             if len(self._kept) > self._kept_max:
                 del self._kept[next(iter(self._kept))]
         return kept[1]
-
-
-def _itself(found: A) -> A:
-    return found
-
-
-def _versions(records: Sequence[Record | None]) -> list[int]:
-    return [-1 if record is None else record.updated_at for record in records]
 
 
 def _plain(answers: Answers) -> tuple[object, ...]:

@@ -37,15 +37,19 @@ class Notices:
 
     async def claimed(self, drafts: Sequence[NoticeDraft]) -> list[bytes | None]:
         """For each draft, the claim under which it was told; None if it was not."""
-        return await self.records.claimed([claim_of(draft, *self.next()) for draft in drafts])
+        return await self.records.claimed([claim for _, claim in self._claims(drafts)])
 
     async def tell(self, drafts: Sequence[NoticeDraft]) -> list[NodeId]:
         """Tell each of these once, however often it is repeated; the ids of their notices."""
         told: list[NodeId] = []
         for at in range(0, len(drafts), AT_ONCE_MAX):
-            part = drafts[at : at + AT_ONCE_MAX]
-            told += await self.tell_under([(one, claim_of(one, *self.next())) for one in part])
+            told += await self.tell_under(self._claims(drafts[at : at + AT_ONCE_MAX]))
         return told
+
+    def _claims(self, drafts: Sequence[NoticeDraft]) -> list[tuple[NoticeDraft, Claim]]:
+        """Each draft with its claim, under a new id; all of one version."""
+        ids, version = self._snowflakes.next_many(len(drafts)), self._clock.next()
+        return [(draft, claim_of(draft, id_, version)) for draft, id_ in zip(drafts, ids, strict=True)]
 
     async def tell_under(self, drafts: Sequence[tuple[NoticeDraft, Claim]]) -> list[NodeId]:
         """Tell each draft under its claim, unless another of the same key was first; the ids of what was told.
@@ -53,28 +57,24 @@ class Notices:
         A claim for NOBODY, or one whose key is claimed for NOBODY already, tells nobody.
         """
         known = await self.records.claimed([claim for _, claim in drafts])
-        new = [(draft, claim) for (draft, claim), value in zip(drafts, known, strict=True) if value is None]
-        ids = [first_of(claim.value, claim)[0] for _, claim in new]
-        rows = [InboxRow(draft.recipient, id_) for (draft, _), id_ in zip(new, ids, strict=True) if id_ != NOBODY]
+        told = [first_of(value or claim.value, claim) for (_, claim), value in zip(drafts, known, strict=True)]
+        new = [at for at, value in enumerate(known) if value is None]
+        rows = [InboxRow(drafts[at][0].recipient, told[at][0]) for at in new if told[at][0] != NOBODY]
         if rows:
             await self.inbox.add(rows)
-        puts = await self.records.put_many([_write(draft, claim, claim.value) for draft, claim in new]) if new else []
-        for (draft, _), id_, put in zip(new, ids, puts, strict=True):
+        puts = await self.records.put_many([_write(*drafts[at], *told[at]) for at in new]) if new else []
+        for at, put in zip(new, puts, strict=True):
             if put.claimed is not None:  # another process told it meanwhile
-                await self.inbox.remove(draft.recipient, [id_])
-        answered = (put.claimed for put in puts)
-        first = [
-            (next(answered) or claim.value) if value is None else value
-            for (_, claim), value in zip(drafts, known, strict=True)
-        ]
+                draft, claim = drafts[at]
+                await self.inbox.remove(draft.recipient, [told[at][0]])
+                told[at] = first_of(put.claimed, claim)
         if not self.records.transactional:
-            await self._finish([(*one, value) for one, value in zip(drafts, first, strict=True)])
-        return [first_of(value, claim)[0] for (_, claim), value in zip(drafts, first, strict=True)]
+            await self._finish([(*one, *made) for one, made in zip(drafts, told, strict=True)])
+        return [id_ for id_, _ in told]
 
-    async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, bytes]]) -> None:
+    async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, NodeId, Hlc]]) -> None:
         """Store the notices of claims that a process left without one."""
-        ids = [first_of(value, claim)[0] for _, claim, value in told]
-        there = await self.records.get_many(RecordKind.NOTICE, ids)
+        there = await self.records.get_many(RecordKind.NOTICE, [id_ for _, _, id_, _ in told])
         left = [one for one, record in zip(told, there, strict=True) if record is None]
         missing = [record for one in left for record in _write(*one).records]
         if missing:
@@ -103,7 +103,6 @@ class Notices:
         return [None if record is None else read_notice(record.data) for record in records]
 
 
-def _write(draft: NoticeDraft, claim: Claim, value: bytes) -> Write:
-    """The claim, and the notice that it stands for by this value of it; none for NOBODY."""
-    id_, version = first_of(value, claim)
+def _write(draft: NoticeDraft, claim: Claim, id_: NodeId, version: Hlc) -> Write:
+    """The claim, and the notice that it stands for; none for NOBODY."""
     return Write([] if id_ == NOBODY else [notice_record(notice_from(id_, draft), version)], claim)

@@ -172,14 +172,15 @@ class NoticeRules:
     ) -> Callable[[Answers], list[bool]]:
         """Ask for each (user, notice) whether the user may see it: for many users with few notices each."""
         abouts = [content.of(one) for _, one in told]
-        pairs, friends = dict[tuple[NodeId, NodeId], None](), set[tuple[NodeId, NodeId]]()
-        for (user, one), about in zip(told, abouts, strict=True):
-            pairs[user, NodeId(one.actor)] = pairs[user, NodeId(one.recipient)] = None
+        others = [(user, NodeId(other)) for user, one in told for other in (one.actor, one.recipient) if other != user]
+        heard = dict.fromkeys(others)
+        pairs, friends = heard.copy(), set[tuple[NodeId, NodeId]]()
+        for (user, _), about in zip(told, abouts, strict=True):
             if about is not _NOTHING:
                 pairs.update(dict.fromkeys((user, NodeId(author)) for author in about.authors()))
                 friends.update((user, NodeId(author)) for author in about.friends_only())
         standings = self._privacy.ask_standings_between(questions, pairs, friends)
-        mutes = questions.states([(self._mutes, *pair) for pair in pairs])
+        mutes = questions.states([(self._mutes, *pair) for pair in heard])
         posts = [(user, NodeId(post)) for (user, _), about in zip(told, abouts, strict=True) for post in about.posts]
         hides = questions.states([(self._hides, *pair) for pair in posts])
         edges = [self._edge(one) for _, one in told]
@@ -187,7 +188,7 @@ class NoticeRules:
 
         def shown(answers: Answers) -> list[bool]:
             found, states = standings(answers), answers.states
-            muted = {pair for pair, state in zip(pairs, states[mutes], strict=True) if state is State.NORMAL}
+            muted = {pair for pair, state in zip(heard, states[mutes], strict=True) if state is State.NORMAL}
             hidden = {pair for pair, state in zip(posts, states[hides], strict=True) if state is State.NORMAL}
             holding = iter(states[held])
 

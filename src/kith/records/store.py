@@ -102,8 +102,9 @@ class RecordStore(Protocol):
     Where 3 fails at the first record, or the first edge of 4 is REFUSED, the claim is deleted again if it is still the
     one that was inserted. Records that were written stay: so callers put first what may stay, and empty the records of
     a refused edge. A call that ends between two steps is repeated with the same records, which finishes it. Records are
-    found through their edges, so nothing is found half written. `get_many` is always current. Durability and errors as
-    in `EdgeStore`. docs/decisions/0018-records-without-transactions.md says how each promise is kept with this.
+    found through their edges, so nothing is found half written. `get_many` and `versions` are always current.
+    Durability and errors as in `EdgeStore`. docs/decisions/0018-records-without-transactions.md says how each promise
+    is kept with this.
     """
 
     transactional: bool
@@ -126,6 +127,10 @@ class RecordStore(Protocol):
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         """The record of each id, in their order; None where there never was one."""
+        ...
+
+    async def versions(self, kind: RecordKind, ids: Sequence[int]) -> list[int]:
+        """The version of each record, in their order; 0 where there never was one."""
         ...
 
     async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:

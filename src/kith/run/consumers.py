@@ -276,7 +276,7 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
 async def _mentions(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     """Begins to tell followers who asked for it that an account was mentioned."""
     consumer = spread.Spread(_coordinator(settings, parts, ()))
-    yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max)), {})
+    yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S)), {})
 
 
 def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:

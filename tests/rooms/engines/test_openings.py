@@ -116,7 +116,7 @@ def test_a_store_of_an_older_kith_that_was_killed_has_all_that_it_wrote_and_goes
         with upgraded.lmdb.begin() as txn:
             assert event_log.bounds(txn, upgraded.log) == (1, last + 1)
             assert event_log.newest_version(txn, upgraded.log) == 1 + last
-            read = list(event_log.read(txn, upgraded.log, upgraded.positions, 0, 1_000))
+            read = event_log.read(txn, upgraded.log, upgraded.positions, 0, 1_000)
         assert [event.source for event in read] == list(range(last + 1))
 
 

@@ -39,7 +39,7 @@ AROUND_ROWS = [0, 1, 27, 28, 29, 55, 56, 57, 100]
 
 def read(environment: Environment, after: int = 0, limit: int = 10**9) -> list[Event]:
     with environment.lmdb.begin() as txn:
-        return list(event_log.read(txn, environment.log, environment.positions, after, limit))
+        return event_log.read(txn, environment.log, environment.positions, after, limit)
 
 
 def numbers(environment: Environment, events: list[Event]) -> list[int | None]:

@@ -18,7 +18,7 @@ from reference_edges import ScrambledEdges
 from reference_logs import HostileLog, Partitions
 
 from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
-from kith.log.runner import BACKLOG_RETRY_MS, Runner, begin, replay
+from kith.log.runner import BACKLOG_RETRY_MS, Pace, Runner, begin, replay, rest_s
 
 
 def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: World) -> None:
@@ -323,3 +323,13 @@ def test_partitions_that_wander_between_two_workers_lose_no_event(run: Run, seed
     progress = world.progress()
     assert progress is not None
     assert progress.behind.events == 0
+
+
+@pytest.mark.parametrize(
+    ("worked_s", "events", "rests_s"),
+    [(0.001, 1, 0.01), (0.03, 1, 0.03), (0.001, 100, 0.02), (0.03, 100, 0.03), (9.0, 1, 0.05), (0.001, 1_000, 0.05)],
+)
+def test_it_rests_as_long_as_it_worked_and_longer_where_many_events_come(
+    worked_s: float, events: int, rests_s: float
+) -> None:
+    assert rest_s(Pace(), worked_s, events) == pytest.approx(rests_s)

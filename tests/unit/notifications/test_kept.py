@@ -41,6 +41,9 @@ class Stores:
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         return [Record(kind, id_, Hlc(self.version), b"") if id_ else None for id_ in ids]
 
+    async def versions(self, kind: RecordKind, ids: Sequence[int]) -> list[int]:
+        return [self.version if id_ else 0 for id_ in ids]
+
     async def answer(self, questions: Questions) -> Answers:
         return Answers(self.states, self.towards, self.members, self.nodes, [], [])
 

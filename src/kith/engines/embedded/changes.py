@@ -150,7 +150,7 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
         edge = Edge(number, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at), expires_ms)
         write_edge(txn, txn.cursor(graph(number)), graph(number), rows, edge)
     elif state == RECORD_CHANGED:
-        txn.put(record_key(source, destination), _VERSION.pack(updated_at) + data, db=rows["objects"])
+        put_record(txn, rows["objects"], Record(RecordKind(source), destination, Hlc(updated_at), data))
     elif state == RECORD_FORGOTTEN:
         txn.delete(record_key(source, destination), db=rows["objects"])
     elif state == RECORDS_FORGOTTEN:
@@ -161,12 +161,21 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
     elif state == NODE_CHANGED:
         _set(txn, rows["nodes"], node_key(source), data or None)
     elif state == CLAIM_TAKEN:
-        key, value = data[:CLAIM_BYTES], data[CLAIM_BYTES:]
-        txn.put(claim_key(key), _VERSION.pack(source) + value, db=rows["objects"])
-        txn.put(claim_end_key(source, key), b"", db=rows["objects"])
+        put_claim(txn, rows["objects"], data[:CLAIM_BYTES], source, data[CLAIM_BYTES:])
     elif state == NOTE_CHANGED:
         key_end = _KEY_LENGTH.size + _KEY_LENGTH.unpack_from(data)[0]
         _set(txn, rows["meta"], data[_KEY_LENGTH.size : key_end], data[key_end:] if before == NONE_BEFORE else None)
+
+
+def put_record(txn: lmdb.Transaction[bytes], db: lmdb._Database, record: Record) -> None:
+    """Make the change of `record_changed`."""
+    txn.put(record_key(record.kind, record.id), _VERSION.pack(record.updated_at) + record.data, db=db)
+
+
+def put_claim(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, until_ms: int, value: bytes) -> None:
+    """Make the change of `claim_taken`."""
+    txn.put(claim_key(key), _VERSION.pack(until_ms) + value, db=db)
+    txn.put(claim_end_key(until_ms, key), b"", db=db)
 
 
 def record_keys(

@@ -143,7 +143,10 @@ class EmbeddedEdges(EmbeddedScans):
 
     def _lengths(self, txn: Txn, listings: Sequence[Listing], over: expiries.Over | None) -> list[int]:
         length, graph_db = runs.length, self._graph_db
-        lengths = [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in listings]
+        used = {one.graph for one in listings}
+        if len(listings) > _FEW:
+            used = {graph for graph in used if txn.stat(graph_db(graph))["entries"]}
+        lengths = [length(txn, graph_db(one.graph), list_prefix(one)) if one.graph in used else 0 for one in listings]
         if over is None:
             return lengths
         return [length - over.count(listing) for length, listing in zip(lengths, listings, strict=True)]

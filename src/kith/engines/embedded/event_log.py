@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+from operator import add
+from typing import Any, NamedTuple, TypeAlias
 
 import lmdb
 import numpy as np
@@ -49,6 +51,7 @@ _PLAIN, _DEFLATED, _PLAIN_DATA, _DEFLATED_DATA = range(4)
 _OPEN = (_PLAIN, _PLAIN_DATA)
 _OPEN_KEY = b"row"
 _NO_EVENTS = bytes([_PLAIN])
+Decode: TypeAlias = Callable[[int, bytes, StorePositions], list[Event]]
 
 
 class LogRows(NamedTuple):
@@ -181,18 +184,29 @@ def newest_version(txn: lmdb.Transaction[bytes], log: LogRows) -> int:
 
 
 def read(
-    txn: lmdb.Transaction[bytes], log: LogRows, positions: StorePositions, after: int, limit: int
-) -> Iterator[Event]:
-    """Up to `limit` events with a sequence number greater than `after`, oldest first."""
-    for first, events in _read(txn, log, after, limit):
-        marks = positions.of_many(first, len(events))
-        if sum(map(len, events)) == len(events) * _EVENT_BYTES:  # none has data: as fast as it goes
-            yield from map(_event, marks, _HEAD_OF.iter_unpack(b"".join(events)))
-        else:
-            yield from [
-                _event(mark, _HEAD_OF.unpack_from(event), event[_EVENT_BYTES:])
-                for mark, event in zip(marks, events, strict=True)
-            ]
+    txn: lmdb.Transaction[bytes],
+    log: LogRows,
+    positions: StorePositions,
+    after: int,
+    limit: int,
+    decode: Decode | None = None,
+) -> list[Event]:
+    """Up to `limit` events with a sequence number greater than `after`, oldest first. `decode`: as `events_of`."""
+    found, decode = list[Event](), decode or events_of
+    for first, row in _stored(txn, log, after + 1):
+        events = decode(first, row, positions)
+        known = max(0, after + 1 - first)
+        found += events[known : known + limit - len(found)] if known or len(events) > limit - len(found) else events
+        if len(found) == limit:
+            break
+    return found
+
+
+def events_of(first: int, row: bytes, positions: StorePositions) -> list[Event]:
+    """The events of a row, of which the first has this number."""
+    heads, data = _parts_of(row)
+    marks = positions.of_many(first, len(heads) // _EVENT_BYTES)
+    return list(map(_event, marks, _HEAD_OF.iter_unpack(heads), data or repeat(b"")))
 
 
 def read_logged(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[Logged]:
@@ -311,37 +325,47 @@ def _packed(events: Sequence[bytes]) -> bytes:
 
 def unpacked(row: bytes) -> list[bytes]:
     """The events of a row. StoreMismatch if it is not as it was written, or in a form of a newer Kith."""
+    heads, data = _parts_of(row)
+    each = list(_CLOSED_HEADS.unpack(heads)) if len(heads) == _CLOSED_HEADS.size else _cut(heads)
+    return list(map(add, each, data)) if data else each
+
+
+def _parts_of(row: bytes) -> tuple[bytes, list[bytes]]:
+    """The heads of the events of a row, and the data of each; none, where no event has any. StoreMismatch."""
     try:
-        events = _events_of(row)
+        parts = _read_parts(row)
     except (zlib.error, struct.error, IndexError, ValueError):  # ValueError: columns of different lengths
-        events = None
-    if events is None:
+        parts = None
+    if parts is None:
         raise StoreMismatch("a row of the event log is damaged; restore a backup")
-    return events
+    return parts
 
 
-def _events_of(row: bytes) -> list[bytes] | None:
-    """The events of a row; None if some of it is missing."""
+def _cut(heads: bytes) -> list[bytes]:
+    return [heads[at : at + _EVENT_BYTES] for at in range(0, len(heads), _EVENT_BYTES)]
+
+
+def _read_parts(row: bytes) -> tuple[bytes, list[bytes]] | None:
+    """See `_parts_of`; None if some of it is missing."""
     if row[_VERSION] > _DEFLATED_DATA:
         raise StoreMismatch("the event log has rows of a newer Kith; upgrade this one")
     form, raw = row[_VERSION], row[_HEAD:]
     if form == _DEFLATED:
-        return list(_CLOSED_HEADS.unpack(_by_row(zlib.decompress(raw), EVENTS_PER_ROW)))
+        heads = _by_row(zlib.decompress(raw), EVENTS_PER_ROW)
+        return (heads, []) if len(heads) == _CLOSED_HEADS.size else None
     if form == _PLAIN:
-        if len(raw) % _EVENT_BYTES:
-            return None
-        return [raw[at : at + _EVENT_BYTES] for at in range(0, len(raw), _EVENT_BYTES)]
+        return None if len(raw) % _EVENT_BYTES else (raw, [])
     count, raw = raw[0], raw[1:]
     heads_at, data_at = count * _LENGTH_BYTES, count * (_LENGTH_BYTES + _EVENT_BYTES)
+    lengths, heads = raw[:heads_at], raw[heads_at:data_at]
     if form == _DEFLATED_DATA:
         raw = zlib.decompress(raw)
-        raw = _by_row(raw[:heads_at], count) + _by_row(raw[heads_at:data_at], count) + raw[data_at:]
-    events = []
-    for number, length in enumerate(struct.unpack_from(f">{count}I", raw)):
-        head_at = heads_at + number * _EVENT_BYTES
-        events.append(raw[head_at : head_at + _EVENT_BYTES] + raw[data_at : data_at + length])
+        lengths, heads = _by_row(raw[:heads_at], count), _by_row(raw[heads_at:data_at], count)
+    data = []
+    for length in struct.unpack(f">{count}I", lengths):
+        data.append(raw[data_at : data_at + length])
         data_at += length
-    return events if data_at == len(raw) else None
+    return (heads, data) if data_at == len(raw) else None
 
 
 def _by_column(rows: bytes, width: int) -> bytes:
@@ -361,7 +385,7 @@ def _events_in(row: bytes) -> int:
     return EVENTS_PER_ROW if form == _DEFLATED else row[_HEAD]
 
 
-def _event(mark: LogPosition, head: tuple[Any, ...], data: bytes = b"") -> Event:
+def _event(mark: LogPosition, head: tuple[Any, ...], data: bytes) -> Event:
     high, low, graph, before, state, source, destination, position, updated_at = head
     known = None if before == NONE_BEFORE else before
     return Event(graph, known, state, source, destination, position, updated_at, high << 32 | low, mark, data)

@@ -15,7 +15,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -259,11 +259,13 @@ def _check_size(size: int, size_max: int) -> None:
 
 
 def _add(writing: _Writing, rows: Sequence[InboxRow]) -> list[bool]:
-    added = []
-    for user, notice in rows:
-        week, place = writing.made(period_of(notice)), place_of(user)
-        value = place.value(bits_of(notice, week.period))
-        added.append(writing.begin(week).put(place.key, value, dupdata=False, db=week.db(place)))
+    added = list[bool]()
+    for period, some in groupby(rows, lambda row: period_of(row.notice)):
+        week = writing.made(period)
+        put, oldest = writing.begin(week).put, bits_of(0, period)
+        for user, notice in some:
+            place = place_of(user)
+            added.append(put(place.key, place.value(oldest - notice), dupdata=False, db=week.db(place)))
     return added
 
 

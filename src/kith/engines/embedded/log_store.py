@@ -22,6 +22,7 @@ from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.embedded import changes, event_log
 from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.decoded_rows import DecodedRows
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment, Txn
 from kith.engines.embedded.retention import LEASE, Leased, lease_row, leased
@@ -41,6 +42,7 @@ class EmbeddedLog:
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits, self._positions = environment, commits, environment.positions
         self.covers, self.joined = environment.positions.covers, environment.positions.joined
+        self._decode = DecodedRows().events_of
 
     def bell(self) -> AbstractContextManager[Bell]:
         return self._environment.doorbell.bell()
@@ -63,7 +65,7 @@ class EmbeddedLog:
         """Events after a sequence number."""
         if sequence >= event_log.bounds(txn, self._environment.log)[1]:
             return store.Batch((), self._positions.of(sequence))
-        events = list(event_log.read(txn, self._environment.log, self._positions, sequence, limit))
+        events = event_log.read(txn, self._environment.log, self._positions, sequence, limit, self._decode)
         if not events:
             return store.Batch((), self._positions.of(sequence))
         return store.Batch(events, events[-1].mark, events[0].mark != self._positions.of(sequence + 1))

@@ -24,6 +24,8 @@ from kith.engines.embedded.changes import (
     CLAIM_END,
     claim_key,
     claim_taken,
+    put_claim,
+    put_record,
     read_claim_end,
     record_changed,
     record_forgotten,
@@ -63,22 +65,26 @@ class EmbeddedRecords:
         return await self._commits.run(job, len(records) + len(edges))
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
-        def put(batch: Transaction) -> list[Put]:
-            return [_put(batch, one.records, (), (), one.claim) for one in writes]
-
-        return await self._commits.run(put, sum(len(one.records) for one in writes))
+        return await self._commits.run(partial(_put_many, writes=writes), sum(len(one.records) for one in writes))
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
-        try:
-            with self._environment.lmdb.begin(self._environment.records) as txn:
-                rows = list(map(txn.get, map(record_key, repeat(kind), ids)))
-        except lmdb.Error as error:
-            raise translate(error, "read") from error
+        rows = self._rows(kind, ids)
         version, size = _VERSION.unpack_from, _VERSION.size
         return [
             None if row is None else Record(kind, id_, version(row)[0], row[size:])
             for id_, row in zip(ids, rows, strict=True)
         ]
+
+    async def versions(self, kind: RecordKind, ids: Sequence[int]) -> list[int]:
+        version = _VERSION.unpack_from
+        return [0 if row is None else version(row)[0] for row in self._rows(kind, ids)]
+
+    def _rows(self, kind: RecordKind, ids: Sequence[int]) -> list[bytes | None]:
+        try:
+            with self._environment.lmdb.begin(self._environment.records) as txn:
+                return list(map(txn.get, map(record_key, repeat(kind), ids)))
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
 
     async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
         try:
@@ -122,12 +128,38 @@ def _put(
         return Put(False, changes, WriteMark(batch.mark(), newest))
     changes += apply_all(batch, edges[1:])
     if claim is not None:
+        _forget_expired(batch, claim.now_ms, _FORGOTTEN_A_CLAIM)
         _take(batch, claim)
+    _store(batch, records)
+    return Put(True, changes, WriteMark(batch.mark(), newest))
+
+
+def _put_many(batch: Transaction, writes: Sequence[Write]) -> list[Put]:
+    """One call of `put_many`, inside a transaction."""
+    txn, db, known = batch.txn, batch.environment.records, list[bytes | None]()
+    claims = [one.claim for one in writes if one.claim is not None]
+    if claims:
+        _forget_expired(batch, max(claim.now_ms for claim in claims), _FORGOTTEN_A_CLAIM * len(claims))
+    for records, claim in writes:
+        claimed = None if claim is None else _claimed(txn, db, claim)
+        known.append(claimed)
+        if claimed is None:
+            if claim is not None:
+                _take(batch, claim)
+            _store(batch, records)
+    newest = max((record.updated_at for one in writes for record in one.records), default=0)
+    mark = WriteMark(batch.mark(), newest)
+    return [Put(claimed is None, [], mark, claimed) for claimed in known]
+
+
+def _store(batch: Transaction, records: Sequence[Record]) -> None:
+    """Store the records that are newer than what is stored."""
+    txn, db = batch.txn, batch.environment.records
     for record in records:
         stored = _get(txn, db, record.kind, record.id)
         if newer(stored, record) is not stored:
-            batch.do(record_changed(record))
-    return Put(True, changes, WriteMark(batch.mark(), newest))
+            put_record(txn, db, record)
+            batch.append(record_changed(record))
 
 
 def _get(txn: Txn, db: lmdb._Database, kind: RecordKind, id_: int) -> Record | None:
@@ -153,21 +185,27 @@ def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
 
 
 def _take(batch: Transaction, claim: Claim) -> None:
-    """Store a claim, and delete some expired ones."""
+    """Store a claim."""
+    until_ms = claim.now_ms + claim.keep_ms
+    put_claim(batch.txn, batch.environment.records, claim.key, until_ms, claim.value)
+    batch.append(claim_taken(claim.key, until_ms, claim.value))
+
+
+def _forget_expired(batch: Transaction, now_ms: int, limit: int) -> None:
+    """Delete some expired claims."""
     txn, db = batch.txn, batch.environment.records
     cursor = txn.cursor(db)
-    for _ in range(_FORGOTTEN_A_CLAIM):
+    for _ in range(limit):
         if not cursor.set_range(bytes([CLAIM_END])):
             break
         end = read_claim_end(cursor.key())
-        if end is None or end[0] > claim.now_ms:
+        if end is None or end[0] > now_ms:
             break
         over_ms, key = end
         batch.put("objects", cursor.key(), None)
         held = txn.get(claim_key(key), None, db)
         if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # else it was claimed anew
             batch.put("objects", claim_key(key), None)
-    batch.do(claim_taken(claim.key, claim.now_ms + claim.keep_ms, claim.value))
 
 
 def every_record(environment: Environment, kind: RecordKind) -> Iterator[Record]:
