@@ -150,7 +150,7 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
         edge = Edge(number, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at), expires_ms)
         write_edge(txn, txn.cursor(graph(number)), graph(number), rows, edge)
     elif state == RECORD_CHANGED:
-        put_record(txn, rows["objects"], Record(RecordKind(source), destination, Hlc(updated_at), data))
+        _put_version(txn, rows["objects"], record_key(source, destination), updated_at, data)  # of any kind
     elif state == RECORD_FORGOTTEN:
         txn.delete(record_key(source, destination), db=rows["objects"])
     elif state == RECORDS_FORGOTTEN:
@@ -169,12 +169,16 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
 
 def put_record(txn: lmdb.Transaction[bytes], db: lmdb._Database, record: Record) -> None:
     """Make the change of `record_changed`."""
-    txn.put(record_key(record.kind, record.id), _VERSION.pack(record.updated_at) + record.data, db=db)
+    _put_version(txn, db, record_key(record.kind, record.id), record.updated_at, record.data)
+
+
+def _put_version(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, version: int, data: bytes) -> None:
+    txn.put(key, _VERSION.pack(version) + data, db=db)
 
 
 def put_claim(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, until_ms: int, value: bytes) -> None:
     """Make the change of `claim_taken`."""
-    txn.put(claim_key(key), _VERSION.pack(until_ms) + value, db=db)
+    _put_version(txn, db, claim_key(key), until_ms, value)
     txn.put(claim_end_key(until_ms, key), b"", db=db)
 
 
