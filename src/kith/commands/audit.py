@@ -141,7 +141,9 @@ def audit_notifications(
             under_way = {walk.notice for walk in await Walks(parts.store).of(Tier)}
             over = base_of((wall_ms() - KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
             notices = (
-                read_notice(record.data) for record in every_record(environment, RecordKind.NOTICE) if record.id >= over
+                notice
+                for record in every_record(environment, RecordKind.NOTICE)
+                if record.id >= over and (notice := read_notice(record.data)) is not None
             )
             found = await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
             return untold, found

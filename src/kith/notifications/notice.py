@@ -73,9 +73,12 @@ def notice_record(notice: Notice, version: Hlc) -> Record:
     return Record(RecordKind.NOTICE, notice.id, version, _encode(notice))
 
 
-def read_notice(data: bytes) -> Notice:
-    """The notice of a record's data."""
-    return _decode(data)
+def read_notice(data: bytes) -> Notice | None:
+    """The notice of a record's data; None if a newer Kith made it, of a type that is not known here."""
+    try:
+        return _decode(data)
+    except msgspec.ValidationError:
+        return None
 
 
 def claim_of(draft: NoticeDraft, id_: int, version: Hlc) -> Claim:

@@ -34,7 +34,8 @@ class Refilling:
     async def write(self, records: Sequence[Record]) -> int:
         """Write the rows of notices, up to PART; how many were missing. May be repeated. Errors: Overloaded."""
         since_ms = self._now_ms() - KEPT_MS
-        notices = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]
+        read = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]
+        notices = [one for one in read if one is not None]
         missing = sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in notices]))
         mentions = [one for one in notices if one.type == "mention"]
         for mention, outcomes in zip(mentions, await self._outcomes.of([one.id for one in mentions]), strict=True):

@@ -42,9 +42,9 @@ class Wishes:
     async def wanted(self, notice: int, account: int, users: Users) -> NDArray[np.bool_]:
         """For each user, by their current preferences; false for the actor and for the account itself."""
         (record,) = await self._records.get_many(RecordKind.NOTICE, [notice])
-        if record is None:
+        told = None if record is None else read_notice(record.data)
+        if told is None:
             return np.zeros(len(users), np.bool_)
-        told = read_notice(record.data)
         wants = np.zeros(len(users), np.bool_)
         for at in range(0, len(users), _PART):
             part = users[at : at + _PART].tolist()
@@ -71,7 +71,7 @@ class Spread:
         for one in events:
             if one.state == RECORD_CHANGED and one.source == RecordKind.NOTICE:
                 notice = read_notice(one.data)
-                if notice.type == "mention":
+                if notice is not None and notice.type == "mention":
                     await self._coordinator.begin(notice.id, notice.recipient)
 
     async def work_backlog(self) -> bool:

@@ -85,8 +85,10 @@ class Interpreter:
 def _of_record(event: Event, step: Step) -> list[FeedChange]:
     """What an event of a record means, where it is one of notifications."""
     if event.source == RecordKind.NOTICE:
-        user = read_notice(event.data).recipient
-        return [NoticeMade(step, user, event.destination), UnreadChanged(step, user)]
+        notice = read_notice(event.data)
+        if notice is None:
+            return []
+        return [NoticeMade(step, notice.recipient, event.destination), UnreadChanged(step, notice.recipient)]
     if event.source == RecordKind.MENTION_RING:
         return [FollowersTold(step, event.destination), FollowersCount(step, event.destination)]
     return [UnreadChanged(step, event.destination)] if event.source == RecordKind.NOTICE_MARKS else []

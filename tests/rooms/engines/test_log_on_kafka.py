@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
+import msgspec
 import pytest
 from coroutines import Run
 from kafka_in_memory import Gate, Gated, MemoryKafka
@@ -16,10 +18,10 @@ from kith.engines.kafka import log_store
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Beat, Join
 from kith.engines.kafka.broker import Broker, BrokerRecord, Topic
-from kith.engines.kafka.commits import Owned, row_of
+from kith.engines.kafka.commits import Owned, pack, row_of
 from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.positions import START
-from kith.log.store import Subscription
+from kith.log.store import Fenced, Subscription
 
 PATIENCE_S = 60.0
 
@@ -50,6 +52,53 @@ def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) ->
         await again.take(START)
         assert (again.place, again.end.events) == (27, 30)
         await engine.close()
+
+    run(scene())
+
+
+def test_what_a_newer_kith_logged_is_passed_over(run: Run) -> None:
+    """Records of an unknown kind, live and read later; events of an unknown kind; and of an event what is said more."""
+
+    async def scene() -> None:
+        kafka = MemoryKafka(1)
+        live, owned = engine_over(kafka), Owned(kafka, 0)
+        await live.log.open()
+        await owned.take(START)
+        of_tomorrow = msgspec.structs.astuple(row_of(event_of(1, 2)))
+        await owned.commit(1, [row_of(event_of(1, 1)), cast(Any, (*of_tomorrow, "more"))], {})
+        await kafka.append("events", 0, pack(["tomorrow", 1, b"said"]))
+        with pytest.raises(Fenced):
+            await owned.commit(2, [row_of(event_of(1, 3))], {})
+        await owned.take(START)
+        await owned.commit(2, [row_of(event_of(1, 3)), row_of(Event(0, None, 200, 9, 4, 0, Hlc(4), data=b"x"))], {})
+        for engine in (live, engine_over(kafka)):
+            await engine.log.reached(await engine.log.end())
+            events = (await engine.log.read(NOWHERE, 10)).events
+            assert [(event.state, event.destination, event.data) for event in events] == [
+                (0, 1, b""),
+                (0, 2, b""),
+                (0, 3, b""),
+                (200, 4, b"x"),
+            ]
+            await engine.close()
+
+    run(scene())
+
+
+def test_a_book_of_a_newer_kith_is_read_and_not_replaced_by_what_is_known_of_it(run: Run) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(2)
+        book = OpenBook(kafka, expelled_s=1e9)
+        await book.open()
+        await kafka.append("groups", 0, pack([99, "of tomorrow"]))
+        await book.write(Join("readers", "a", "somebody", 2, gentle=False))
+        for _ in range(books.SNAPSHOT_RECORDS):
+            await book.write(Beat("somebody"))
+        later = OpenBook(kafka, expelled_s=1e9)
+        await later.open()
+        assert (await kafka.starts("groups")) == [0]
+        assert set(later.now.groups["readers"].of("a")) == {0, 1}
+        await asyncio.gather(book.close(), later.close())
 
     run(scene())
 

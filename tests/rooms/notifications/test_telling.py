@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from kith.graph.graphs import FOLLOWS, LIKES, SHARES
 from kith.notifications.inbox import PERIOD_MS
 from kith.notifications.intake import FRESH_MS, NAME, begin
 from kith.notifications.marks import NO_MARKS, read_marks
-from kith.notifications.notice import NoticeDraft
+from kith.notifications.notice import NoticeDraft, NoticeType
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import Preferences
 from kith.notifications.rings import Rings
@@ -203,6 +204,16 @@ def test_mentions_of_other_systems_are_told_by_their_events(run: Run, desk: Desk
         assert len({*told}) == 2
         assert await desk.notices.tell(drafts) == told
         assert len(await desk.listed(ALICE)) == 2
+
+    run(scenario())
+
+
+def test_a_notice_of_a_type_that_a_newer_kith_tells_is_left_out(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        of_tomorrow = cast(NoticeType, "birthday")
+        types: tuple[NoticeType, ...] = (of_tomorrow, "mention")
+        await desk.notices.tell([NoticeDraft(one, BOB, ALICE, desk.services.clock.ms, event="1") for one in types])
+        assert await desk.told(ALICE) == [("mention", BOB)]
 
     run(scenario())
 

@@ -3,6 +3,9 @@
 A process that appends waits until it reads its record, and so knows whether it was granted. Every SNAPSHOT_RECORDS a
 snapshot is written, and the records before it are deleted. A process with workers appends a beat every BEAT_S; if its
 last beat stays the same for `expelled_s`, by the clock of the process that looks, its workers are expelled.
+
+A record of a kind that this Kith does not know, as from a newer one, is passed over. A snapshot would lack what it
+changed, so a process that met one writes none.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ BEAT_S = 2.0
 EXPELLED_S = 10.0
 _VERDICTS_MAX = 10_000
 """Verdicts of records that are kept for those who appended them."""
-_entry = msgspec.msgpack.Decoder(Entry).decode
+_entries = msgspec.msgpack.Decoder(Entry)
 _log = structlog.get_logger("kith.log")
 
 
@@ -41,6 +44,7 @@ class OpenBook:
         self.now = book_state.Book()
         self.positions = Positions(b"")
         self._next = 0  # the offset of the next record to read
+        self._knows_all = True
         self._verdicts: dict[int, Verdict] = {}
         self._grown = asyncio.Event()
         self._following: Following | None = None
@@ -77,7 +81,7 @@ class OpenBook:
         """Append a record; what became of it."""
         offset = await self._broker.append("groups", 0, pack(entry))
         await self._until(offset + 1)
-        if offset % SNAPSHOT_RECORDS == SNAPSHOT_RECORDS - 1:
+        if offset % SNAPSHOT_RECORDS == SNAPSHOT_RECORDS - 1 and self._knows_all:
             await self._snapshot()
         return self._verdicts[offset]
 
@@ -140,9 +144,18 @@ class OpenBook:
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         self._read(records)
 
+    def _pass_over(self, record: BrokerRecord) -> None:
+        if self._knows_all:
+            _log.warning("the book has records of a newer Kith, which are passed over", offset=record.offset)
+        self._knows_all, self._next = False, record.offset + 1
+
     def _read(self, records: Sequence[BrokerRecord]) -> None:
         for record in records:
-            entry = _entry(record.value)
+            try:
+                entry = _entries.decode(record.value)
+            except msgspec.ValidationError:
+                self._pass_over(record)
+                continue
             if isinstance(entry, BookSnapshot) and record.offset > self._next and entry.expects == record.offset:
                 self.now = entry.book  # the records before it were deleted
             self._next = record.offset + 1

@@ -11,6 +11,8 @@ who the owner was: readers see from the record alone that it is void, and the fo
 acknowledged.
 
 Each commit also says how many events there are before it, so positions count events.
+
+A record of another kind, as from a newer Kith, tells nothing here; what a newer one says more of an event is left out.
 """
 
 from __future__ import annotations
@@ -28,12 +30,23 @@ from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.positions import Place, Positions
 from kith.log.store import Fenced
 
-Row = tuple[int, int | None, int, int, int, int, int, bytes]
-"""An event as it is stored: graph, before, state, source, destination, position, updated_at, data."""
 Answer = tuple[int, bytes, int]
 """The number of a question, the outcome, and how many events of the commit there are up to this command."""
 _LOOKED = 8
 """Records that are read first to find the last commit; more where these hold none."""
+
+
+class LoggedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An event as it is stored."""
+
+    graph: int
+    before: int | None
+    state: int
+    source: int
+    destination: int
+    position: int
+    updated_at: int
+    data: bytes
 
 
 class Take(msgspec.Struct, frozen=True, array_like=True, tag="take"):
@@ -59,18 +72,18 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
 class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
     """One event."""
 
-    row: Row
+    row: LoggedRow
 
 
-_kind = msgspec.msgpack.Decoder(Take | Commit | Announced).decode
+_kinds: msgspec.msgpack.Decoder[Take | Commit | Announced] = msgspec.msgpack.Decoder(Take | Commit | Announced)
 _answers = msgspec.msgpack.Decoder(list[Answer]).decode
-_rows = msgspec.msgpack.Decoder(list[Row]).decode
+_rows = msgspec.msgpack.Decoder(list[LoggedRow]).decode
 pack = msgspec.msgpack.encode
 
 
-def row_of(event: Event) -> Row:
+def row_of(event: Event) -> LoggedRow:
     """An event as it is stored."""
-    return (
+    return LoggedRow(
         event.graph,
         event.before,
         event.state,
@@ -82,6 +95,14 @@ def row_of(event: Event) -> Row:
     )
 
 
+def _kind(value: bytes) -> Take | Commit | Announced | None:
+    """A record; None if it is of a kind that is not known."""
+    try:
+        return _kinds.decode(value)
+    except msgspec.ValidationError:
+        return None
+
+
 class ToldRecord(NamedTuple):
     """A record that tells events: where it lies, how many events are before it, and how many in it."""
 
@@ -89,7 +110,7 @@ class ToldRecord(NamedTuple):
     at_ms: int
     first: int
     length: int
-    rows: msgspec.Raw | Row
+    rows: msgspec.Raw | LoggedRow
     answers: Sequence[tuple[bytes, msgspec.Raw]] = ()
     place: int | None = None  # of the next command in `writes`, where the record says so
 
@@ -110,7 +131,18 @@ class ToldRecord(NamedTuple):
         """Its events; the last one's mark is the place behind this record."""
         rows = _rows(self.rows) if isinstance(self.rows, msgspec.Raw) else [self.rows]
         return [
-            Event(*row[:6], Hlc(row[6]), self.at_ms, positions.packed({partition: self.after(number)}), row[7])
+            Event(
+                row.graph,
+                row.before,
+                row.state,
+                row.source,
+                row.destination,
+                row.position,
+                Hlc(row.updated_at),
+                self.at_ms,
+                positions.packed({partition: self.after(number)}),
+                row.data,
+            )
             for number, row in enumerate(rows, 1)
         ]
 
@@ -127,7 +159,7 @@ class PartitionState(NamedTuple):
 
 
 def tells(record: BrokerRecord, count: int) -> ToldRecord | None:
-    """What a record tells, perhaps of no event; None for what is void or a take. `count`: the events before it."""
+    """What a record tells, perhaps of no event; None for any other. `count`: the events before it."""
     kind = _kind(record.value)
     if isinstance(kind, Announced):
         return ToldRecord(record.offset, record.at_ms, count, 1, kind.row)
@@ -168,7 +200,7 @@ class Owned:
         state = await state_before(self._broker, self._partition, start, offset)
         self.place, self.end = state.place, Place(state.events, offset + 1)
 
-    async def commit(self, place: int, rows: Sequence[Row], answers: Mapping[bytes, Sequence[Answer]]) -> None:
+    async def commit(self, place: int, rows: Sequence[LoggedRow], answers: Mapping[bytes, Sequence[Answer]]) -> None:
         """Append events and answers, and move the place. Fenced, if there is another owner by now."""
         encoded = msgspec.Raw(pack(rows)), [(name, msgspec.Raw(pack(some))) for name, some in answers.items()]
         while True:
@@ -181,14 +213,14 @@ class Owned:
             await self._skip(expects, offset)
 
     async def _skip(self, first: int, offset: int) -> None:
-        """Skip what others appended in between. Fenced, if one of them is an owner."""
+        """Skip what others appended in between. Fenced, if one of them is an owner, or may be one."""
         between = await fetch_all(self._broker, "events", self._partition, first, offset)
         if len(between) != offset - first:
             raise StoreUnavailable(f"the log's partition {self._partition} is not what it was; Kafka lost records")
         count = self.end.events
         for record in between:
             kind = _kind(record.value)
-            if isinstance(kind, Take):
+            if kind is None or isinstance(kind, Take):
                 raise Fenced(f"another process owns partition {self._partition} now")
             count += isinstance(kind, Announced)
         self.end = Place(count, offset + 1)

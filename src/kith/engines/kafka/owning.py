@@ -22,7 +22,7 @@ from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Group, Join, Leave, Release
 from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.commands import unpacked
-from kith.engines.kafka.commits import Answer, Owned, Row, row_of
+from kith.engines.kafka.commits import Answer, LoggedRow, Owned, row_of
 from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
 from kith.log.commands import Command, Decided, Owner
 from kith.log.store import Fenced
@@ -270,7 +270,7 @@ class _Partition:
         """Commit the events of commands, what is answered, and the place behind them."""
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
         for part in _parts(decided):
-            rows: list[Row] = []
+            rows: list[LoggedRow] = []
             answers: dict[bytes, list[Answer]] = {}
             for one in part:
                 rows += map(row_of, one.events)

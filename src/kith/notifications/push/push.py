@@ -78,7 +78,7 @@ class Push:
         """Send the new notices among these events, and mentions to the followers who were told of them."""
         changed = [event for event in events if event.state == RECORD_CHANGED]
         notices = {one.destination: read_notice(one.data) for one in changed if one.source == RecordKind.NOTICE}
-        told = [Told(notice.recipient, notice) for notice in notices.values()]
+        told = [Told(notice.recipient, notice) for notice in notices.values() if notice is not None]
         await self.send(told + await self._followers(changed))
 
     async def send(self, told: Sequence[Told]) -> None:
