@@ -18,7 +18,7 @@ from distant import Distant
 from naive_timelines import NaiveTimelines
 from reference_activity import ReferenceActivity
 from reference_credentials import ReferenceCredentials
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
 from reference_fanout_state import ReferenceFanoutState
 from reference_inbox import ReferenceInboxes
 from reference_leases import ReferenceLeases
@@ -27,6 +27,7 @@ from reference_quotas import ReferenceQuotas
 from reference_records import ReferenceRecords, RowRecords
 from reference_sets import ReferenceSets
 from reference_suggestions import ReferenceSuggestions
+from scrambled_edges import ScrambledEdges
 
 from kith.access.credentials import CredentialStore
 from kith.access.sliding_window import QuotaStore

@@ -8,7 +8,6 @@ Both are slow on purpose. Kept in memory only, so durability is not modelled.
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
@@ -32,7 +31,6 @@ from kith.graph.edge import (
     State,
     as_of,
     decide,
-    merge,
     resolve,
 )
 from kith.graph.graphs import assign
@@ -57,7 +55,6 @@ Key = tuple[int, int, int]
 """(graph, source, destination)"""
 Rows = dict[Key, Edge]
 Part = tuple[Direction, State]
-
 _BESIDE = (RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, NODE_CHANGED)
 """States of events that tell what is stored beside edges."""
 _SCAN_ROWS = 7  # small, so that every scan of a test crosses chunks
@@ -351,68 +348,3 @@ class ReferenceEdges:
 
     def _count(self, listing: Listing) -> int:
         return len(_within(self._counted(listing), listing))
-
-
-class ScrambledEdges(ReferenceEdges):
-    """Rows at once; every list and every count later, each by itself, in any order, and perhaps again.
-
-    So an edge that changes state may for a while be in two lists, or in none. A late part carries a version
-    of the edge and obeys the merge law, as an engine's table would with the version as its write time.
-    Conditions see the row as it is and the counts as they lag.
-    """
-
-    transactional = False
-
-    def __init__(self, seed: int, late_max: int = 12, events: Partitions | None = None) -> None:
-        super().__init__(events)
-        self._lists: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
-        self._counts: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
-        self._random, self._late_max = random.Random(seed), late_max
-        self._operations = 0
-        self._late: list[tuple[int, Rows, Edge]] = []  # (due at this operation, what it changes, version)
-
-    def settle(self) -> None:
-        """Let everything that is under way arrive, in any order, some of it twice."""
-        arriving, self._late = [*self._late, *self._random.sample(self._late, len(self._late) // 2)], []
-        self._random.shuffle(arriving)
-        for _, part, edge in arriving:
-            _arrive(part, edge)
-
-    def pass_time(self) -> None:
-        """Let arrive what is due."""
-        self._tick()
-
-    def late(self) -> set[Key]:
-        """Edges that some list or count does not show as they are."""
-        return {key_of(edge) for _, _, edge in self._late}
-
-    def _listed(self, listing: Listing) -> Rows:
-        return self._lists[listing.direction, listing.state]
-
-    def _counted(self, listing: Listing) -> Rows:
-        return self._counts[listing.direction, listing.state]
-
-    async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
-        await super().forget(graph, pairs)
-        self._late = [late for late in self._late if key_of(late[2]) not in {(graph, *pair) for pair in pairs}]
-
-    def _parts(self) -> list[Rows]:
-        return [self.rows, *self._lists.values(), *self._counts.values()]
-
-    def _written(self, edge: Edge) -> None:
-        for part in (*self._lists.values(), *self._counts.values()):
-            for _ in range(self._random.choice((1, 1, 2))):
-                self._late.append((self._operations + self._random.randint(0, self._late_max), part, edge))
-
-    def _tick(self) -> None:
-        super()._tick()
-        self._operations += 1
-        self._random.shuffle(self._late)
-        for due, part, edge in self._late:
-            if due <= self._operations:
-                _arrive(part, edge)
-        self._late = [late for late in self._late if late[0] > self._operations]
-
-
-def _arrive(part: Rows, edge: Edge) -> None:
-    part[key_of(edge)] = merge(part.get(key_of(edge)), edge)

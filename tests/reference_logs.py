@@ -21,7 +21,8 @@ from kith.core.events import NOWHERE, Event, LogPosition
 from kith.log.store import LEASES_MAX, Backlog, Batch, Bell, Failure, Fenced, LogLease, Progress
 
 if TYPE_CHECKING:
-    from reference_edges import ReferenceEdges, ScrambledEdges
+    from reference_edges import ReferenceEdges
+    from scrambled_edges import ScrambledEdges
 
 LEASE_MS = 3_600_000
 Offsets = dict[int, int]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
+from scrambled_edges import ScrambledEdges
 
 from kith.core.clock import Hlc
 from kith.core.events import RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event

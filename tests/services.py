@@ -8,9 +8,10 @@ from typing import Any, Self
 
 import pytest
 from cast import ALICE, BOB, FakeClock
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
 from reference_inbox import ReferenceInboxes
 from reference_records import records_over
+from scrambled_edges import ScrambledEdges
 
 from kith.boards.boards import Boards
 from kith.boards.following import BoardFollowing

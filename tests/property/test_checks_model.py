@@ -17,10 +17,11 @@ import msgspec
 import pytest
 from cast import FakeClock
 from coroutines import run_all
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
 from reference_leases import ReferenceLeases
 from reference_logs import HostileLog, Partitions, ReferenceLog
 from reference_sets import ReferenceSets
+from scrambled_edges import ScrambledEdges
 
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import MADE_EVERY_MS, SetKeeper, SnapshotMaker

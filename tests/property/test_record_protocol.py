@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import answer, run_all
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
 from reference_records import ReferenceRecords, RowRecords
+from scrambled_edges import ScrambledEdges
 from services import Services, no_images
 
 from kith.core.clock import HybridClock

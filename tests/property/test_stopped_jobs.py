@@ -11,8 +11,9 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import answer, run_all, time_flies
 from interleaving import finished, hosts
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
 from reference_leases import own_leases
+from scrambled_edges import ScrambledEdges
 from services import service_over
 
 from kith.core.errors import Forbidden, KithError, UserNotFound

@@ -33,6 +33,19 @@ ENTRY_POINTS = {
     "kith.client": "what apps import",
     "kith.run.opening.cluster": "the wiring of distributed engines, imported where the settings ask for it",
 }
+ALIKE = {
+    "api/resources": "a resource",
+    "commands": "a command",
+    "engines": "an engine",
+}
+"""Rooms whose files are one of these each, so that their names say enough."""
+OTHER_WORDS = {
+    "commands": {"kith"},
+    "commands/capacity": {"cluster", "embedded"},
+    "checks": {"exists_many"},
+    "home": {"timeline_days"},
+}
+"""What a room's paragraph names in code font beside its files."""
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
 
 
@@ -107,9 +120,23 @@ def test_every_file_opens_with_its_idea() -> None:
     assert not [name for name, tree in trees().items() if not ast.get_docstring(tree)]
 
 
-def test_every_package_says_what_its_rooms_are() -> None:
-    packages = {path.parent for path in FILES}
-    assert not [package for package in packages if not (package / "__init__.py").exists()]
+def rooms_and_files(package: Path) -> set[str]:
+    """What stands in a package."""
+    files = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
+    return files | {path.name for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+
+def test_every_package_says_what_its_files_are_and_names_no_others() -> None:
+    wrong: dict[str, set[str]] = {}
+    for package in {path.parent for path in FILES}:
+        room = local(package)
+        text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+        named = set(re.findall(r"`([a-z]\w*)/?`", text)) - OTHER_WORDS.get(room, set())
+        there = rooms_and_files(package)
+        unsaid = set() if room in ALIKE else there - named
+        if differing := unsaid | (named - there):
+            wrong[room] = differing
+    assert not wrong
 
 
 def test_no_file_is_too_long_without_a_reason() -> None:

@@ -1,5 +1,8 @@
-"""HTTP. `door` (every request) over `operations` (the table), `routing`, `exchange` and `deadline`; one file per
-resource in `resources/`; `call` and `parameters` (what they are given), `answers` and `presenter` (what they answer
-with), `errors` (ours as status numbers); `openapi` and `docs` (the table as a document); `cors` (pages of other
-origins) before the door; `sockets` (what clients have not taken) and `paced` (what is costly) for streams and metrics.
+"""HTTP: every request goes through `door`, by the table of operations, to a method of a resource in `resources/`.
+
+The table: `operations` (a row each, made of a method) · `routing` (finds the row of a path) · `parameters` (types of
+what requests say) · `openapi` and `docs` (the table as a document). What a handler gets: `call`, with `consistency`
+(sees the caller's own writes); `forms` (uploads). What is answered: `answers` and `presenter` (shapes) · `errors`
+(ours as statuses) · `behind` (how old a standby is). Bounds: `deadline` · `paced` (costly reads, one at a time) ·
+`sink` (what a slow reader of a stream may cost). Before the door: `cors` (pages of other origins).
 """

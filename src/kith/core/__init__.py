@@ -2,5 +2,5 @@
 
 Files: `ids` (ids and how they are made) · `clock` (versions) · `paging` (pages and cursors) · `tokens`
 (read-your-writes) · `signing` (seals cursors and tokens) · `events` (entries of the log, and how far it is) · `labels`
-(moderation) · `errors` (the tree of errors).
+(moderation) · `errors` (the tree of errors) · `trust` (certificates that HTTP clients trust).
 """

@@ -1,8 +1,9 @@
 """How Kith runs.
 
-`config`, `limits`, `pushing` (settings, and what services take of them) · `opening/` (what a process has open: stores,
-folder, keys) · `posts_and_notices` (over these, in every kind of process), `services` (in that of the API), `api`
-(resources over services, and the door) · `consumers` (the registry of workers) · `serving/` (the processes of `kith
-serve`) · `measures/` (what is counted and told) · `machines/` (a primary and its standbys) · `backups/` (wholes and
-increments of a store, by themselves) · `audits` (run for the console) · `logs`.
+`config`, `limits`, `pushing` (settings, and what services take of them) · `opening/` (what a process has open:
+stores, folder, keys) · `posts_and_notices` (over these, in every kind of process), `services` (in that of the API),
+`api` (resources over services, and the door) · `consumers` (the registry of workers) · `deciding` (the worker that
+decides the writes of distributed engines) · `serving/` (the processes of `kith serve`) · `measures/` (what is counted
+and told) · `machines/` (a primary and its standbys) · `backups/` (wholes and increments of a store, by themselves) ·
+`audits` (run for the console) · `logs` (lines that processes print).
 """

@@ -9,9 +9,9 @@ import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
 from distant import Stopped
-from reference_edges import ScrambledEdges
 from reference_leases import own_leases
 from reference_records import RowRecords
+from scrambled_edges import ScrambledEdges
 from services import Services
 
 from kith.boards import upkeep

@@ -15,7 +15,8 @@ from coroutines import Run, run_all
 from edges import G, all_pages, edge_of, writes_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
+from scrambled_edges import ScrambledEdges
 
 from kith.core.clock import HybridClock
 from kith.core.errors import ProgramTooComplex

@@ -10,10 +10,10 @@ import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from distant import Distant
 from naive_timelines import NaiveTimelines
-from reference_edges import ScrambledEdges
 from reference_fanout_state import ReferenceFanoutState
 from reference_leases import own_leases
 from reference_logs import HostileLog, Partitions, Placed
+from scrambled_edges import ScrambledEdges
 from services import Services, feed_over
 
 from kith.core.paging import Window

@@ -13,8 +13,9 @@ from cast import FakeClock
 from consumer_world import World
 from coroutines import Run
 from engines import open_embedded
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
 from reference_logs import HostileLog, Partitions, ReferenceLog
+from scrambled_edges import ScrambledEdges
 
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.retention import LogBounds

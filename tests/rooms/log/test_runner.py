@@ -14,8 +14,8 @@ from cast import FakeClock
 from consumer_world import PACE, World
 from coroutines import Run
 from homes import failing
-from reference_edges import ScrambledEdges
 from reference_logs import HostileLog, Partitions
+from scrambled_edges import ScrambledEdges
 
 from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
 from kith.log.runner import BACKLOG_RETRY_MS, Pace, Runner, begin, replay, rest_s

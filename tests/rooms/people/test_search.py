@@ -11,8 +11,8 @@ from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run, time_flies
 from edges import all_pages
 from msgspec.structs import replace
-from reference_edges import ScrambledEdges
 from reference_leases import own_leases
+from scrambled_edges import ScrambledEdges
 from services import Services
 
 from kith.core.ids import NodeId

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run, answer
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
 from reference_records import records_over
+from scrambled_edges import ScrambledEdges
 from services import no_images
 
 from kith.core.clock import HybridClock

@@ -1,100 +1,31 @@
-"""Backups of a data folder with its files of media, to a folder and to a bucket, and the schedule of a server."""
+"""What a backup of a data folder holds with its files of media, in a folder and in a bucket, and how it is restored."""
 
 from __future__ import annotations
 
-import itertools
-import math
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
-import typer
+from backed_up import DAY_MS, FILES, back_up, held, names, note, put
 from backups import Dying
-from coroutines import Run
-from edges import edge_of, writes_of
-from small_s3 import SmallS3, small_s3
+from small_s3 import SmallS3
 
-from kith.commands import backup as command
-from kith.commands.doctor import examine
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict, StoreFull, StoreMismatch, StoreUnavailable
-from kith.engines.blobs import archives
 from kith.engines.blobs.archives import Archive, FolderArchive, open_archive
 from kith.engines.embedded import standing
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.file_leases import FileLeases
-from kith.leases.holding import Leases
-from kith.log.keeping import RENEWED_MS, Keeping
-from kith.run.backups import drills, schedule, worker
-from kith.run.backups.drills import Drill
-from kith.run.backups.making import BackUp, Made
+from kith.run.backups.making import BackUp
 from kith.run.backups.parts import packed, read_parts
 from kith.run.backups.pruning import prune
 from kith.run.backups.restoring import restore
 from kith.run.config import Settings
-from kith.run.opening import folders, wiring
+from kith.run.opening import folders
 from kith.run.serving import supervisor
-
-FILES = {"01/a.png": b"a" * 3000, "01/a.thumbnail.webp": b"b", "ff/c.mp4": b"c" * 70_000}
-_DAY_MS = 86_400_000
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """A data folder with a graph of its own and three files of media."""
-    made = Settings(data=str(tmp_path / "data"), graphs=("matches",))
-    folders.open_environment(made).close()
-    for name, data in FILES.items():
-        put(made, name, data)
-    return made
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallS3]:
-    monkeypatch.setattr(archives, "_RETRIES", 0)
-    with small_s3() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
-@pytest.fixture(params=["folder", "bucket"])
-def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
-    if request.param == "bucket":
-        request.getfixturevalue("bucket")
-        return open_archive("s3://bucket/some/prefix")
-    return FolderArchive(tmp_path / "kept")
-
-
-def put(settings: Settings, name: str, data: bytes) -> None:
-    file = folders.media_folder(settings) / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(data)
-
-
-def note(settings: Settings, key: str) -> None:
-    """Change something that no event tells."""
-    with folders.open_environment(settings) as store:
-        store.put_note(f"server-key/{key}", b"1")
-
-
-def back_up(settings: Settings, archive: Archive, *, whole: bool = False) -> Made:
-    with folders.open_environment(settings) as store:
-        return schedule.over(settings, store, archive.where).make(whole=whole)
-
-
-def held(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
-def names(archive: Archive, prefix: str) -> set[str]:
-    return {found.name for found in archive.files(prefix)}
 
 
 def test_store_and_media_come_back_whole_and_new_files_go_along(
@@ -185,7 +116,7 @@ def test_a_list_of_media_that_is_damaged_is_told_and_the_next_backup_is_whole(
     with pytest.raises(StoreMismatch, match=f"{part.id}/media is damaged"):
         restore(Settings(data=str(tmp_path / "back")), archive)
     assert f"{part.id}/media is damaged" in back_up(settings, archive).because
-    assert prune(archive, 0, wall_ms() + 2 * _DAY_MS) == 0
+    assert prune(archive, 0, wall_ms() + 2 * DAY_MS) == 0
     assert restore(Settings(data=str(tmp_path / "back")), archive).files == 3
 
 
@@ -247,7 +178,7 @@ def test_old_parts_and_what_only_they_hold_are_removed_and_so_is_what_was_cut_sh
     assert prune(archive, newest.reached_ms, newest.began_ms) == len(parts) - 1
     assert "files/00000009-0-whole/store.mdb" in names(archive, "files"), "it may be being made"
     assert names(archive, "media") >= {"media/ff/c.mp4"}, "it may be of a part that is being made"
-    assert prune(archive, newest.reached_ms, newest.began_ms + 2 * _DAY_MS) == 0
+    assert prune(archive, newest.reached_ms, newest.began_ms + 2 * DAY_MS) == 0
     assert names(archive, "files") == {f"files/{newest.id}/{name}" for name in newest.files}
     assert names(archive, "media") == {"media/01/a.png", "media/01/a.thumbnail.webp"}
     assert restore(Settings(data=str(tmp_path / "back")), archive).lost == []
@@ -284,15 +215,6 @@ def test_a_backup_of_a_newer_kith_is_refused_and_a_new_one_does_not_go_on_from_i
     assert restore(Settings(data=str(tmp_path / "back")), archive).files == 3
 
 
-@pytest.mark.parametrize("place", [".", "kept", "media/../kept"])
-def test_no_backup_is_made_in_the_folder_that_it_is_of(settings: Settings, place: str) -> None:
-    where = str(Path(settings.data) / place)
-    with folders.open_environment(settings) as store, pytest.raises(BadRequest, match="lies in the data folder"):
-        schedule.over(settings, store, where)
-    with pytest.raises(BadRequest, match="lies in the data folder"):
-        supervisor.prepare(msgspec.structs.replace(settings, backup_to=where))
-
-
 @pytest.mark.parametrize("of", ["standby", "promoted"])
 def test_a_restored_store_is_one_of_its_own_whatever_machine_the_backup_was_of(
     settings: Settings, tmp_path: Path, of: str
@@ -324,20 +246,6 @@ def test_a_folder_that_a_server_uses_is_not_restored_into(settings: Settings, tm
     restore(back, archive)
 
 
-def test_one_process_at_a_time_backs_up_a_store(run: Run, settings: Settings, tmp_path: Path) -> None:
-    async def meanwhile() -> None:
-        files = FileLeases(Path(settings.data))
-        async with Leases(files).alone(schedule.NAME):
-            with (
-                pytest.raises(Conflict, match="another process does `backup`"),
-                Environment(Path(settings.data)) as store,
-            ):
-                await schedule.once(schedule.over(settings, store, str(tmp_path / "kept")), store, whole=True)
-        files.close()
-
-    run(meanwhile())
-
-
 def test_a_restore_that_is_cut_short_leaves_no_store_and_is_done_again(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,86 +262,3 @@ def test_a_restore_that_is_cut_short_leaves_no_store_and_is_done_again(
 
 def _fails(*_: object) -> None:
     raise StoreUnavailable("the disk is gone")
-
-
-@contextmanager
-def maker_over(settings: Settings) -> Iterator[tuple[Environment, BackUp]]:
-    with folders.open_environment(settings) as store:
-        yield store, schedule.over(settings, store, settings.backup_to)
-
-
-def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, settings: Settings, tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), backup_keep_days=2)
-    archive = FolderArchive(tmp_path / "kept")
-    (finding,) = [one for one in examine(settings) if one.what == "backups"]
-    assert (finding.ok, "there is none yet" in finding.detail) == (False, True)
-    now_ms = wall_ms()
-    with maker_over(settings) as (store, maker):
-        for minutes, parts in ((0, 1), (4, 1), (6, 2), (24 * 60, 4), (5 * 24 * 60, 1)):
-            store.put_note(f"server-key/{minutes:064x}", b"1")
-            run(schedule.turn(settings, maker, now_ms + minutes * 60_000))
-            assert len(read_parts(archive).whole) == parts, f"after {minutes} minutes"
-    status = schedule.read_status(settings)
-    assert (status.good_ms, status.error) == (now_ms + 5 * _DAY_MS, "")
-    (tmp_path / "file").write_text("hello")
-    broken = msgspec.structs.replace(settings, backup_to=str(tmp_path / "file"))
-    with maker_over(broken) as (_, maker):
-        run(schedule.turn(broken, maker, now_ms + 6 * _DAY_MS))
-    status = schedule.read_status(broken)
-    assert (status.good_ms, "cannot be used" in status.error) == (now_ms + 5 * _DAY_MS, True)
-    (finding,) = [one for one in examine(broken) if one.what == "backups"]
-    assert (finding.ok, "cannot be used" in finding.detail) == (False, True)
-    with maker_over(settings) as (_, maker):
-        run(schedule.turn(settings, maker, now_ms + 6 * _DAY_MS))
-    assert schedule.read_status(settings).error == ""
-
-
-def test_a_server_knows_of_the_last_drill_of_its_backup(run: Run, settings: Settings, tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"))
-    now_ms = wall_ms()
-    with maker_over(settings) as (_, maker):
-        run(schedule.turn(settings, maker, now_ms))
-        assert schedule.read_status(settings).drill_age_s(now_ms) == math.inf
-        drills.note(maker.archive, Drill(now_ms - 60_000, good=False))
-        run(schedule.turn(settings, maker, now_ms + _DAY_MS))
-    status = schedule.read_status(settings)
-    assert (status.drill_age_s(now_ms), status.drill.good) == (60, False)
-
-
-def test_the_log_is_kept_for_the_next_increment(run: Run, settings: Settings, tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), log_events_max=30)
-    archive = FolderArchive(tmp_path / "kept")
-
-    async def scene() -> None:
-        async with wiring.opened(settings, "test") as parts:
-            now_ms, clock = wall_ms(), itertools.count(wall_ms(), RENEWED_MS + 1)
-            maker = schedule.over(settings, parts.of_folder("this").environment, archive.where)
-            keeping = Keeping(parts.log, schedule.NAME, lambda: next(clock))
-            for minutes in (0, 6, 12):
-                await parts.store.apply(writes_of(*(edge_of(minutes, 100 + at) for at in range(600))))
-                await worker.turn(settings, parts, maker, keeping, now_ms + minutes * 60_000)
-            (lease,) = await parts.log.leases()
-            assert (lease.name, lease.lost, (await parts.log.behind(lease.at)).events) == (schedule.NAME, False, 1)
-
-    run(scene())
-    assert [part.kind for part in read_parts(archive).whole] == ["whole", "increment", "increment"]
-
-
-def test_a_drill_says_whether_the_backup_is_good(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    archive = FolderArchive(tmp_path / "kept")
-    back_up(settings, archive)
-    command.run_restore(str(tmp_path / "kept"), drill=True)
-    said = capsys.readouterr().out
-    assert "after event 0" in said
-    assert "is good" in said
-    assert drills.last(archive).good
-    archive.delete(["media/ff/c.mp4"])
-    with pytest.raises(typer.Exit):
-        command.run_restore(str(tmp_path / "kept"), drill=True)
-    assert "not good" in capsys.readouterr().out
-    assert not drills.last(archive).good
-    assert not list(tmp_path.glob("kith-drill-*"))

@@ -9,8 +9,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 from coroutines import run_all
-from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_edges import ReferenceEdges
 from reference_logs import HostileLog, Partitions, ReferenceLog
+from scrambled_edges import ScrambledEdges
 
 from kith.core.clock import Hlc
 from kith.core.events import NOWHERE, Event, LogPosition

@@ -1,8 +1,9 @@
 """Backups in a folder or a bucket: wholes of the store now and then, increments of its log in between.
 
 Files: `parts` (what a part is, and what it is called) · `chain` (pure: which parts make a point in time, which may
-go) · `making` (one more part, verified) · `pictures` (files of media, and the lists of them) · `pruning` · `restoring`
-· `schedule` (when backups are due, and what is told of them) · `worker` (the process that `kith serve` runs).
+go) · `making` (one more part, verified) · `pictures` (files of media, and the lists of them) · `pruning` ·
+`restoring` · `drills` (restored to try it) · `schedule` (when backups are due, and what is told of them) · `worker`
+(the process that `kith serve` runs).
 
     parts/<part>.json           what a part holds, with digests; written last, so that a part which has it is whole
     files/<part>/store.mdb      of a whole: a copy of the store

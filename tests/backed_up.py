@@ -1,0 +1,40 @@
+"""A data folder that is backed up, with files of media: how a test makes a backup of it, and what came back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kith.engines.blobs.archives import Archive
+from kith.run.backups import schedule
+from kith.run.backups.making import Made
+from kith.run.config import Settings
+from kith.run.opening import folders
+
+DAY_MS = 86_400_000
+FILES = {"01/a.png": b"a" * 3000, "01/a.thumbnail.webp": b"b", "ff/c.mp4": b"c" * 70_000}
+
+
+def put(settings: Settings, name: str, data: bytes) -> None:
+    file = folders.media_folder(settings) / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+
+
+def note(settings: Settings, key: str) -> None:
+    """Change something that no event tells."""
+    with folders.open_environment(settings) as store:
+        store.put_note(f"server-key/{key}", b"1")
+
+
+def back_up(settings: Settings, archive: Archive, *, whole: bool = False) -> Made:
+    with folders.open_environment(settings) as store:
+        return schedule.over(settings, store, archive.where).make(whole=whole)
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def names(archive: Archive, prefix: str) -> set[str]:
+    return {found.name for found in archive.files(prefix)}

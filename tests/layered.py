@@ -1,0 +1,82 @@
+"""The layers of checks over a store in memory, whose parts a test moves by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from cast import ALICE, FakeClock
+from reference_edges import ReferenceEdges
+from reference_leases import ReferenceLeases
+from reference_logs import ReferenceLog
+from reference_sets import ReferenceSets
+
+from kith.checks.following import FollowedFilter
+from kith.checks.keeper import SetKeeper, SnapshotMaker
+from kith.checks.layers import LayeredEdges, StandingSets
+from kith.checks.snapshots import Snapshots
+from kith.core.clock import HybridClock
+from kith.core.ids import NodeId
+from kith.engines.blobs.archives import FolderArchive
+from kith.graph.edge import EdgeWrite, State
+from kith.graph.graph import Graph
+from kith.graph.graphs import Graphs
+from kith.leases.holding import Leases
+
+FOLLOWS, BLOCKS, LIKES = 1, 2, 3
+FOLLOWED_PLACES = 20
+
+
+class Layered:
+    """A store with its log, and layers over it whose parts a test moves by hand."""
+
+    def __init__(self, folder: Path, events_max: int = 10**9, edges_max: int = 10_000) -> None:
+        self.clock, self.edges, self.folder = FakeClock(), ReferenceEdges(), folder
+        self.edges.events.now_ms = self.clock
+        self.log = ReferenceLog(self.edges, events_max)
+        self.graph = Graph(self.edges, Graphs({"follows": FOLLOWS, "blocks": BLOCKS, "likes": LIKES}), HybridClock())
+        self.sets, self.leases = ReferenceSets(self.clock), ReferenceLeases(self.clock)
+        self.keeper = SetKeeper(self.sets, self.log, Leases(self.leases, self.now_s), [FOLLOWS], self.now_s)
+        self.snapshots, covered = Snapshots(FolderArchive(folder)), {"follows": FOLLOWS, "blocks": BLOCKS}
+        self.maker = SnapshotMaker(
+            self.snapshots, self.edges, self.log, covered, edges_max=edges_max, now_ms=self.clock
+        )
+        self.filter = FollowedFilter(self.snapshots, self.log, covered, self.now_s)
+        self.standing = StandingSets(self.sets, [FOLLOWS], self.now_s)
+        self.layers = LayeredEdges(self.edges, self.log, self.filter, self.standing, self)
+        self.by: list[tuple[str, int, int]] = []
+
+    def now_s(self) -> float:
+        return self.clock.ms / 1_000
+
+    def checked(self, layer: str, there: int, absent: int) -> None:
+        self.by.append((layer, there, absent))
+
+    async def follow(self, *whom: int, expires_ms: int = 0) -> Any:
+        """Alice follows these; the mark of the last."""
+        made = [self.graph.now(FOLLOWS, ALICE, NodeId(one), State.NORMAL) for one in whom]
+        edges = [msgspec.structs.replace(edge, expires_ms=expires_ms) for edge in made]
+        changes = await self.edges.apply([EdgeWrite(edge, supersede=True) for edge in edges])
+        return changes[-1].mark
+
+    async def unfollow(self, whom: int) -> Any:
+        (change,) = await self.edges.apply([self.graph.dropping(FOLLOWS, ALICE, NodeId(whom))])
+        return change.mark
+
+    async def keep(self) -> None:
+        while await self.keeper.step():
+            pass
+        await self.standing.learn()
+
+    async def feed(self) -> None:
+        await self.filter.look()
+        while await self.filter.step():
+            pass
+
+    async def ask(self, *whom: int, graph: int = FOLLOWS) -> tuple[list[bool], list[tuple[str, int, int]]]:
+        """Whether Alice has edges to these, and who said so."""
+        self.by = []
+        found = await self.layers.exists_many(graph, [(ALICE, one) for one in whom])
+        await self.layers.settled()
+        return found, self.by

@@ -1,0 +1,160 @@
+"""Boards, and who follows which, as a naive model of article 002 has them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kith.core.ids import NodeId
+
+PEOPLE = [NodeId(user) for user in range(1, 6)]
+Pair = tuple[int, int]
+
+
+class Owned(NamedTuple):
+    """A board as the model knows it."""
+
+    owner: int
+    secret: bool
+
+
+class Naive:
+    """Who follows whom and what, as sets, by the article's rules said one by one."""
+
+    def __init__(self) -> None:
+        self.follows: dict[Pair, int] = {}  # until when; 0: until it is undone
+        self.blocks: set[Pair] = set()
+        self.private: set[int] = set()
+        self.away: set[int] = set()
+        self.requests: set[Pair] = set()
+        self.boards: dict[int, Owned] = {}
+        self.said: set[Pair] = set()  # (user, board) followed by itself, while its owner is public and both are here
+        self.unsaid: set[Pair] = set()
+        self.members: set[Pair] = set()
+
+    @property
+    def own(self) -> set[Pair]:
+        """(user, board) followed by itself."""
+        closed = {board for board, owned in self.boards.items() if owned.owner in self.private | self.away}
+        return {(user, board) for user, board in self.said if board not in closed and user not in self.away}
+
+    @property
+    def against(self) -> set[Pair]:
+        """(user, board) unfollowed."""
+        return {(user, board) for user, board in self.unsaid if not {user, self.boards[board].owner} & self.away}
+
+    @property
+    def following(self) -> set[Pair]:
+        """(user, owner) of whom all boards are followed."""
+        return {pair for pair in self.follows if not {*pair} & self.away}
+
+    def blocked(self, one: int, other: int) -> bool:
+        return (one, other) in self.blocks or (other, one) in self.blocks
+
+    def forget(self, user: int, owner: int) -> None:
+        """Nothing holds any more that a user said of single boards of an owner."""
+        theirs = {(user, board) for board, owned in self.boards.items() if owned.owner == owner}
+        self.said -= theirs
+        self.unsaid -= theirs
+
+    def follow(self, user: int, owner: int, expires_ms: int) -> None:
+        if self.blocked(user, owner) or owner in self.away:
+            return
+        if owner not in self.private:
+            self.let_in(user, owner, expires_ms)
+        elif (user, owner) not in self.follows:
+            self.requests.add((user, owner))
+
+    def let_in(self, user: int, owner: int, expires_ms: int) -> None:
+        if (user, owner) not in self.follows:
+            self.forget(user, owner)
+        self.follows[user, owner] = expires_ms
+        self.requests.discard((user, owner))
+
+    def unfollow(self, user: int, owner: int) -> None:
+        self.follows.pop((user, owner), None)
+        self.requests.discard((user, owner))
+        self.forget(user, owner)
+
+    def expire(self, now_ms: int) -> None:
+        for user, owner in [pair for pair, until in self.follows.items() if until and until <= now_ms]:
+            del self.follows[user, owner]
+            self.forget(user, owner)
+
+    def block(self, one: int, other: int) -> None:
+        self.blocks.add((one, other))
+        self.unfollow(one, other)
+        self.unfollow(other, one)
+
+    def sees(self, user: int, board: int) -> bool:
+        owned = self.boards.get(board)
+        if owned is None or (owned.owner != user and self.blocked(user, owned.owner)):
+            return False
+        if user == owned.owner or (user, board) in self.members:
+            return True
+        return not owned.secret and (owned.owner not in self.private or (user, owned.owner) in self.follows)
+
+    def follow_board(self, user: int, board: int) -> None:
+        owned = self.boards.get(board)
+        if owned is None or owned.secret or owned.owner == user or not self.sees(user, board):
+            return
+        if (user, owned.owner) in self.follows:
+            self.unsaid.discard((user, board))
+        elif owned.owner not in self.private:
+            self.said.add((user, board))
+
+    def unfollow_board(self, user: int, board: int) -> None:
+        owned = self.boards.get(board)
+        if owned is None or owned.secret or owned.owner == user:
+            return
+        if (user, owned.owner) in self.follows:
+            self.unsaid.add((user, board))
+        self.said.discard((user, board))
+
+    def close(self, board: int) -> None:
+        """Nobody follows a board any more."""
+        self.said = {pair for pair in self.said if pair[1] != board}
+        self.unsaid = {pair for pair in self.unsaid if pair[1] != board}
+
+    def hide(self, board: int, secret: bool) -> None:
+        self.boards[board] = self.boards[board]._replace(secret=secret)
+        if secret:
+            self.close(board)
+
+    def delete(self, board: int) -> None:
+        self.close(board)
+        del self.boards[board]
+
+    def move(self, board: int, to: int) -> None:
+        self.boards[board] = self.boards[board]._replace(owner=to)
+        self.members.discard((to, board))
+        for user in map(int, PEOPLE):
+            pair = (user, board)
+            if user == to or (user, to) in self.follows or self.blocked(user, to):
+                self.said.discard(pair)
+            if user == to or (user, to) not in self.follows:
+                self.unsaid.discard(pair)
+
+    def merge(self, board: int, into: int) -> None:
+        owner = self.boards[into].owner
+        carried = {(user, into) for user, followed in self.said if followed == board}
+        self.said |= {pair for pair in carried if (pair[0], owner) not in self.follows}
+        self.delete(board)
+
+    def followers(self, board: int) -> set[int]:
+        owned = self.boards[board]
+        if owned.secret:
+            return set()
+        through = {user for user, owner in self.following if owner == owned.owner and (user, board) not in self.against}
+        return through | {user for user, followed in self.own if followed == board}
+
+    def kind(self, user: int, owner: int) -> str:
+        if (user, owner) in self.following:
+            return "explicit"
+        return (
+            "implicit" if any(self.boards[board].owner == owner for one, board in self.own if one == user) else "none"
+        )
+
+    def board_kind(self, user: int, board: int) -> str:
+        if board not in self.boards or user not in self.followers(board):
+            return "none"
+        return "explicit" if (user, board) in self.own else "implicit"

@@ -1,0 +1,177 @@
+"""The filter of checks: the snapshots that it begins with, how it follows the log, and when it is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+from cast import ALICE, BOB, CAROL, DANA
+from coroutines import Run
+from layered import FOLLOWED_PLACES, FOLLOWS, LIKES, Layered
+
+from kith.checks import following, snapshots
+from kith.checks.following import FRESH_S
+from kith.checks.keeper import MADE_EVERY_MS
+from kith.core.errors import StoreUnavailable
+from kith.core.events import BULK_LOADED, Event
+from kith.graph.edge import State
+from kith.graph.questions import Questions
+
+
+def test_questions_ask_the_store_only_what_the_filter_does_not_know(run: Run, layered: Layered) -> None:
+    async def scene() -> None:
+        await layered.follow(BOB)
+        await layered.maker.make()
+        await layered.feed()
+        questions = Questions()
+        first = questions.states([(FOLLOWS, ALICE, CAROL), (FOLLOWS, ALICE, BOB), (LIKES, ALICE, BOB)])
+        towards, nodes = questions.towards(FOLLOWS, ALICE, [BOB, CAROL]), questions.nodes([ALICE])
+        answers = await layered.layers.answer(questions)
+        assert answers.states[first] == [None, State.NORMAL, None]
+        assert answers.towards[towards] == [State.NORMAL, None]
+        assert len(answers.nodes[nodes]) == 1
+        assert len(questions) == 6, "what was asked is as it was"
+
+    run(scene())
+
+
+def test_a_filter_is_given_up_where_the_log_does_not_tell_all_that_is_new(run: Run, tmp_path: Path) -> None:
+    async def scene(load: bool) -> None:
+        layered = Layered(tmp_path / str(load), events_max=3)
+        await layered.follow(BOB)
+        await layered.maker.make()
+        await layered.log.release("filter of checks")
+        await layered.feed()
+        if load:
+            await layered.log.announce(Event(FOLLOWS, None, BULK_LOADED, 7, 0, 0, layered.graph.clock.next()))
+        else:
+            await layered.follow(*range(100, 110))
+        await layered.feed()
+        assert layered.filter.newest is None
+        assert (await layered.ask(CAROL))[1] == [("store", 0, 1)]
+        layered.clock.ms += MADE_EVERY_MS
+        assert await layered.maker.make()
+        await layered.feed()
+        assert (await layered.ask(CAROL))[1] == [("filter", 0, 1)]
+
+    run(scene(False))
+    run(scene(True))
+
+
+def test_a_spoilt_snapshot_is_not_used_and_another_is_made(run: Run, layered: Layered) -> None:
+    async def scene() -> None:
+        await layered.follow(BOB)
+        assert await layered.maker.make()
+        assert not await layered.maker.make(), "one that is young and whole is enough"
+        (name,) = layered.snapshots.names()
+        file, chosen = layered.folder / name, random.Random(5)
+        whole = file.read_bytes()
+        for place in (0, 33, 40, *(chosen.randrange(len(whole)) for _ in range(FOLLOWED_PLACES))):
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+            assert layered.snapshots.newest() is None
+        for length in (0, 20, 100, len(whole) - 1):
+            file.write_bytes(whole[:length])
+            assert layered.snapshots.newest() is None
+        await layered.feed()
+        assert layered.filter.newest is None
+        layered.clock.ms += 40_000
+        assert await layered.maker.make()
+        await layered.feed()
+        assert await layered.ask(BOB, CAROL) == ([True, False], [("filter", 0, 1), ("store", 1, 0)])
+
+    run(scene())
+
+
+def test_a_newer_snapshot_takes_over_without_a_gap_and_lets_go_of_who_left(run: Run, layered: Layered) -> None:
+    async def scene() -> None:
+        await layered.follow(BOB, CAROL)
+        await layered.maker.make()
+        await layered.feed()
+        await layered.unfollow(CAROL)
+        await layered.feed()
+        assert (await layered.ask(CAROL))[1] == [("store", 0, 1)], "it says maybe of one who left"
+        layered.clock.ms += MADE_EVERY_MS
+        assert await layered.maker.make()
+        await layered.follow(DANA)
+        await layered.filter.look()
+        while await layered.filter.step():
+            assert layered.filter.newest is not None
+        assert await layered.ask(CAROL, DANA) == ([False, True], [("filter", 0, 1), ("store", 1, 0)])
+        layered.clock.ms += MADE_EVERY_MS
+        assert await layered.maker.make()
+        assert len(layered.snapshots.names()) == 2
+
+    run(scene())
+
+
+def test_a_filter_that_became_too_small_is_made_anew(
+    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "LEAST_ROOM", 3)
+
+    async def scene() -> None:
+        assert await layered.maker.make()
+        await layered.follow(BOB, CAROL, DANA)
+        assert not await layered.maker.make()
+        await layered.follow(100)
+        layered.clock.ms += 1
+        assert await layered.maker.make()
+
+    run(scene())
+
+
+def test_a_filter_goes_on_while_the_place_of_snapshots_is_away(
+    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnavailable("the bucket is away")
+
+    async def scene() -> None:
+        await layered.follow(BOB)
+        await layered.maker.make()
+        await layered.feed()
+        monkeypatch.setattr(layered.snapshots, "newest", away)
+        layered.clock.ms += int(FRESH_S * 1_000)
+        running = asyncio.create_task(layered.filter.run())
+        for _ in range(1_000):
+            if (await layered.ask(CAROL))[1] == [("filter", 0, 1)]:
+                break
+            await asyncio.sleep(0.01)
+        running.cancel()
+        assert (await layered.ask(CAROL))[1] == [("filter", 0, 1)]
+
+    run(scene())
+
+
+def test_a_filter_answers_while_others_write_without_end(
+    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_READ_MAX", 1)
+
+    async def scene() -> None:
+        await layered.follow(BOB)
+        await layered.maker.make()
+        await layered.feed()
+        layered.clock.ms += int(FRESH_S * 1_000)
+        await layered.follow(100, 101)
+        assert await layered.filter.step(), "it asks where the log ends"
+        assert (await layered.ask(CAROL))[1] == [("store", 0, 1)]
+        await layered.follow(102)
+        assert await layered.filter.step(), "the log has gone on"
+        assert (await layered.ask(CAROL))[1] == [("filter", 0, 1)], "it read what there was when that was asked"
+
+    run(scene())
+
+
+def test_more_edges_than_the_filter_may_hold_leave_none(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        layered = Layered(tmp_path, edges_max=2)
+        await layered.follow(BOB, CAROL, DANA)
+        assert not await layered.maker.make()
+        assert layered.snapshots.names() == []
+        await layered.unfollow(DANA)
+        assert await layered.maker.make()
+
+    run(scene())

@@ -1,0 +1,150 @@
+"""What waits, yields and is divided where many are to be told of mentions at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from cast import ALICE
+from celebrity import CHUNK, FOLLOWERS, LATELY, ONLINE, TOLD, UNWILLING, Stage, drained
+from coroutines import Run
+from distant import Distant
+
+from kith.core.errors import Overloaded
+from kith.notifications import walks
+from kith.notifications.activity import Users
+from kith.notifications.backpressure import FLAG_MS
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Ended
+
+
+def test_under_pressure_the_last_tier_yields_and_the_others_do_not(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        worker = stage.worker(tasks_max=5)
+        await worker.begin(stage.notice, ALICE)
+        await drained(worker)
+        assert stage.told() == {*ONLINE, *LATELY} - UNWILLING
+        chunks = -(-len(FOLLOWERS) // CHUNK)
+        assert [ended.left for ended in stage.ended] == [0, 0, chunks]
+        stage.notice += 1
+        del worker  # who raised the flag is gone; it stands, and falls by itself
+        stage.inboxes.rows.clear()
+        await stage.worker().begin(stage.notice, ALICE)
+        await drained(stage.worker())
+        assert stage.told() == {*ONLINE, *LATELY} - UNWILLING
+        stage.clock.ms += FLAG_MS
+        stage.notice += 1
+        stage.inboxes.rows.clear()
+        await stage.worker().begin(stage.notice, ALICE)
+        await drained(stage.worker())
+        assert stage.told() == TOLD
+
+    run(main())
+
+
+def test_too_many_mentions_at_once_wait(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        monkeypatch.setattr(walks, "WALKS_MAX", 2)
+        worker = stage.worker()
+        for more in range(2):
+            await worker.begin(stage.notice + more, ALICE)
+        await worker.begin(stage.notice, ALICE)
+        with pytest.raises(Overloaded):
+            await worker.begin(stage.notice + 2, ALICE)
+
+    run(main())
+
+
+class Counts:
+    """A store that counts what is asked of it."""
+
+    def __init__(self, store: Any, calls: list[str]) -> None:
+        self._store, self._calls = store, calls
+
+    def __getattr__(self, name: str) -> Any:
+        self._calls.append(name)
+        return getattr(self._store, name)
+
+
+def test_a_last_tier_that_is_full_changes_nothing_for_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody works the last tier. Each of the other tiers tells its own, with the same calls as where there is room."""
+
+    async def calls_of(walks_max: int) -> tuple[list[list[str]], list[Ended]]:
+        stage = await Stage.set_up()
+        monkeypatch.setattr(walks, "WALKS_MAX", walks_max)
+        made, first, full = list[list[str]](), stage.notice, list[Ended]()
+        for more in range(5):
+            stage.notice = first + more
+            await stage.worker(tiers=()).begin(stage.notice, ALICE)
+            for tier, told in ((Tier.ONLINE, ONLINE), (Tier.DAY, {*ONLINE, *LATELY})):
+                calls = list[str]()
+                stage.wrap = lambda store, calls=calls: Counts(store, calls)
+                await drained(stage.worker(tiers=[tier]))
+                stage.wrap = lambda store: store
+                made.append(calls)
+                assert stage.told() == {*told} - UNWILLING
+            stage.inboxes.rows.clear()
+            full = [ended for ended in stage.ended if ended.left]
+        return made, full
+
+    async def main() -> None:
+        roomy, none_left = await calls_of(100)
+        crowded, left = await calls_of(2)
+        assert crowded == roomy
+        assert not none_left
+        assert [ended.walk.tier for ended in left] == [Tier.MONTH] * 3, "they are counted as left to pull"
+
+    run(main())
+
+
+def test_workers_of_a_tier_divide_its_mentions(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        calls, chance = list[str](), random.Random(3)
+        await stage.worker().begin(stage.notice, ALICE)
+        stage.wrap = lambda store: Counts(Distant(store, chance), calls)
+        await asyncio.gather(*(drained(stage.worker()) for _ in range(3)))
+        assert stage.told() == TOLD
+        chunks = -(-len(FOLLOWERS) // CHUNK)
+        assert (calls.count("chunk"), calls.count("contains")) == (chunks * 2, 1), "none was read twice"
+
+    run(main())
+
+
+def test_a_mention_of_few_waits_for_no_mention_of_millions(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        await stage.worker(chunk_ids=1).begin(stage.notice, ALICE)
+        large, stage.notice, stage.threshold = stage.notice, stage.notice + 1, 1_000
+        await stage.worker(chunk_ids=20).begin(stage.notice, ALICE)
+        small = stage.worker(chunk_ids=20, tiers=[Tier.DAY, Tier.ALL])
+        assert await small.work()
+        assert {notice for _, notice in stage.inboxes.rows} == {stage.notice} != {large}
+
+    run(main())
+
+
+def test_a_mention_that_fails_again_and_again_is_dead_and_holds_up_no_other(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        failing, working = stage.worker(tiers=[Tier.DAY]), stage.worker(tiers=[Tier.DAY])
+
+        async def fails(notice: int, account: int, users: Users) -> Any:
+            if notice == stage.notice:
+                raise ValueError("a bug")
+            return np.ones(len(users), np.bool_)
+
+        failing._wanted = fails
+        for more in range(2):
+            await working.begin(stage.notice + more, ALICE)
+        await drained(failing)
+        assert {user for user, notice in stage.inboxes.rows if notice > stage.notice} == {*ONLINE, *LATELY}
+        dead, told = sorted(stage.ended, key=lambda ended: ended.walk.notice)
+        assert (dead.dead, told.dead) == (-(-len(FOLLOWERS) // CHUNK), 0)
+
+    run(main())

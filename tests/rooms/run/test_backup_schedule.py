@@ -1,0 +1,139 @@
+"""When a server backs up by itself, what it says of that, and what the log keeps for it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import typer
+from backed_up import DAY_MS, back_up
+from coroutines import Run
+from edges import edge_of, writes_of
+
+from kith.commands import backup as command
+from kith.commands.doctor import examine
+from kith.core.clock import wall_ms
+from kith.core.errors import BadRequest, Conflict
+from kith.engines.blobs.archives import FolderArchive
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.file_leases import FileLeases
+from kith.leases.holding import Leases
+from kith.log.keeping import RENEWED_MS, Keeping
+from kith.run.backups import drills, schedule, worker
+from kith.run.backups.drills import Drill
+from kith.run.backups.making import BackUp
+from kith.run.backups.parts import read_parts
+from kith.run.config import Settings
+from kith.run.opening import folders, wiring
+from kith.run.serving import supervisor
+
+
+@pytest.mark.parametrize("place", [".", "kept", "media/../kept"])
+def test_no_backup_is_made_in_the_folder_that_it_is_of(settings: Settings, place: str) -> None:
+    where = str(Path(settings.data) / place)
+    with folders.open_environment(settings) as store, pytest.raises(BadRequest, match="lies in the data folder"):
+        schedule.over(settings, store, where)
+    with pytest.raises(BadRequest, match="lies in the data folder"):
+        supervisor.prepare(msgspec.structs.replace(settings, backup_to=where))
+
+
+def test_one_process_at_a_time_backs_up_a_store(run: Run, settings: Settings, tmp_path: Path) -> None:
+    async def meanwhile() -> None:
+        files = FileLeases(Path(settings.data))
+        async with Leases(files).alone(schedule.NAME):
+            with (
+                pytest.raises(Conflict, match="another process does `backup`"),
+                Environment(Path(settings.data)) as store,
+            ):
+                await schedule.once(schedule.over(settings, store, str(tmp_path / "kept")), store, whole=True)
+        files.close()
+
+    run(meanwhile())
+
+
+@contextmanager
+def maker_over(settings: Settings) -> Iterator[tuple[Environment, BackUp]]:
+    with folders.open_environment(settings) as store:
+        yield store, schedule.over(settings, store, settings.backup_to)
+
+
+def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, settings: Settings, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), backup_keep_days=2)
+    archive = FolderArchive(tmp_path / "kept")
+    (finding,) = [one for one in examine(settings) if one.what == "backups"]
+    assert (finding.ok, "there is none yet" in finding.detail) == (False, True)
+    now_ms = wall_ms()
+    with maker_over(settings) as (store, maker):
+        for minutes, parts in ((0, 1), (4, 1), (6, 2), (24 * 60, 4), (5 * 24 * 60, 1)):
+            store.put_note(f"server-key/{minutes:064x}", b"1")
+            run(schedule.turn(settings, maker, now_ms + minutes * 60_000))
+            assert len(read_parts(archive).whole) == parts, f"after {minutes} minutes"
+    status = schedule.read_status(settings)
+    assert (status.good_ms, status.error) == (now_ms + 5 * DAY_MS, "")
+    (tmp_path / "file").write_text("hello")
+    broken = msgspec.structs.replace(settings, backup_to=str(tmp_path / "file"))
+    with maker_over(broken) as (_, maker):
+        run(schedule.turn(broken, maker, now_ms + 6 * DAY_MS))
+    status = schedule.read_status(broken)
+    assert (status.good_ms, "cannot be used" in status.error) == (now_ms + 5 * DAY_MS, True)
+    (finding,) = [one for one in examine(broken) if one.what == "backups"]
+    assert (finding.ok, "cannot be used" in finding.detail) == (False, True)
+    with maker_over(settings) as (_, maker):
+        run(schedule.turn(settings, maker, now_ms + 6 * DAY_MS))
+    assert schedule.read_status(settings).error == ""
+
+
+def test_a_server_knows_of_the_last_drill_of_its_backup(run: Run, settings: Settings, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"))
+    now_ms = wall_ms()
+    with maker_over(settings) as (_, maker):
+        run(schedule.turn(settings, maker, now_ms))
+        assert schedule.read_status(settings).drill_age_s(now_ms) == math.inf
+        drills.note(maker.archive, Drill(now_ms - 60_000, good=False))
+        run(schedule.turn(settings, maker, now_ms + DAY_MS))
+    status = schedule.read_status(settings)
+    assert (status.drill_age_s(now_ms), status.drill.good) == (60, False)
+
+
+def test_the_log_is_kept_for_the_next_increment(run: Run, settings: Settings, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), log_events_max=30)
+    archive = FolderArchive(tmp_path / "kept")
+
+    async def scene() -> None:
+        async with wiring.opened(settings, "test") as parts:
+            now_ms, clock = wall_ms(), itertools.count(wall_ms(), RENEWED_MS + 1)
+            maker = schedule.over(settings, parts.of_folder("this").environment, archive.where)
+            keeping = Keeping(parts.log, schedule.NAME, lambda: next(clock))
+            for minutes in (0, 6, 12):
+                await parts.store.apply(writes_of(*(edge_of(minutes, 100 + at) for at in range(600))))
+                await worker.turn(settings, parts, maker, keeping, now_ms + minutes * 60_000)
+            (lease,) = await parts.log.leases()
+            assert (lease.name, lease.lost, (await parts.log.behind(lease.at)).events) == (schedule.NAME, False, 1)
+
+    run(scene())
+    assert [part.kind for part in read_parts(archive).whole] == ["whole", "increment", "increment"]
+
+
+def test_a_drill_says_whether_the_backup_is_good(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    archive = FolderArchive(tmp_path / "kept")
+    back_up(settings, archive)
+    command.run_restore(str(tmp_path / "kept"), drill=True)
+    said = capsys.readouterr().out
+    assert "after event 0" in said
+    assert "is good" in said
+    assert drills.last(archive).good
+    archive.delete(["media/ff/c.mp4"])
+    with pytest.raises(typer.Exit):
+        command.run_restore(str(tmp_path / "kept"), drill=True)
+    assert "not good" in capsys.readouterr().out
+    assert not drills.last(archive).good
+    assert not list(tmp_path.glob("kith-drill-*"))
