@@ -126,3 +126,17 @@ def content(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
     with opened.lmdb.begin() as txn:
         names = [bytes(name) for name, _ in txn.cursor()]
         return {name: list(txn.cursor(opened.lmdb.open_db(name, txn=txn))) for name in names}
+
+
+def joined(found: dict[bytes, list[tuple[bytes, bytes]]]) -> dict[bytes, list[tuple[bytes, bytes]]]:
+    """The same with the blocks of each list joined: where they are cut may depend on the way they were written."""
+    whole = {}
+    for name, rows in found.items():
+        lists: dict[bytes, bytes] = {}
+        for key, value in rows if name.startswith(b"graph-") else ():
+            if key[8:9] >= b"\x80":  # else an edge
+                lists.setdefault(key[:9], b"")
+                lists[key[:9]] += value if len(key) > 10 else value[4:] + value[:4]
+        others = [(key, value) for key, value in rows if key[:9] not in lists]
+        whole[name] = sorted([*others, *lists.items()])
+    return whole

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from cast import START_MS
 from edges import edge_of
-from histories import History, content
+from histories import History, content, joined
 
 from kith.core.clock import hlc_of
 from kith.core.errors import Conflict, StoreMismatch
@@ -44,20 +44,6 @@ def kept(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
         found[b"log"] = [*events, (b"newest", str(newest_version(txn, opened.log)).encode())]
     found[b"objects"] = [(key, row) for key, row in found[b"objects"] if key[0] not in _CLAIMS]
     return found
-
-
-def joined(found: dict[bytes, list[tuple[bytes, bytes]]]) -> dict[bytes, list[tuple[bytes, bytes]]]:
-    """The same with the blocks of each list joined: where they are cut may depend on the way they were written."""
-    whole = {}
-    for name, rows in found.items():
-        lists: dict[bytes, bytes] = {}
-        for key, value in rows if name.startswith(b"graph-") else ():
-            if key[8:9] >= b"\x80":  # else an edge
-                lists.setdefault(key[:9], b"")
-                lists[key[:9]] += value if len(key) > 10 else value[4:] + value[:4]
-        others = [(key, value) for key, value in rows if key[:9] not in lists]
-        whole[name] = sorted([*others, *lists.items()])
-    return whole
 
 
 def last_of(opened: Environment) -> int:

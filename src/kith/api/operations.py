@@ -30,6 +30,7 @@ Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 _NOT_WHOLE = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
 """What a lax decoder would take for a whole number: 1e3, also with an escape in a string. Seconds of a time may have a
 fraction."""
+_DIGITS_AND_ENDS = bytes.maketrans(b"123456789eE", b"000000000..")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -134,9 +135,18 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if self.body_default is not None:
                 return self.body_default
             raise BadRequest("this takes a JSON body, and none was sent; see /docs")
-        if self.spec.numbers_as_strings and _NOT_WHOLE.search(raw):
+        if self.spec.numbers_as_strings and not _all_whole(raw):
             raise BadRequest("ids, positions and updatedAt are plain decimal numbers, without points and exponents")
         return _decode(self.decoder, raw, self.spec.hint)
+
+
+def _all_whole(raw: bytes) -> bool:
+    """Whether a body has nothing that a lax decoder would take for a whole number though it is none.
+
+    Most have none of what the expression looks for, and it takes ten times as long to say so.
+    """
+    suspect = b"0." in raw.translate(_DIGITS_AND_ENDS) or b"\\" in raw
+    return not suspect or _NOT_WHOLE.search(raw) is None
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

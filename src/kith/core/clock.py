@@ -54,6 +54,13 @@ class HybridClock:
             self._last = max(self._last + 1, self._now_ms() << COUNTER_BITS)
             return Hlc(self._last)
 
+    def next_many(self, count: int) -> range:
+        """So many values (`Hlc`), ascending; see `next`."""
+        with self._lock:
+            first = max(self._last + 1, self._now_ms() << COUNTER_BITS)
+            self._last = first + count - 1
+        return range(first, first + count)
+
     def observe(self, value: int) -> None:
         """Make only values above `value`, which another host made, from now on.
 

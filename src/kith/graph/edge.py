@@ -215,4 +215,4 @@ def decide(
 
 def applied(changes: Iterable[EdgeChange]) -> int:
     """How many of `changes` were applied."""
-    return sum(change.outcome is Outcome.APPLIED for change in changes)
+    return [change.outcome for change in changes].count(Outcome.APPLIED)

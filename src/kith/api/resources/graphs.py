@@ -311,25 +311,22 @@ def _writes(graph: Graph, number: int, requests: list[EdgeRequest]) -> list[Edge
         if request.source == request.destination:
             raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
     writes = []
-    for request in requests:
-        source, destination = NodeId(request.source), NodeId(request.destination)
-        state = _STATE[request.op]
-        if request.updated_at is None:
-            edge = graph.now(number, source, destination, state)
+    for request, version in zip(requests, graph.clock.next_many(len(requests)), strict=True):
+        given, position, op = request.updated_at, request.position, request.op
+        if given is not None:
+            graph.clock.check_ahead(given)
+            version = given  # noqa: PLW2901
+        place = ms_of(version) if position is None else position
+        expires_ms = 0 if request.expires_at is None else _expiry(graph, request)
+        ends = NodeId(request.source), NodeId(request.destination)
+        edge = Edge(number, *ends, _STATE[op], place, Hlc(version), expires_ms)
+        if given is None and position is None and op == "add":
+            write = EdgeWrite(edge, supersede=True, keep_live=True)
+        elif op == _MOVE:
+            write = _moving(request, edge)
         else:
-            graph.clock.check_ahead(request.updated_at)
-            edge = Edge(number, source, destination, state, ms_of(request.updated_at), Hlc(request.updated_at))
-        if request.position is not None:
-            edge = msgspec.structs.replace(edge, position=request.position)
-        if request.expires_at is not None:
-            edge = msgspec.structs.replace(edge, expires_ms=_expiry(graph, request))
-        if request.op == _MOVE:
-            writes.append(_moving(request, edge))
-            continue
-        now = request.updated_at is None
-        in_place = now and request.position is None
-        keep_live = in_place and state == State.NORMAL
-        writes.append(EdgeWrite(edge, supersede=now, keep_place=in_place and not keep_live, keep_live=keep_live))
+            write = EdgeWrite(edge, supersede=given is None, keep_place=given is None and position is None)
+        writes.append(write)
     return writes
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import lmdb
 
 from kith.core.events import LogPosition
 from kith.engines.embedded import changes, expiries, redo
 from kith.engines.embedded.edge_rows import replace_edge, stored_edge
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import LogWriter
+from kith.engines.embedded.event_log import LogWriter, first_number
 from kith.engines.embedded.keys import node_key, read_node
-from kith.graph.edge import Edge, State, as_of
+from kith.graph.edge import Edge, EdgeWrite, State, as_of
 from kith.graph.shapes import Node
 
 _REMOVED_A_COMMIT = 500
@@ -77,6 +79,12 @@ class Transaction:
         self._describe(event)
         self.log.append(event)
 
+    def append_all(self, events: Sequence[bytes]) -> None:
+        """Log events of `changes` that are done, in this order."""
+        if self._changes is not None:
+            self._changes += events
+        self.log.append_all(events)
+
     def mark(self) -> LogPosition:
         """The log up to the newest event of this batch."""
         return self.environment.positions.of(self.log.last)
@@ -110,6 +118,15 @@ class Transaction:
         if not self.nodes_known:
             return State.NORMAL
         return max(self.node(edge.source).state, self.node(edge.destination).state)
+
+    def away(self, writes: Iterable[EdgeWrite]) -> dict[int, State]:
+        """The ends of the edges to write whose own state is not NORMAL; costs nothing while no node has a row."""
+        if not self.nodes_known:
+            return {}
+        nodes = {node for write in writes for node in (write.edge.source, write.edge.destination)}
+        rows = self.txn.cursor(self.environment.nodes).getmulti([node_key(node) for node in sorted(nodes)])
+        states = {first_number(key): read_node(row).state for key, row in rows}
+        return {node: state for node, state in states.items() if state is not State.NORMAL}
 
     def cursor(self, graph: int) -> lmdb.Cursor[bytes]:
         """A cursor over a graph, shared by the whole batch."""

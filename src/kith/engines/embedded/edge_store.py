@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import HybridClock
-from kith.core.events import NOWHERE, Event
+from kith.core.events import Event
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.engines.embedded import changes, event_log, expiries, runs
@@ -32,23 +32,18 @@ from kith.engines.embedded.keys import (
     pair_key,
     read_edge,
     read_node,
-    state_of,
     states_of,
     tail_keys,
 )
+from kith.engines.embedded.merging import apply_all
 from kith.engines.embedded.pages import page_of
 from kith.graph.edge import (
-    BARRING,
-    REFUSED,
     Direction,
     Edge,
     EdgeChange,
     EdgeWrite,
     Outcome,
     State,
-    as_of,
-    decide,
-    resolve,
 )
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import ANYTHING, Anything, Chunk, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
@@ -315,60 +310,6 @@ def _are_among(ids: Ids, listed: Ids) -> NDArray[np.bool_]:
     at[at == len(listed)] = 0
     found: NDArray[np.bool_] = listed[at] == ids
     return found
-
-
-def apply_all(batch: Transaction, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-    """Merge the writes of one call, in order."""
-    changes: list[EdgeChange] = []
-    refused = False
-    for write in writes:
-        skipped = write.chained and refused
-        change = _SKIPPED if skipped else _apply(batch, write)
-        refused = skipped or change.outcome in REFUSED
-        changes.append(change)
-    return changes
-
-
-def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
-    """Merge one write into the row, both lists and the log."""
-    asked = write.edge
-    graph, txn, db = asked.graph, batch.txn, batch.environment.graph_db(asked.graph)
-    key = pair_key(asked.source, asked.destination)
-    found = txn.get(key, None, db)
-    stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
-    over = batch.over()
-    if over is not None and stored is not None and (ended := as_of(stored, batch.now_ms)) is not stored:
-        batch.write_edge(stored, ended)
-        stored = ended
-    edge = resolve(stored, write, batch.ends(asked))
-
-    def private() -> bool:
-        return batch.nodes_known and batch.node(edge.destination).private
-
-    def lapsed() -> bool:
-        return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
-
-    def barred() -> bool:
-        for other, source, destination in write.unless:
-            row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
-            if row is not None and (state_of if over is None else over.state)(row) in BARRING:
-                return True
-        return False
-
-    def out_count() -> int:
-        return length_of(Direction.OUT)
-
-    def length_of(direction: Direction) -> int:
-        listing = Listing(graph, edge.source if direction is Direction.OUT else edge.destination, direction)
-        length = runs.length(txn, db, list_prefix(listing))
-        return length if over is None else length - over.count(listing)
-
-    outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
-    mark, after = NOWHERE, stored
-    if outcome is Outcome.APPLIED:
-        mark, after = batch.write_edge(stored, edge), edge
-    length = 0 if write.counted is None else length_of(write.counted)
-    return EdgeChange(outcome, stored, after, mark, length)
 
 
 def _forget(batch: Transaction, graph: int, pairs: Sequence[Pair]) -> None:

@@ -100,6 +100,12 @@ class LogWriter:
         self._events.append(self._now + event)
         self._last += 1
 
+    def append_all(self, events: Sequence[bytes]) -> None:
+        """Queue events, in this order."""
+        now = self._now
+        self._events += [now + event for event in events]
+        self._last += len(events)
+
     def append_logged(self, event: bytes) -> None:
         """Queue an event of another log, as it was logged there."""
         self._events.append(event)
@@ -127,8 +133,8 @@ class LogWriter:
         """Write the queued events; how many there were."""
         if not self._events:
             return 0
-        newest = max(int.from_bytes(event[_UPDATED_AT:_EVENT_BYTES], "big") for event in self._events)
-        version = max(self._version, newest).to_bytes(_VERSION, "big")
+        newest = max([event[_UPDATED_AT:_EVENT_BYTES] for event in self._events])
+        version = max(self._version.to_bytes(_VERSION, "big"), newest)
         at, last = self._row_at, _NO_EVENTS
         for events in _rows(self._kept + self._events):
             packed = _packed(events)

@@ -35,8 +35,8 @@ from kith.engines.embedded.changes import (
 )
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate, translated
-from kith.engines.embedded.edge_store import apply_all
 from kith.engines.embedded.environment import Environment, Txn
+from kith.engines.embedded.merging import apply_all
 from kith.graph.edge import REFUSED, EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write, newer
 

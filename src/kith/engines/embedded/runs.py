@@ -227,31 +227,39 @@ def pack(prefixes: NDArray[np.uint8], rows: NDArray[np.uint8]) -> Iterator[tuple
         yield prefix + _TAIL, (end - start).to_bytes(_LENGTH, "big") + packed[at * ROW : end * ROW]
 
 
-def extend(cursor: RunCursor, prefixes: NDArray[np.uint8], rows: bytes, borders: Sequence[int]) -> None:
+def extend(
+    cursor: RunCursor, prefixes: NDArray[np.uint8], rows: bytes, borders: Sequence[int]
+) -> list[tuple[bytes, bytes]]:
     """Add rows that are not there to many runs: those from each border to the next belong to one, in ascending order.
 
-    `prefixes`: (n, 9), sorted. Runs whose new rows come after all that they have are written in the order of keys.
+    `prefixes`: (n, 9), sorted. What becomes of runs whose new rows come after all that they have is returned, in the
+    order of keys, for the caller to put; others are written here.
     """
     heads = prefixes[borders[:-1]].tobytes()
     keys = [heads[at : at + PREFIX] + _TAIL for at in range(0, len(heads), PREFIX)]
     tail_of = dict(cursor.getmulti(keys)).get
     appended: list[tuple[bytes, bytes]] = []
-    append, room, number_of = appended.append, BLOCK_ROWS * ROW, int.from_bytes
+    append, room, number_of, one = appended.append, BLOCK_ROWS * ROW, int.from_bytes, (1).to_bytes(_LENGTH, "big")
     offsets = [ROW * border for border in borders]
     for key, start, end in zip(keys, offsets, offsets[1:], strict=False):
-        block, count, tail = rows[start:end], (end - start) // ROW, tail_of(key)
-        if tail is not None:
-            if len(tail) < _LENGTH + ROW or not tail[-ROW:] < block[:ROW]:
-                for at in range(0, len(block), ROW):
-                    insert(cursor, key[:PREFIX], block[at : at + ROW])
+        block, tail = rows[start:end], tail_of(key)
+        if tail is None:
+            if end - start == ROW:
+                append((key, one + block))
                 continue
-            count += number_of(tail[:_LENGTH], "big")
+            count = (end - start) // ROW
+        elif len(tail) < _LENGTH + ROW or not tail[-ROW:] < block[:ROW]:
+            for at in range(0, len(block), ROW):
+                insert(cursor, key[:PREFIX], block[at : at + ROW])
+            continue
+        else:
+            count = number_of(tail[:_LENGTH], "big") + (end - start) // ROW
             block = tail[_LENGTH:] + block
         while len(block) > room:
             sealed, block = block[:room], block[room:]
             append((key[:PREFIX] + _SEALED + sealed[-ROW:], sealed))
         append((key, count.to_bytes(_LENGTH, "big") + block))
-    cursor.putmulti(appended)
+    return appended
 
 
 def _block_at(cursor: RunCursor, prefix: bytes, row: bytes) -> bytes | None:

@@ -68,37 +68,42 @@ def _do_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Datab
         is_new = (heads["before"][order] == NONE_BEFORE) & ~np.append(edge, same) & ~np.append(same, edge)
         is_new &= ~expires[order]
         if is_new.any():
-            _add_new(txn, graph(events[0][0]), heads[order[is_new]])
+            _add_new(txn.cursor(graph(events[0][0])), heads[order[is_new]], known=False)
         singly = [events[at] for at in np.sort(order[~is_new]).tolist()]
     for event in singly:
         changes.do(txn, event, rows, graph)
 
 
-def _add_new(txn: lmdb.Transaction[bytes], db: lmdb._Database, heads: NDArray[np.void]) -> None:
-    """Edges that are not there, sorted by source and destination."""
+def add_new(cursor: runs.RunCursor, events: Sequence[bytes]) -> None:
+    """Write edges of one graph, which were not there, as these events say. None of them comes twice or expires."""
+    heads = np.frombuffer(b"".join(events), _HEADS)
+    _add_new(cursor, heads[np.lexsort((heads["destination"], heads["source"]))], known=True)
+
+
+def _add_new(cursor: runs.RunCursor, heads: NDArray[np.void], *, known: bool) -> None:
+    """Edges that are not there, sorted by source and destination. `known`: this was looked up before."""
     sources, destinations = heads["source"].astype(np.int64), heads["destination"].astype(np.int64)
     positions, versions = heads["position"].astype(np.int64), heads["updated_at"].astype(np.uint64)
     states = heads["state"].astype(np.uint64)
-    cursor = txn.cursor(db)
     items = packed_edges(sources, destinations, positions, versions, states)
-    _, added = cursor.putmulti(items, overwrite=False)
-    if added != len(items):
+    if not known and cursor.getmulti([key for key, _ in items]):
         raise StoreMismatch(
             "the store has an edge that the log says is new: it is not what that log made; use a new folder"
         )
     nodes = np.concatenate([sources, destinations])
     tags = np.concatenate([states + list_tag(end, State.NORMAL) for end in (Direction.OUT, Direction.IN)])
-    _add_entries(cursor, nodes, tags, np.tile(positions, 2), np.concatenate([destinations, sources]))
+    items += _entries(cursor, nodes, tags, np.tile(positions, 2), np.concatenate([destinations, sources]))
+    cursor.putmulti(sorted(items))  # an edge and the list of its source share a page
 
 
-def _add_entries(
+def _entries(
     cursor: runs.RunCursor,
     nodes: NDArray[np.int64],
     tags: NDArray[np.uint64],
     positions: NDArray[np.int64],
     others: NDArray[np.int64],
-) -> None:
-    """New entries of lists, whose prefixes are nodes and tags."""
+) -> list[tuple[bytes, bytes]]:
+    """Add entries to lists, whose prefixes are nodes and tags; see `runs.extend` for what is returned."""
     order = np.lexsort((others, positions, tags, nodes))
     nodes, tags = nodes[order], tags[order]
     prefixes = np.empty((len(order), runs.PREFIX), np.uint8)
@@ -108,4 +113,4 @@ def _add_entries(
     entries[:, 0] = positions[order].view(np.uint64) ^ np.uint64(SIGN)
     entries[:, 1] = others[order].view(np.uint64)
     borders = np.flatnonzero((nodes[1:] != nodes[:-1]) | (tags[1:] != tags[:-1])) + 1
-    runs.extend(cursor, prefixes, entries.tobytes(), [0, *borders.tolist(), len(order)])
+    return runs.extend(cursor, prefixes, entries.tobytes(), [0, *borders.tolist(), len(order)])

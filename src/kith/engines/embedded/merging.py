@@ -1,0 +1,167 @@
+"""Merges the writes of a call into the store: rows, both lists and the log, in one transaction.
+
+Many writes whose outcome follows from the rows of their own edges are merged together, in the order of keys: what is
+stored is read by one call of LMDB, and new edges are written by a few (see `sorted_changes`). What has other conditions
+is merged singly, in its turn. The answers, and what is stored, are the same either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kith.core.events import NOWHERE
+from kith.engines.embedded import runs
+from kith.engines.embedded.batch import Transaction
+from kith.engines.embedded.changes import edge_changed
+from kith.engines.embedded.edge_rows import replace_edge
+from kith.engines.embedded.keys import list_prefix, pair_key, read_edge, state_of
+from kith.engines.embedded.sorted_changes import add_new
+from kith.graph.edge import (
+    BARRING,
+    REFUSED,
+    Direction,
+    Edge,
+    EdgeChange,
+    EdgeWrite,
+    Outcome,
+    State,
+    as_of,
+    decide,
+    resolve,
+)
+from kith.graph.shapes import Listing
+
+MANY = 64
+"""Fewer writes than this are merged singly."""
+_SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
+
+
+def _never() -> bool:
+    return False
+
+
+def _none() -> int:
+    return 0
+
+
+def apply_all(batch: Transaction, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+    """Merge the writes of one call, in order."""
+    merged: list[EdgeChange] = []
+    for part in _parts(writes) if len(writes) >= MANY else [writes]:
+        if not isinstance(part, dict):
+            _apply_singly(batch, part, merged)
+        elif len(part) < MANY or batch.over() is not None:
+            _apply_singly(batch, list(part.values()), merged)
+        else:
+            merged += _apply_plain(batch, part)
+    return merged
+
+
+def _parts(writes: Sequence[EdgeWrite]) -> Iterator[Sequence[EdgeWrite] | dict[bytes, EdgeWrite]]:
+    """The writes in their order: many plain ones of different edges of a graph, by their keys, or others."""
+    plain: dict[bytes, EdgeWrite] = {}
+    graph = writes[0].edge.graph
+    for write in writes:
+        edge = write.edge
+        key = pair_key(edge.source, edge.destination)
+        is_plain = not (
+            write.chained
+            or write.if_public
+            or write.unless
+            or write.while_node is not None
+            or write.out_limit is not None
+            or write.counted is not None
+        )
+        if plain and (not is_plain or key in plain or edge.graph != graph):
+            yield plain
+            plain = {}
+        graph = edge.graph
+        if is_plain:
+            plain[key] = write
+        else:
+            yield [write]
+    yield plain
+
+
+def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[EdgeChange]:
+    """Merge writes of different edges of one graph, each of which depends on the rows of its own edge and ends only."""
+    graph = next(iter(writes.values())).edge.graph
+    cursor, away = batch.cursor(graph), batch.away(writes.values())
+    stored_row = dict(cursor.getmulti(sorted(writes))).get
+    marks = iter(batch.environment.positions.of_many(batch.log.last + 1, len(writes)))
+    merged: list[EdgeChange] = []
+    events: list[bytes] = []
+    new: list[bytes] = []
+    replaced: list[tuple[Edge | None, Edge]] = []
+    for key, write in writes.items():
+        edge, row = write.edge, stored_row(key)
+        stored = None if row is None else read_edge(graph, edge.source, edge.destination, row)
+        if stored is not None or away or edge.expires_ms or write.only_from is not None:
+            ends = max(away.get(edge.source, State.NORMAL), away.get(edge.destination, State.NORMAL))
+            edge = resolve(stored, write, ends)
+            outcome = decide(stored, write, edge, barred=_never, out_count=_none)
+            if outcome is not Outcome.APPLIED:
+                merged.append(EdgeChange(outcome, stored, stored))
+                continue
+        event = edge_changed(None if stored is None else stored.state, edge)
+        events.append(event)
+        if stored is None and not edge.expires_ms:
+            new.append(event)
+        else:
+            replaced.append((stored, edge))
+        merged.append(EdgeChange(Outcome.APPLIED, stored, edge, next(marks)))
+    if new:
+        add_new(cursor, new)
+    for stored, edge in replaced:
+        replace_edge(batch.txn, cursor, batch.environment.graph_db(graph), batch.environment.rows, stored, edge)
+    batch.append_all(events)
+    return merged
+
+
+def _apply_singly(batch: Transaction, writes: Sequence[EdgeWrite], merged: list[EdgeChange]) -> None:
+    for write in writes:
+        last = merged[-1] if merged else None
+        skipped = write.chained and last is not None and (last is _SKIPPED or last.outcome in REFUSED)
+        merged.append(_SKIPPED if skipped else _apply(batch, write))
+
+
+def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
+    """Merge one write into the row, both lists and the log."""
+    asked = write.edge
+    graph, txn, db = asked.graph, batch.txn, batch.environment.graph_db(asked.graph)
+    key = pair_key(asked.source, asked.destination)
+    found = txn.get(key, None, db)
+    stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
+    over = batch.over()
+    if over is not None and stored is not None and (ended := as_of(stored, batch.now_ms)) is not stored:
+        batch.write_edge(stored, ended)
+        stored = ended
+    edge = resolve(stored, write, batch.ends(asked))
+
+    def private() -> bool:
+        return batch.nodes_known and batch.node(edge.destination).private
+
+    def lapsed() -> bool:
+        return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
+
+    def barred() -> bool:
+        for other, source, destination in write.unless:
+            row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
+            if row is not None and (state_of if over is None else over.state)(row) in BARRING:
+                return True
+        return False
+
+    def out_count() -> int:
+        return length_of(Direction.OUT)
+
+    def length_of(direction: Direction) -> int:
+        listing = Listing(graph, edge.source if direction is Direction.OUT else edge.destination, direction)
+        length = runs.length(txn, db, list_prefix(listing))
+        return length if over is None else length - over.count(listing)
+
+    outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
+    mark, after = NOWHERE, stored
+    if outcome is Outcome.APPLIED:
+        mark, after = batch.write_edge(stored, edge), edge
+    length = 0 if write.counted is None else length_of(write.counted)
+    return EdgeChange(outcome, stored, after, mark, length)

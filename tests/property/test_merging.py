@@ -1,0 +1,96 @@
+"""Many writes of a call are merged together: the answers, the store and the log are those of writes merged singly."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from cast import START_MS
+from coroutines import run_all
+from histories import content, joined
+
+from kith.core.clock import Hlc, hlc_of
+from kith.core.ids import NodeId
+from kith.engines.embedded import merging
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.graph.edge import Direction, Edge, EdgeWrite, State
+
+_CALLS, _SINGLY = 40, 10**9
+_POSITIONS = (0, -(2**63), 2**63 - 1, 1 << 48)
+
+
+class _Calls:
+    """Random calls. Few ids, so that writes meet each other's edges; and hubs with lists of several blocks."""
+
+    def __init__(self, seed: int) -> None:
+        self._chosen, self._version = random.Random(seed), 0
+        self._ids = self._chosen.choice((4, 30, 10_000))
+        self._conditions = self._chosen.choice((0.0, 0.02, 0.3))
+
+    def writes(self) -> list[EdgeWrite]:
+        return [self._write() for _ in range(self._chosen.choice((1, 3, 40, 300)))]
+
+    def node(self) -> tuple[int, State, bool]:
+        return self._id(), self._chosen.choice(list(State)[:3]), self._chosen.random() < 0.5
+
+    def _id(self) -> NodeId:
+        return NodeId(self._chosen.choice((1, 2, self._chosen.randrange(1, self._ids))))
+
+    def _edge(self, graph: int) -> Edge:
+        chosen = self._chosen
+        self._version += chosen.choice((0, 1, 1, 1, 5, -30))
+        version = Hlc(hlc_of(START_MS) + max(0, self._version))
+        state = State.NORMAL if chosen.random() < 0.8 else chosen.choice(list(State))
+        position = chosen.choice(_POSITIONS) if chosen.random() < 0.05 else START_MS + max(0, self._version)
+        expires_ms = START_MS + chosen.choice((-1_000, 1_000)) if chosen.random() < 0.03 else 0
+        return Edge(graph, self._id(), NodeId(self._id() + 500), state, position, version, expires_ms)
+
+    def _write(self) -> EdgeWrite:
+        chosen = self._chosen
+        edge = self._edge(1 if chosen.random() < 0.99 else 2)
+        supersede, kept = chosen.random() < 0.5, chosen.randrange(4)
+        states = frozenset(chosen.sample(list(State), 2))
+        write = EdgeWrite(
+            edge, supersede, kept == 1, kept == 2, False, chosen.random() < 0.1, kept == 3,
+            states if chosen.random() < 0.1 else None,
+        )  # fmt: skip
+        if chosen.random() >= self._conditions:
+            return write
+        return EdgeWrite(
+            edge, supersede, kept == 1, kept == 2, chosen.random() < 0.5, chosen.random() < 0.5, kept == 3,
+            if_public=chosen.random() < 0.2,
+            while_node=(self._id(), chosen.choice(list(State))) if chosen.random() < 0.2 else None,
+            unless=((1, edge.source, self._id() + 500),) if chosen.random() < 0.2 else (),
+            out_limit=chosen.choice((0, 3, 100)) if chosen.random() < 0.3 else None,
+            counted=chosen.choice((None, Direction.OUT, Direction.IN)),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_writes_merged_together_answer_and_leave_what_writes_merged_singly_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    calls, found = _Calls(seed), []
+    asked = [calls.node() if calls.node()[0] == 1 else calls.writes() for _ in range(_CALLS)]
+    for many in (_SINGLY, 2):
+        monkeypatch.setattr(merging, "MANY", many)
+        with Environment(tmp_path / str(many)) as opened:
+            commits = CommitQueue(opened, now_ms=lambda: START_MS)
+            store = EmbeddedEdges(opened, commits)
+            run_all(store.declare(["one", "two"]))
+            answers = [run_all(_done(store, one)) for one in asked]
+            commits.close()
+            found.append((answers, joined(content(opened))))
+    (singly, singly_left), (together, together_left) = found
+    assert together == singly
+    assert together_left == singly_left
+
+
+async def _done(store: EmbeddedEdges, asked: list[EdgeWrite] | tuple[int, State, bool]) -> object:
+    if isinstance(asked, list):
+        return await store.apply(asked)
+    node, state, private = asked
+    return await store.change_node(node, state=state, private=private)
