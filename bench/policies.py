@@ -33,6 +33,7 @@ from kith.home.skeleton.skeleton import Skeletons
 from kith.home.skeleton.sources import Sources
 from kith.home.timelines import Ids
 from kith.log.store import Backlog, Progress
+from kith.records.memory import ReadMemory
 from kith.run.config import Settings
 from kith.run.opening import wiring
 
@@ -136,7 +137,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
             fanout = Fanout(
                 sources, rings, state, parts.leases, graphs=parts.graph.graphs, policy=policy, now_ms=lambda: now_ms[0]
             )
-            skeletons = Skeletons(parts.graph, rings, state, parts.log)
+            skeletons = Skeletons(parts.graph, rings, state, parts.log, ReadMemory(parts.graph.store, parts.log))
             for hour in range(_WEEK_H):
                 await parts.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))
             for reader in weeks.readers.tolist():

@@ -24,6 +24,7 @@ from kith.home.rank.facts import PostFacts
 from kith.posts.comments import Comments
 from kith.posts.post import Draft
 from kith.posts.posts import Posts
+from kith.records.memory import ReadMemory
 from kith.run.config import Settings
 from kith.run.opening import wiring
 from kith.stories.stories import Stories
@@ -92,7 +93,8 @@ def strip(folder: Path) -> list[Figure]:
             posts = Posts(parts.records, graph, snowflakes)
             stories = Stories(posts.store, graph, snowflakes, hours=24)
             await _populate(graph, stories)
-            affinity = Affinity(graph, Comments(posts), PostFacts(posts.store, graph, wall_ms), wall_ms)
+            facts = PostFacts(posts.store, graph, wall_ms)
+            affinity = Affinity(graph, Comments(posts), facts, ReadMemory(graph.store, parts.log), wall_ms)
             whole = Strip(graph, stories, affinity.by_author)
             ways: dict[str, Callable[[], Awaitable[object]]] = {
                 "strip": lambda: whole.page(NodeId(_VIEWER), Window(20)),

@@ -33,6 +33,7 @@ from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
+from kith.records.memory import ReadMemory
 
 GROUP = "fanout"
 _texts = itertools.count()
@@ -103,11 +104,12 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     comments, timelines, served = Comments(objects), BlockingTimelines(NaiveTimelines(100, clock)), Kept()
     fanout = ReferenceFanoutState(log, GROUP)
     facts = PostFacts(objects.store, graph, clock, bits=bits)
-    affinity = Affinity(graph, comments, facts, clock)
-    ranker = Ranker(graph, facts, affinity, clock)
-    skeletons = Skeletons(graph, timelines.store, fanout, log, now_s=lambda: clock.ms / 1000)
-    pins = PinnedPosts(boards_over(graph, objects), clock)
-    feed = Home(skeletons, ranker, HomeRules(graph, objects), pins, served=served, now_ms=clock)
+    memory = ReadMemory(store, log)
+    affinity = Affinity(graph, comments, facts, memory, clock)
+    ranker = Ranker(graph, facts, affinity, memory, clock)
+    skeletons = Skeletons(graph, timelines.store, fanout, log, memory, now_s=lambda: clock.ms / 1000)
+    pins = PinnedPosts(boards_over(graph, objects), memory, clock)
+    feed = Home(skeletons, ranker, HomeRules(graph, objects, memory), pins, served=served, now_ms=clock)
     home = HomeScene(
         clock,
         graph,

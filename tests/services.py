@@ -54,6 +54,7 @@ from kith.posts.labels import Moderation
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
 from kith.posts.threads import Order
+from kith.records.memory import ReadMemory
 from kith.records.store import RecordStore
 
 GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, FEWER)
@@ -204,10 +205,11 @@ def feed_over(
 ) -> Home:
     """A Home with a ranker, all by one clock."""
     facts = PostFacts(posts.store, graph, now_ms, bits=8)
-    ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, now_ms), now_ms)
-    skeletons = Skeletons(graph, timelines, fanout, log, now_s=lambda: now_ms() / 1000)
-    pins = PinnedPosts(boards_over(graph, posts), now_ms)
-    return Home(skeletons, ranker, HomeRules(graph, posts), pins, now_ms=now_ms)
+    memory = ReadMemory(graph.store, log)
+    ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, memory, now_ms), memory, now_ms)
+    skeletons = Skeletons(graph, timelines, fanout, log, memory, now_s=lambda: now_ms() / 1000)
+    pins = PinnedPosts(boards_over(graph, posts), memory, now_ms)
+    return Home(skeletons, ranker, HomeRules(graph, posts, memory), pins, now_ms=now_ms)
 
 
 def boards_over(graph: Graph, posts: Posts) -> Boards:

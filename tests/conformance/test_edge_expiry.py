@@ -133,6 +133,22 @@ def test_an_edge_is_there_until_its_end_and_removed_from_that_millisecond_on(
     run(check())
 
 
+def test_an_engine_that_says_that_its_log_tells_all_does_not_say_so_of_what_expired_and_is_not_told(
+    logged: Logged, run: Run, clock: FakeClock
+) -> None:
+    async def check() -> None:
+        await filled(logged)
+        promises = await logged.edges.tells_all()
+        clock.ms = END_MS - 1
+        assert await logged.edges.tells_all() is promises
+        clock.ms = END_MS
+        assert not await logged.edges.tells_all()
+        assert await removals(logged)
+        assert await logged.edges.tells_all() is promises
+
+    run(check())
+
+
 def test_whatever_is_written_later_holds_in_any_order_however_often(
     engine: Engine, tmp_path: Path, run: Run, clock: FakeClock
 ) -> None:

@@ -5,10 +5,9 @@ Times are RFC 3339 in UTC. Ids are strings; counts are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -191,38 +190,15 @@ class Presenter:
         self._engagement, self._comments = engagement, comments
         self._base_url, self._immediate = media_base_url, profiles.store.immediate
 
-    async def posts(
-        self,
-        viewer: Viewer,
-        posts: Sequence[Post],
-        rankings: Mapping[int, RankingAnswer] = MappingProxyType({}),
-        seen: Collection[int] = (),
-        copies: Mapping[int, Sequence[int]] = MappingProxyType({}),
-        known: ShownWith | None = None,
-    ) -> list[PostAnswer]:
-        """Posts that the viewer may see, as answers. `rankings`, `copies`: of those that have some. `known`: what was
-        read of some of them before.
-        """
+    async def posts(self, viewer: Viewer, posts: Sequence[Post], known: ShownWith | None = None) -> list[PostAnswer]:
+        """Posts that the viewer may see, as answers. `known`: what was read of some of them before."""
         if known is None:
             known = ShownWith({}, {}, {})
         missing = [post for post in posts if post.id not in known.counts]
         if missing:
             await self.read_shown_with(viewer, missing, known)
         authors, media, counts = known
-        return [
-            self._post(
-                viewer,
-                post,
-                numbers,
-                authors[post.author],
-                media,
-                ranking=rankings.get(post.id, msgspec.UNSET),
-                seen=True if post.id in seen else msgspec.UNSET,
-                copies=[str(copy) for copy in copies[post.id]] if post.id in copies else msgspec.UNSET,
-            )
-            for post in posts
-            for numbers in (counts[post.id],)
-        ]
+        return [self._post(viewer, post, counts[post.id], authors[post.author], media) for post in posts]
 
     def reading(self, viewer: Viewer) -> tuple[ShownWith, Beside]:
         """A place for what posts are shown with, and what reads it there while it is asked who may see them."""
@@ -268,9 +244,6 @@ class Presenter:
         numbers: PostCounts,
         author: AuthorAnswer,
         media: Mapping[int, Media],
-        ranking: RankingAnswer | msgspec.UnsetType = msgspec.UNSET,
-        seen: bool | msgspec.UnsetType = msgspec.UNSET,
-        copies: list[str] | msgspec.UnsetType = msgspec.UNSET,
     ) -> PostAnswer:
         return PostAnswer(
             id=str(post.id),
@@ -287,9 +260,6 @@ class Presenter:
             labels=shown_labels(post.labels, viewer, post.author),
             created_at=time_of(post.created_at),
             edited_at=time_of(post.edited_at) if post.edited_at else None,
-            ranking=ranking,
-            seen=seen,
-            copies=copies,
         )
 
     async def comments(self, viewer: Viewer, found: StoredComments) -> tuple[list[CommentAnswer], CommentPage]:
@@ -366,6 +336,13 @@ class Presenter:
             )
             for id_, profile in profiles.items()
         }  # fmt: skip
+
+    def post_shown(
+        self, viewer: Viewer, post: Post, numbers: PostCounts, profile: Profile, pictures: Mapping[int, Media]
+    ) -> PostAnswer:
+        """One post as the viewer, who may see it, gets it. `pictures`: those that are there of it and its author."""
+        author = self._authors({post.author: profile}, pictures)[post.author]
+        return self._post(viewer, post, numbers, author, pictures)
 
     def media(self, media: Media) -> MediaAnswer:
         """A picture or video."""

@@ -117,7 +117,7 @@ class Home:
         `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `beside`:
         reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
         """
-        visit, posts = self._visit(reader, beside), list[Post]()
+        visit, posts = await self._visit(reader, beside), list[Post]()
         after, size, look = window.after, 2 * window.limit, window.limit + _SPARED
         for round_ in range(_ROUNDS_MAX):
             if round_:
@@ -154,7 +154,7 @@ class Home:
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """
-        visit, choice = self._visit(reader, beside), None
+        visit, choice = await self._visit(reader, beside), None
         if slate is None:
             slate, choice = await self._first(visit, limit, seen, refresh=refresh)
         else:
@@ -198,7 +198,9 @@ class Home:
         rest, placed = await self._rest(visit, slate), self._placed(visit, shown, request)
         return HomePage(posts, rest, visit.degraded.parts, placed, seen_before, copies)
 
-    def _visit(self, reader: NodeId, beside: Beside = nothing_beside) -> Visit:
+    async def _visit(self, reader: NodeId, beside: Beside = nothing_beside) -> Visit:
+        """A request, for which nothing is kept that was changed before it came."""
+        await self._rules.memory.look()
         return Visit(reader, self._ranker, self._rules, self._pins, beside)
 
     async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
@@ -340,7 +342,8 @@ class Home:
 
     async def why(self, reader: NodeId, post: Post) -> Why:
         """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""
-        known, visit = await self._ranker.look(reader), self._visit(reader)
+        visit = await self._visit(reader)
+        known = await self._ranker.look(reader)
         await visit.get_pinned()
         found = await self._ranker.score(known, np.array([post.id], np.int64), visit.pinned)
         if not len(found.facts.ids):
@@ -364,7 +367,7 @@ class Home:
 
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
-        visit, begun = self._visit(reader), Load(self._now_ms())
+        visit, begun = await self._visit(reader), Load(self._now_ms())
         slate, _ = await self._rank(visit, await self._newest(visit, NOWHERE), begun)
         for best, copies in slate.copies.items():
             if post in copies:

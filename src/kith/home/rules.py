@@ -3,11 +3,15 @@
 A post shows if the reader may see it, follows its author (or is the author) or a board on which it is, and has neither
 muted the author nor hidden the post. Records are read first and the rules asked after it, in one call: a post or a tie
 that is gone by the time of a page is not on it.
+
+What a rule said of a post is kept, by reader, for as long as the log tells no change of the post, of its author's
+account, or of the reader's ties, mutes and hides (`records.memory`). So a page is as of the moment when its request
+came, or later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +19,29 @@ import numpy as np
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
-from kith.graph.graphs import HIDES, MUTES
+from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.posts.post import Post
 from kith.posts.posts import Posts, seen_of
+from kith.records.memory import ReadMemory, Remembered
+from kith.records.store import RecordKind
+
+POSTS_MAX, AUTHORS_MAX, READERS_MAX = 20_000, 20_000, 4_000
+"""Posts, authors and readers that are kept in a process: 1 KB a post, 0.1 an author."""
+VERDICTS_MAX = 100
+"""Verdicts that are kept of a reader, 0.2 KB each: those of a page or two."""
+
+
+class _Verdict(NamedTuple):
+    """What the rules said of a post to a reader. `post`: as stored; `author`: stands for the author's account as it
+    was. `seen`: the post as it shows; None: the reader may not see it, muted its author, or hid it.
+    """
+
+    post: Post
+    author: object
+    seen: Post | None
+    followed: bool
 
 
 class _Found(NamedTuple):
@@ -34,32 +56,57 @@ class _Found(NamedTuple):
 class HomeRules:
     """Filters posts for homes. `immediate`: whether the stores that it reads answer at once."""
 
-    def __init__(self, graph: Graph, posts: Posts) -> None:
-        self._posts, self._store = posts, graph.store
+    def __init__(self, graph: Graph, posts: Posts, memory: ReadMemory) -> None:
+        self._posts, self._store, self.memory = posts, graph.store, memory
         self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
         self.immediate = graph.store.immediate and posts.store.immediate
+        self._records: Remembered[Post] = memory.of_records(RecordKind.POST, POSTS_MAX)
+        self._accounts: Remembered[object] = memory.of_nodes(AUTHORS_MAX)
+        ties = [graph.graphs.number(name) for name in (FOLLOWS, BLOCKS, MUTES, HIDES)]
+        self._verdicts: Remembered[dict[int, _Verdict]] = memory.of_edges(ties, READERS_MAX)
 
     async def read(self, ids: Sequence[int]) -> list[Post]:
         """Those of the posts that are there, in their order, whoever may see them."""
-        return [post for post in await self._posts.read(ids) if post is not None and not post.deleted]
+        known = self._records.now
+        posts = {id_: known[id_] for id_ in ids if id_ in known}
+        if len(posts) < len(ids):
+            moment, missing = self.memory.moment, [id_ for id_ in ids if id_ not in posts]
+            found = {post.id: post for post in await self._posts.read(missing) if post is not None}
+            self._records.keep(moment, found)
+            posts.update(found)
+        return [post for id_ in ids if (post := posts.get(id_)) is not None and not post.deleted]
 
     async def allowed(self, reader: NodeId, posts: Sequence[Post], pinned: Container[int] = frozenset()) -> list[Post]:
         """Those of the posts, which were just read, that `reader` may and wants to see at home, in their order.
 
         `pinned`: those that are on boards which the reader follows.
         """
-        if not posts:
-            return []
+        known, accounts = self._verdicts.now.get(reader, {}), self._accounts.now
+        new = [
+            post
+            for post in posts
+            if (one := known.get(post.id)) is None
+            or one.post is not post
+            or one.author is not accounts.get(post.author)
+        ]
+        if new:
+            known = await self._judge(reader, new, known)
+        found = [known[post.id] for post in posts]
+        return [one.seen for one in found if one.seen is not None and (one.followed or one.post.id in pinned)]
+
+    async def _judge(self, reader: NodeId, posts: Sequence[Post], known: Mapping[int, _Verdict]) -> dict[int, _Verdict]:
+        """What is known of posts to a reader, and the verdicts on these."""
+        moment, accounts = self.memory.moment, self._accounts.now
+        authors = {post.author: accounts.get(post.author) or object() for post in posts}
         found = await self._find(reader, posts)
         followed, muted, hidden = found.followed, found.muted, found.hidden
-        return [
-            post
-            for post in found.seen
-            if post is not None
-            and (post.author in followed or post.id in pinned)
-            and post.author not in muted
-            and post.id not in hidden
-        ]
+        verdicts = {} if len(known) + len(posts) > VERDICTS_MAX else dict(known)
+        for post, seen in zip(posts, found.seen, strict=True):
+            wanted = None if post.author in muted or post.id in hidden else seen
+            verdicts[post.id] = _Verdict(post, authors[post.author], wanted, post.author in followed)
+        self._accounts.keep(moment, authors)
+        self._verdicts.keep(moment, {reader: verdicts})
+        return {**known, **verdicts}
 
     async def excluded_by(self, reader: NodeId, post: Post, pinned: Container[int]) -> list[str]:
         """Which rules keep a visible post out of the reader's home. `pinned`: as in `allowed`."""

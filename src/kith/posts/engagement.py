@@ -7,6 +7,7 @@ who may see a post can do any of it. The commit itself looks for a block, so a b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add
 from typing import NamedTuple
 
 import msgspec
@@ -58,6 +59,15 @@ class PostCounts(NamedTuple):
         return bool(self.likes or self.comments or self.shares)
 
 
+class Totals(NamedTuple):
+    """The counts of a post, as in PostCounts."""
+
+    likes: int
+    comments: int
+    shares: int
+    views: int
+
+
 class Engagement:
     """Adds, drops and counts the edges from people to posts."""
 
@@ -69,6 +79,10 @@ class Engagement:
             (self._number(SHARES), Direction.IN), (self._number(VIEWS), Direction.IN),
             (self._number(POST_REPLIES), Direction.OUT),
         )  # fmt: skip
+        self.counted = frozenset(graph for graph, _ in self._lists)
+        """Numbers of the graphs that totals are made of."""
+        self.own_graphs = frozenset((self._likes, self._saves))
+        """Numbers of the graphs that `own` reads."""
 
     async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
         """Like, save, share, view or hide a post; `graph` says which.
@@ -135,6 +149,18 @@ class Engagement:
             self._graph.store.immediate, self._graph.store.answer(questions), self._totals(posts)
         )
         return _counts(totals, own(answers))
+
+    async def totals(self, posts: Sequence[int]) -> list[Totals]:
+        """The counts of each of `posts`, whoever looks."""
+        likes, comments, shares, views, replies = await self._totals(posts)
+        return list(map(Totals, likes, map(add, comments, replies), shares, views))
+
+    async def own(self, viewer: Viewer, posts: Sequence[int]) -> list[tuple[bool, bool]]:
+        """Whether the viewer likes each of `posts`, and whether they saved it."""
+        questions = Questions()
+        own = self._ask_own(questions, viewer, posts)
+        likes, saves = own(await self._graph.store.answer(questions))
+        return list(zip(likes, saves, strict=True))
 
     async def seen(self, viewer: Viewer, posts: Sequence[Post]) -> list[tuple[Post, PostCounts] | None]:
         """Each of `posts`, as read from the store, with its counts; None where `viewer` must not see it."""

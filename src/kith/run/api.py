@@ -20,6 +20,7 @@ from kith.api.call import Carried
 from kith.api.consistency import Consistency
 from kith.api.cors import CrossOrigin
 from kith.api.door import Door
+from kith.api.home_posts import HomePosts
 from kith.api.operations import Operation, operations_of
 from kith.api.presenter import Presenter
 from kith.api.resources.accounts import AccountsResource
@@ -105,6 +106,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         services.profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
+    shown = HomePosts(present, services.profiles, services.media, services.engagement, services.memory)
     stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
     standbys = [] if machine is None else [StandbyResource(machine.source, machine.keep, metrics.observe)]
     history, audits = MeasureHistory(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
@@ -126,7 +128,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         EngagementResource(services.engagement, present),
         CommentsResource(services.comments, present),
         MediaResource(services.media, present),
-        HomeResource(services.home, services.posts, present, services.presence.note),
+        HomeResource(services.home, services.posts, shown, services.presence.note),
         stream,
         StoriesResource(services.stories, services.strip, access, present),
         BoardsResource(services.boards, services.board_following, services.pins, access, present),

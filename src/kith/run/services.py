@@ -49,6 +49,7 @@ from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
+from kith.records.memory import ReadMemory
 from kith.records.store import RecordKind
 from kith.run import limits
 from kith.run.config import Settings
@@ -94,6 +95,7 @@ class Services(NamedTuple):
     stories: Stories
     strip: Strip
     home: Home
+    memory: ReadMemory
     live: Live
     watch: Watch
     webhooks: Webhooks
@@ -132,9 +134,10 @@ async def _services(
     suggested = suggestions(settings, parts)
     served = _served(settings)
     told = telling(settings, parts, posts)
+    memory = ReadMemory(graph.store, parts.log)
     facts = PostFacts(posts.store, graph, wall_ms)
-    affinity = Affinity(graph, comments, facts, wall_ms)
-    skeletons = Skeletons(graph, kept, parts.fanout_state, parts.log)
+    affinity = Affinity(graph, comments, facts, memory, wall_ms)
+    skeletons = Skeletons(graph, kept, parts.fanout_state, parts.log, memory)
     live = Live(
         posts, engagement, told.notifications, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
@@ -142,8 +145,8 @@ async def _services(
     settling = Settling(graph, parts.records)
     upkeep = Upkeep(settling)
     boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
-    ranker, rules = Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts)
-    home = Home(skeletons, ranker, rules, PinnedPosts(boards, wall_ms), served=served)
+    ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, posts, memory)
+    home = Home(skeletons, ranker, rules, PinnedPosts(boards, memory, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
     known = await keys.known(parts.credentials, settings)
     devices = Devices(parts.records, graph.clock, known.signing)
@@ -164,7 +167,7 @@ async def _services(
                 parts, number, known, privacy, people,
                 profiles, jobs, openings, suggested, posts, comments, engagement,
                 Moderation(posts), media, boards, following, pins,
-                stories, Strip(graph, stories, affinity.by_author), home, live, watch,
+                stories, Strip(graph, stories, affinity.by_author), home, memory, live, watch,
                 hooks,
                 told.notifications, told.outside, presence,
                 devices, push_keys(settings, known.signing).offer(settings.webpush_hosts),

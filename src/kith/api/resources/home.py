@@ -14,9 +14,10 @@ from msgspec import Meta
 
 from kith.api.answers import Pagination, Time
 from kith.api.call import Call
+from kith.api.home_posts import HomePosts
 from kith.api.operations import Header, get
 from kith.api.parameters import Cursor, Id
-from kith.api.presenter import PostAnswer, Presenter, RankingAnswer
+from kith.api.presenter import PostAnswer
 from kith.core.errors import BadRequest, FeedUnavailable, Unavailable
 from kith.core.paging import LIMIT_DEFAULT
 from kith.home.home import Home
@@ -37,6 +38,7 @@ FeedType = Literal["ranked", "latest"]
 FeedLimit = Annotated[
     int | None, Meta(description=f"Posts a page, 1 to {FEED_LIMIT_MAX}; {LIMIT_DEFAULT} unless given.")
 ]
+_encode = msgspec.json.Encoder().encode
 _REQUEST_ID = re.compile(rf"[!-~]{{1,{REQUEST_ID_CHARS_MAX}}}")
 
 
@@ -88,10 +90,10 @@ class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
 class HomeResource:
     """The acting user's home. `note`: is told who looks at it."""
 
-    def __init__(self, home: Home, posts: Posts, present: Presenter, note: Callable[[int], None]) -> None:
-        self._home, self._posts, self._present, self._note = home, posts, present, note
+    def __init__(self, home: Home, posts: Posts, shown: HomePosts, note: Callable[[int], None]) -> None:
+        self._home, self._posts, self._shown, self._note = home, posts, shown, note
 
-    @get("/feed", "The acting user's home", callers="acting", quota="feed")
+    @get("/feed", "The acting user's home", callers="acting", quota="feed", answers=FeedAnswer)
     async def feed(
         self,
         call: Call,
@@ -100,7 +102,7 @@ class HomeResource:
         limit: FeedLimit = None,
         cursor: Cursor = None,
         refresh: Annotated[bool, Meta(description="Read past the timeline, from the outboxes.")] = False,
-    ) -> FeedAnswer:
+    ) -> bytes:
         """Posts of those whom the acting user follows, what is pinned on boards that they follow, and their own, each
         once, however far one scrolls.
 
@@ -117,11 +119,9 @@ class HomeResource:
                 posts, following, degraded = await self._ranked(call, limit, cursor, refresh, request_id)
             else:
                 posts, following, degraded = await self._latest(call, limit, cursor, refresh)
-        return FeedAnswer(
-            posts,
-            Pagination(next_cursor=following, prev_cursor=None, has_more=following is not None),
-            FeedMeta(type, datetime.now(UTC), request_id, degraded),
-        )
+        pagination = Pagination(next_cursor=following, prev_cursor=None, has_more=following is not None)
+        meta = FeedMeta(type, datetime.now(UTC), request_id, degraded)
+        return b'{"posts":%b,"pagination":%b,"meta":%b}' % (posts, _encode(pagination), _encode(meta))
 
     @get("/posts/{post_id}/why", "Why a post stands where it does in my home", callers="acting")
     async def why_post(self, call: Call, post_id: Id) -> WhyAnswer:
@@ -140,26 +140,23 @@ class HomeResource:
 
     async def _latest(
         self, call: Call, limit: int, cursor: str | None, refresh: bool
-    ) -> tuple[list[PostAnswer], str | None, list[str]]:
+    ) -> tuple[bytes, str | None, list[str]]:
         reader, query, seen = call.acting, f"feed latest {call.acting}", call.must_reflect()
-        window, (known, beside) = call.window(query, limit, cursor), self._present.reading(reader)
-        page = await self._home.latest(reader, window, seen=seen, refresh=refresh, beside=beside)
+        window, shown = call.window(query, limit, cursor), self._shown.of(reader)
+        page = await self._home.latest(reader, window, seen=seen, refresh=refresh, beside=shown.read)
         following = None if page.rest is None else call.next_cursor(query, page.rest)
-        return await self._present.posts(reader, page.posts, known=known), following, page.degraded
+        return await shown.encoded(page), following, page.degraded
 
     async def _ranked(
         self, call: Call, limit: int, cursor: str | None, refresh: bool, request_id: str
-    ) -> tuple[list[PostAnswer], str | None, list[str]]:
+    ) -> tuple[bytes, str | None, list[str]]:
         reader, query, seen = call.acting, f"feed ranked {call.acting}", call.must_reflect()
-        slate = None if not cursor else unpack(call.unseal(query, cursor))
-        known, beside = self._present.reading(reader)
+        slate, shown = None if not cursor else unpack(call.unseal(query, cursor)), self._shown.of(reader)
         page = await self._home.ranked(
-            reader, limit, slate, request=request_id, seen=seen, refresh=refresh, beside=beside
+            reader, limit, slate, request=request_id, seen=seen, refresh=refresh, beside=shown.read
         )
-        rankings = {id_: RankingAnswer(round(placed.score, 4), placed.reason) for id_, placed in page.placed.items()}
         following = None if page.rest is None else call.seal(query, page.rest.pack())
-        posts = await self._present.posts(reader, page.posts, rankings, page.seen, page.copies, known)
-        return posts, following, page.degraded
+        return await shown.encoded(page), following, page.degraded
 
 
 @contextlib.contextmanager

@@ -40,6 +40,9 @@ class CassandraEdges(EdgeReads, EdgeScans):
         EdgeScans.__init__(self, rows, asker)
         self._metadata = Metadata(rows.session)
 
+    async def tells_all(self) -> bool:
+        return False
+
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return await self._metadata.declare(list(names))
 

@@ -118,6 +118,10 @@ class EmbeddedEdges(EmbeddedScans):
                 pages.append(self._page(txn, listing, window, over))
         return Answers(_states(rows, over), towards, members, nodes, counts, pages)
 
+    async def tells_all(self) -> bool:
+        with self._begin() as txn:
+            return self._over(txn) is None
+
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin() as txn:
             return self._page(txn, listing, window, self._over(txn))

@@ -22,6 +22,7 @@ from kith.graph.shapes import Listing
 from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
+from kith.records.memory import ReadMemory, Remembered
 
 WORTH = {LIKES: 1.0, COMMENTED: 3.0, SHARES: 3.0, SAVES: 2.0}
 NEWEST_MAX = 100
@@ -64,14 +65,19 @@ class Affinities(NamedTuple):
 class Affinity:
     """Affinities by reader."""
 
-    def __init__(self, graph: Graph, comments: Comments, facts: PostFacts, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, graph: Graph, comments: Comments, facts: PostFacts, memory: ReadMemory, now_ms: Callable[[], int]
+    ) -> None:
         self._store, self._comments, self._facts, self._now_ms = graph.store, comments, facts, now_ms
         self._commented = graph.graphs.number(COMMENTED)
         self._worth = {graph.graphs.number(name): worth for name, worth in WORTH.items()}
         self._kept: dict[int, tuple[ListState, int, Affinities]] = {}
+        self._memory = memory
+        self._states: Remembered[ListState] = memory.of_edges(self._worth, READERS_MAX)
 
     async def of(self, reader: NodeId) -> Affinities:
-        """All affinities of a reader."""
+        """All affinities of a reader, in a request of its own."""
+        await self._memory.look()
         found = await self.look(reader)
         if isinstance(found, Affinities):
             return found
@@ -87,6 +93,8 @@ class Affinity:
         """A reader's affinities where they are known; otherwise what the reader did, for `ties`."""
         now, kept = self._now_ms(), self._kept.get(reader)
         is_young = kept is not None and 0 <= now - kept[1] < KEPT_MS
+        if kept is not None and is_young and self._states.now.get(reader) == kept[0]:
+            return kept[2]
         state, pages = await self._lists(reader, 1 if is_young else NEWEST_MAX)
         if kept is not None and is_young:
             if kept[0] == state:
@@ -118,13 +126,16 @@ class Affinity:
 
     async def _lists(self, reader: NodeId, newest: int) -> tuple[ListState, list[list[Mark]]]:
         """The state of the lists of what a reader did, and the newest entries of each."""
+        moment = self._memory.moment
         listings, questions = [Listing(graph, reader, Direction.OUT) for graph in self._worth], Questions()
         counts, window = questions.counts(listings), Window(newest)
         for listing in listings:
             questions.page(listing, window)
         answers = await self._store.answer(questions)
         pages = [page.items for page in answers.pages]
-        return ListState(answers.counts[counts], [page[:1] for page in pages]), pages
+        state = ListState(answers.counts[counts], [page[:1] for page in pages])
+        self._states.keep(moment, {reader: state})
+        return state, pages
 
 
 def at_keys(keys: Integers, values: Floats, wanted: Integers) -> Floats:

@@ -21,6 +21,7 @@ from kith.home.rank.affinity import Affinities, Affinity, Done, ListState, at_ke
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Facts, Flags, Floats, Integers, features
+from kith.records.memory import ReadMemory, Remembered
 
 SEEN_MAX = 1_000
 """How many of the newest posts a reader saw are read at once; if they saw more, each candidate is looked up too."""
@@ -32,7 +33,8 @@ FEWER_FACTOR = 0.1
 LIMITED_FACTOR = 0.1
 """What is left of the score of a post that the app's moderation limits."""
 
-
+READERS_MAX = 10_000
+"""Readers whose lists are kept, 1 KB each."""
 _NEWEST, _WISHES = Window(1), Window(FEWER_MAX)
 
 
@@ -59,13 +61,19 @@ class ReaderFacts(NamedTuple):
 class Ranker:
     """The light pass over the candidates of a reader."""
 
-    def __init__(self, graph: Graph, facts: PostFacts, affinity: Affinity, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, graph: Graph, facts: PostFacts, affinity: Affinity, memory: ReadMemory, now_ms: Callable[[], int]
+    ) -> None:
         self._store, self._facts, self._affinity, self._now_ms = graph.store, facts, affinity, now_ms
         self._immediate = graph.store.immediate
         self._views, self._fewer = graph.graphs.number(VIEWS), graph.graphs.number(FEWER)
+        self._own: Remembered[Own] = memory.of_edges((self._views, self._fewer), READERS_MAX)
 
     async def own(self, reader: NodeId) -> Own:
         """What the reader saw last and wants to see less of."""
+        return await self._own.get(reader, lambda: self._read_own(reader))
+
+    async def _read_own(self, reader: NodeId) -> Own:
         views, fewer = Listing(self._views, reader, Direction.OUT), Listing(self._fewer, reader, Direction.OUT)
         questions = Questions()
         counts = questions.counts([views, fewer])

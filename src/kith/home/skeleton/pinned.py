@@ -25,6 +25,7 @@ from kith.graph.together import together
 from kith.home.rank.ranker import NO_PINS
 from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
+from kith.records.memory import ReadMemory, Remembered
 
 BOARDS_MAX = 100
 OWNERS_MAX = 200
@@ -47,24 +48,31 @@ class _Kept(NamedTuple):
 class PinnedPosts:
     """Reads what is pinned on the boards that a reader follows."""
 
-    def __init__(self, boards: Boards, now_ms: Callable[[], int]) -> None:
+    def __init__(self, boards: Boards, memory: ReadMemory, now_ms: Callable[[], int]) -> None:
         self._store, self._settling, self._now_ms = boards.store, boards.settling, now_ms
         self._immediate = boards.store.immediate and boards.settling.records.immediate
         self._privacy = Privacy(boards.graph)
         self._pins, self._mutes = boards.graph.graphs.number(PINS), boards.graph.graphs.number(MUTES)
         self._kept: dict[int, _Kept] = {}
+        graphs = (boards.settling.follows, boards.settling.own, boards.settling.against)
+        self._memory = memory
+        self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
 
     async def of(self, reader: NodeId) -> Pinned:
         """The posts that boards bring to a reader's home, before it is asked who may see them.
 
         One call, or three in a row where it is not known yet which boards may matter.
         """
-        kept = self._kept.get(reader)
+        kept, moment = self._kept.get(reader), self._memory.moment
         if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
+            if not kept.owners and self._unchanged.now.get(reader) is kept:
+                return NO_PINS
             pinned, as_kept = await self._newest(reader, kept)
             if as_kept:
+                self._unchanged.keep(moment, {reader: kept})
                 return pinned
         kept = await self._candidates(reader)
+        self._unchanged.keep(moment, {reader: kept})
         return (await self._newest(reader, kept))[0] if kept.owners else NO_PINS
 
     def _lists(self, reader: NodeId) -> list[Listing]:

@@ -21,14 +21,16 @@ from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event, LogPosition
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
 from kith.graph.graph import Graph
+from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Ids
 from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FAILURES_MAX, FanoutSnapshot, FanoutState
 from kith.home.skeleton.sources import Sources
-from kith.home.skeleton.unhandled import Unhandled, UnhandledEvents
+from kith.home.skeleton.unhandled import NOTHING, Unhandled, UnhandledEvents
 from kith.home.timelines import Timeline, TimelineReader
 from kith.log.store import LogStore
+from kith.records.memory import ReadMemory, Remembered
 
 _OWN_LATEST = 20
 """Own posts that are read beside a timeline, which may not have them yet: fan-out is behind by a moment at most."""
@@ -40,6 +42,8 @@ _NOBODY = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
 """How long until a timeline that did not come is asked for again."""
 _WANTED_MAX = 100_000
+_READERS_MAX = 10_000
+"""Readers whose newest posts are kept, 0.3 KB each."""
 
 
 class Skeleton(NamedTuple):
@@ -77,6 +81,7 @@ class Skeletons:
         timelines: TimelineReader,
         fanout: FanoutState,
         log: LogStore,
+        memory: ReadMemory,
         *,
         lag_max_s: float = 2.0,
         now_s: Callable[[], float] = time.time,
@@ -86,6 +91,7 @@ class Skeletons:
         self._immediate = timelines.immediate and fanout.immediate and graph.store.immediate
         self._unhandled = UnhandledEvents(log, graph.graphs)
         self._lag_max_s, self._now_s = lag_max_s, now_s
+        self._own_posts: Remembered[Ids] = memory.of_edges((graph.graphs.number(AUTHORED),), _READERS_MAX)
         self._wanted: dict[int, float] = {}
         self._recent: FanoutSnapshot | None = None
         self._recent_s = 0.0  # when it was asked for, by the clock of the event loop
@@ -173,6 +179,8 @@ class Skeletons:
 
     async def _beyond(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
         """What the log holds by now that fan-out had not come to."""
+        if self._immediate and fanout.progress is not None and not fanout.progress.behind.events:
+            return NOTHING  # by now is the moment of the snapshot
         if fanout.progress is None or not await self._unhandled.follow(fanout.progress):
             degraded.note("fanout")
         return self._unhandled.now
@@ -195,7 +203,9 @@ class Skeletons:
     async def _own(self, reader: NodeId, after: Mark | None, degraded: Degraded) -> Ids | None:
         """The newest of the reader's own posts beyond `after`, newest first."""
         try:
-            return await self._sources.newest(reader, _OWN_LATEST, after)
+            if after is not None:
+                return await self._sources.newest(reader, _OWN_LATEST, after)
+            return await self._own_posts.get(reader, lambda: self._sources.newest(reader, _OWN_LATEST))
         except Unavailable:
             degraded.failed("outboxes")
             return None

@@ -1,0 +1,193 @@
+"""The posts of a page of home as JSON, of which what is the same for every reader is encoded once.
+
+Kept in a process by the id of the post: its JSON before and after the numbers, which holds for the very post, profile
+and pictures that it was made from; its numbers; and by reader, which posts they like and saved. The log tells when one
+of these changes (`records.memory`); so each page shows what is so now. An own post is encoded for its author anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from kith.api.presenter import EngagementAnswer, Presenter
+from kith.core.ids import NodeId
+from kith.core.paging import Mark
+from kith.graph.together import together
+from kith.home.home import HomePage
+from kith.home.slate import Slate
+from kith.media.library import MediaLibrary
+from kith.media.media import Media
+from kith.people.profiles import Profile, Profiles
+from kith.posts.engagement import Engagement, PostCounts
+from kith.posts.post import Post
+from kith.records.memory import ReadMemory, Remembered
+from kith.records.store import RecordKind
+
+POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
+"""What is kept in a process: 1 KB a post, 0.5 a profile or picture, 3 a reader."""
+_OWN_MAX = 100
+"""Posts of which it is kept whether a reader likes and saved them."""
+_encode = msgspec.json.Encoder().encode
+_NO_COUNTS = PostCounts(0, 0, 0, 0, False, False)
+_NUMBERS = b',"engagement":'
+_NO_NUMBERS = _NUMBERS + _encode(EngagementAnswer(*_NO_COUNTS))
+_TOTALS = b'{"likeCount":%d,"commentCount":%d,"shareCount":%d,"viewCount":%d,"isLiked":'
+_OWN = {
+    (liked, saved): b'%b,"isSaved":%b}' % (_encode(liked), _encode(saved))
+    for liked in (False, True)
+    for saved in (False, True)
+}
+
+
+class _Encoded(NamedTuple):
+    """The JSON of a post before and after its numbers, and what it was made from. `pictures`: of it and its author;
+    None: one that is not there.
+    """
+
+    post: Post
+    profile: Profile
+    pictures: tuple[tuple[int, Media | None], ...]
+    head: bytes
+    rest: bytes
+
+
+class ShownPosts:
+    """What the posts of one page are shown with, by the ids of authors, pictures and posts."""
+
+    def __init__(self, home: HomePosts, reader: NodeId) -> None:
+        self._home, self._reader = home, reader
+        self.profiles: dict[int, Profile] = {}
+        self.media: dict[int, Media | None] = {}
+        self.totals: dict[int, bytes] = {}
+        self.own: dict[int, bytes] = {}
+
+    async def read(self, posts: Sequence[Post]) -> None:
+        """Read it of these posts, of which some may not be shown (a `Beside`)."""
+        if posts:
+            await self._home.read(self._reader, posts, self)
+
+    async def encoded(self, page: HomePage[Mark] | HomePage[Slate]) -> bytes:
+        """The posts of the page, as the JSON of a list of `PostAnswer`."""
+        await self.read([post for post in page.posts if post.id not in self.totals])
+        return self._home.encoded(self._reader, page, self)
+
+
+class HomePosts:
+    """Reads what the posts of a page are shown with, and encodes them."""
+
+    def __init__(
+        self, present: Presenter, profiles: Profiles, media: MediaLibrary, engagement: Engagement, memory: ReadMemory
+    ) -> None:
+        self._present, self._profile_store, self._library, self._engagement = present, profiles, media, engagement
+        self._memory, self._immediate = memory, profiles.store.immediate
+        self._profiles: Remembered[Profile] = memory.of_records(RecordKind.USER, PROFILES_MAX)
+        self._media: Remembered[Media | None] = memory.of_records(RecordKind.MEDIA, MEDIA_MAX)
+        self._totals: Remembered[bytes] = memory.of_edges(engagement.counted, POSTS_MAX)
+        self._own: Remembered[dict[int, bytes]] = memory.of_edges(engagement.own_graphs, READERS_MAX)
+        self._encoded: Remembered[_Encoded] = memory.of_records(RecordKind.POST, POSTS_MAX)
+
+    def of(self, reader: NodeId) -> ShownPosts:
+        """A place for what the posts of a page are shown with."""
+        return ShownPosts(self, reader)
+
+    async def read(self, reader: NodeId, posts: Sequence[Post], into: ShownPosts) -> None:
+        """See `ShownPosts.read`."""
+        ids = [post.id for post in posts]
+        await together(
+            self._immediate,
+            self._read_people(posts, into),
+            self._read_totals(ids, into.totals),
+            self._read_own(reader, ids, into.own),
+        )
+
+    async def _read_people(self, posts: Sequence[Post], into: ShownPosts) -> None:
+        """The profiles of their authors, and the pictures of both."""
+        kept, moment, missing = self._profiles.now, self._memory.moment, list[int]()
+        for author in {post.author for post in posts}:
+            if (profile := kept.get(author)) is None:
+                missing.append(author)
+            else:
+                into.profiles[author] = profile
+        if missing:
+            found = dict(zip(missing, await self._profile_store.get_many(missing), strict=True))
+            into.profiles.update(found)
+            self._profiles.keep(moment, found)
+        pictures = {id_ for post in posts for id_ in _pictures_of(post, into.profiles[post.author])}
+        known, moment = self._media.now, self._memory.moment
+        into.media.update((id_, known[id_]) for id_ in pictures if id_ in known)
+        unknown = [id_ for id_ in pictures if id_ not in into.media]
+        if unknown:
+            there = await self._library.get_many(unknown)
+            media = {id_: there.get(id_) for id_ in unknown}
+            into.media.update(media)
+            self._media.keep(moment, media)
+
+    async def _read_totals(self, ids: Sequence[int], into: dict[int, bytes]) -> None:
+        kept, moment = self._totals.now, self._memory.moment
+        into.update((id_, kept[id_]) for id_ in ids if id_ in kept)
+        missing = [id_ for id_ in ids if id_ not in into]
+        if missing:
+            totals = await self._engagement.totals(missing)
+            found = {id_: _TOTALS % numbers for id_, numbers in zip(missing, totals, strict=True)}
+            into.update(found)
+            self._totals.keep(moment, found)
+
+    async def _read_own(self, reader: NodeId, ids: Sequence[int], into: dict[int, bytes]) -> None:
+        kept, moment = self._own.now.get(reader, {}), self._memory.moment
+        into.update((id_, kept[id_]) for id_ in ids if id_ in kept)
+        missing = [id_ for id_ in ids if id_ not in into]
+        if missing:
+            found = {
+                id_: _OWN[own] for id_, own in zip(missing, await self._engagement.own(reader, missing), strict=True)
+            }
+            into.update(found)
+            self._own.keep(moment, {reader: {**kept, **found} if len(kept) + len(found) <= _OWN_MAX else found})
+
+    def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
+        """See `ShownPosts.encoded`."""
+        placed, seen, copies = page.placed, page.seen, page.copies
+        totals, own, parts = shown.totals, shown.own, list[bytes]()
+        for post in page.posts:
+            id_ = post.id
+            head, rest = self._parts(reader, post, shown)
+            parts += (head, totals[id_], own[id_], rest)
+            if id_ in placed:
+                score, reason = placed[id_]
+                parts.append(b',"ranking":{"score":%b,"reason":"%b"}' % (_encode(round(score, 4)), reason.encode()))
+            if id_ in seen:
+                parts.append(b',"seen":true')
+            if id_ in copies:
+                parts.append(b',"copies":' + _encode(list(map(str, copies[id_]))))
+            parts.append(b"},")
+        return b"[%b]" % b"".join(parts)[:-1]
+
+    def _parts(self, reader: NodeId, post: Post, shown: ShownPosts) -> tuple[bytes, bytes]:
+        """The JSON of a post before and after its numbers."""
+        kept = self._encoded.now.get(post.id)
+        if (
+            kept is not None
+            and kept.post is post
+            and kept.profile is shown.profiles[post.author]
+            and reader != post.author
+            and all(shown.media[id_] is media for id_, media in kept.pictures)
+        ):
+            return kept.head, kept.rest
+        profile = shown.profiles[post.author]
+        pictures = tuple((id_, shown.media[id_]) for id_ in _pictures_of(post, profile))
+        there = {id_: media for id_, media in pictures if media is not None}
+        raw = _encode(self._present.post_shown(reader, post, _NO_COUNTS, profile, there))
+        head, _, rest = raw.partition(_NO_NUMBERS)  # in texts before it every " has a \ before it
+        made = _Encoded(post, profile, pictures, head + _NUMBERS, rest[:-1])
+        if reader != post.author:
+            self._encoded.keep(self._memory.moment, {post.id: made})
+        return made.head, made.rest
+
+
+def _pictures_of(post: Post, profile: Profile) -> Collection[int]:
+    """The ids of the media of a post and of its author's picture."""
+    if profile.avatar is None:
+        return post.media
+    return (*post.media, profile.avatar)

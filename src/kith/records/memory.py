@@ -1,0 +1,169 @@
+"""What a process keeps of what it read, until the log tells that it changed.
+
+Where rows and log change in one transaction (`Edges.tells_all`), one look at the end of the log finds all that was
+acknowledged before it. What was kept and is not touched by it is as good as read again, whichever process wrote. On
+other engines, and for a moment while something that expired is not told yet, nothing is kept and all is read.
+
+Each request looks once, before it reads. So blocks, deletions, labels and counts are on the next page, as if all of it
+had been read for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Generic, TypeVar
+
+from kith.core.events import (
+    CLAIM_TAKEN,
+    EDGE_FORGOTTEN,
+    NODE_CHANGED,
+    NOTE_CHANGED,
+    NOWHERE,
+    RECORD_CHANGED,
+    RECORD_FORGOTTEN,
+    RECORDS_FORGOTTEN,
+    TIMELINE_WANTED,
+    USER_CHANGED,
+    Event,
+)
+from kith.graph.edge import State
+from kith.graph.store import Edges
+from kith.log.store import LogStore
+from kith.records.store import RecordKind
+
+EVENTS_MAX = 2_000
+"""Events that a look reads, 2 us each; where there are more, all that was kept is given up."""
+KEPT_S = 60.0
+"""All is read again this often, so that a repair of counts (`kith audit`), which the log does not tell, shows."""
+_READ_MAX = 500
+_TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
+V = TypeVar("V")
+
+
+class Remembered(Generic[V]):
+    """Values by id, each good until the log tells a change of what it was made from. Made by `ReadMemory`."""
+
+    __slots__ = ("_kept", "_memory", "_size_max")
+
+    def __init__(self, memory: ReadMemory, size_max: int) -> None:
+        self._memory, self._size_max = memory, size_max
+        self._kept: dict[int, V] = {}
+
+    @property
+    def now(self) -> dict[int, V]:
+        """What is kept, as of the last look; nothing where that cannot be relied on."""
+        return self._kept if self._memory.moment else {}
+
+    async def get(self, id_: int, read: Callable[[], Awaitable[V]]) -> V:
+        """The value of an id: as kept, or what `read` finds now."""
+        kept = self.now.get(id_)
+        if kept is None:
+            moment = self._memory.moment
+            kept = await read()
+            self.keep(moment, {id_: kept})
+        return kept
+
+    def keep(self, moment: int, found: Mapping[int, V]) -> None:
+        """Keep what was read since `ReadMemory.moment` was this; not if the log told something meanwhile."""
+        if moment and moment == self._memory.moment:
+            if len(self._kept) + len(found) > self._size_max:
+                self._kept.clear()
+            self._kept.update(found)
+
+    def forget(self, *ids: int) -> None:
+        """Give up the values of these ids."""
+        for id_ in ids:
+            self._kept.pop(id_, None)
+
+    def clear(self) -> None:
+        """Give up all."""
+        self._kept.clear()
+
+
+class ReadMemory:
+    """Tables whose values are given up as the log tells changes. `moment`: names what was known at the last look; 0:
+    nothing may be relied on.
+    """
+
+    def __init__(self, store: Edges, log: LogStore, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._log, self._now_s = store, log, now_s
+        self._by_record: dict[int, list[Remembered[Any]]] = defaultdict(list)
+        self._by_graph: dict[int, list[Remembered[Any]]] = defaultdict(list)
+        self._by_node: list[Remembered[Any]] = []
+        self._tables: list[Remembered[Any]] = []
+        self._at, self._begun_s, self._count = NOWHERE, 0.0, 1
+        self.moment = 0
+
+    def of_records(self, kind: RecordKind, size_max: int) -> Remembered[V]:
+        """A table by the ids of records of this kind, of what they say."""
+        table = self._table(size_max)
+        self._by_record[kind].append(table)
+        return table
+
+    def of_edges(self, graphs: Collection[int], size_max: int) -> Remembered[V]:
+        """A table by ids, of what the edges of these graphs say that one of them is an end of."""
+        table = self._table(size_max)
+        for graph in graphs:
+            self._by_graph[graph].append(table)
+        return table
+
+    def of_nodes(self, size_max: int) -> Remembered[V]:
+        """A table by nodes, of what is stored about them themselves."""
+        table = self._table(size_max)
+        self._by_node.append(table)
+        return table
+
+    def _table(self, size_max: int) -> Remembered[Any]:
+        table: Remembered[Any] = Remembered(self, size_max)
+        self._tables.append(table)
+        return table
+
+    async def look(self) -> None:
+        """Give up what changed until now. What is kept afterwards is as it was acknowledged."""
+        if not self._store.immediate:
+            return
+        if not await self._store.tells_all():  # asked first: what expires after this is told by the next look
+            self.moment = 0
+            return
+        if self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S or not await self._follow():
+            self._at, self._begun_s = await self._log.end(), self._now_s()
+            self._count += 1
+            for table in self._tables:
+                table.clear()
+        self.moment = self._count
+
+    async def _follow(self) -> bool:
+        """Read on to the end of the log; False where it forgot events in between, or has too many."""
+        for _ in range(EVENTS_MAX // _READ_MAX):
+            found = await self._log.read(self._at, _READ_MAX)
+            if found.lost:
+                return False
+            if found.events:
+                self._count += 1
+                for event in found.events:
+                    self._told(event)
+                self._at = found.next
+            if len(found.events) < _READ_MAX:
+                return True
+        return False
+
+    def _told(self, event: Event) -> None:
+        """Give up what an event touches."""
+        state = event.state
+        if state <= State.REMOVED or state == EDGE_FORGOTTEN:
+            for table in self._by_graph.get(event.graph, ()):
+                table.forget(event.source, event.destination)
+        elif state in (RECORD_CHANGED, RECORD_FORGOTTEN):
+            for table in self._by_record.get(event.source, ()):
+                table.forget(event.destination)
+        elif state == NODE_CHANGED:
+            for table in self._by_node:
+                table.forget(event.source)
+        elif state == RECORDS_FORGOTTEN:
+            for table in self._by_record.get(event.source, ()):
+                table.clear()
+        elif state not in _TOUCHES_NOTHING:  # a bulk load, or what is not known here
+            for table in self._tables:
+                table.clear()

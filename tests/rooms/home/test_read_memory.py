@@ -1,0 +1,117 @@
+"""What a process keeps of what it read is given up as the log tells changes, whoever made them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from cast import ALICE, BOB, CAROL, DANA
+from coroutines import Run
+from homes import HomeScene, alices_home
+
+from kith.core.events import BULK_LOADED, Event
+from kith.core.paging import Window
+from kith.graph.graphs import LIKES, MUTES
+from kith.records import memory
+from kith.records.memory import ReadMemory, Remembered
+from kith.records.store import RecordKind
+
+home = pytest.fixture(alices_home)
+
+
+@pytest.fixture
+def known(run: Run, home: HomeScene) -> ReadMemory:
+    """A memory over the embedded engine; others promise too little for one."""
+    kept = ReadMemory(home.graph.store, home.log)
+    run(kept.look())
+    if not kept.moment:
+        pytest.skip("this engine's log does not tell all that is so by now")
+    return kept
+
+
+async def noted(known: ReadMemory, table: Remembered[str], *ids: int) -> None:
+    await known.look()
+    table.keep(known.moment, dict.fromkeys(ids, "kept"))
+    assert set(table.now) >= set(ids)
+
+
+def test_edges_records_and_accounts_are_forgotten_by_what_the_log_tells_of_them(
+    run: Run, home: HomeScene, known: ReadMemory
+) -> None:
+    number = home.graph.graphs.number
+    edges: Remembered[str] = known.of_edges((number(LIKES), number(MUTES)), 100)
+    posts: Remembered[str] = known.of_records(RecordKind.POST, 100)
+    accounts: Remembered[str] = known.of_nodes(100)
+    post = run(home.post(BOB))
+
+    async def check() -> None:
+        await noted(known, edges, ALICE, BOB, CAROL, post.id)
+        await noted(known, posts, post.id, post.id + 1)
+        await noted(known, accounts, ALICE, BOB)
+        await home.graph.people.follow(ALICE, CAROL)
+        await known.look()
+        assert len(edges.now) == 4, "a graph that the table is not of"
+        await home.graph.people.mute(ALICE, CAROL)
+        await known.look()
+        assert set(edges.now) == {BOB, post.id}
+        await home.engagement.add(LIKES, DANA, post.id)
+        await known.look()
+        assert (set(edges.now), len(posts.now), len(accounts.now)) == ({BOB}, 2, 2)
+        await home.objects.delete(BOB, post.id)
+        await home.graph.store.change_node(BOB, private=True)
+        await known.look()
+        assert (set(edges.now), set(posts.now), set(accounts.now)) == ({BOB}, {post.id + 1}, {ALICE})
+        await home.log.announce(Event(number(LIKES), None, BULK_LOADED, 7, 0, 0, home.graph.clock.next()))
+        await known.look()
+        assert [edges.now, posts.now, accounts.now] == [{}, {}, {}]
+
+    run(check())
+
+
+def test_what_was_read_while_the_log_told_something_is_not_kept(run: Run, home: HomeScene, known: ReadMemory) -> None:
+    table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
+
+    async def overtaken() -> str:
+        await home.graph.people.mute(ALICE, BOB)
+        await known.look()  # of another request, which finds nothing to forget yet
+        return "as it was before"
+
+    assert run(table.get(ALICE, overtaken)) == "as it was before"
+    assert not table.now
+
+
+def test_far_behind_the_log_all_is_given_up_and_so_is_what_no_longer_fits(
+    run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 2)
+    monkeypatch.setattr(memory, "EVENTS_MAX", memory._READ_MAX)
+
+    async def check() -> None:
+        await noted(known, table, 1, 2)
+        await noted(known, table, 3)
+        assert set(table.now) == {3}
+        await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory._READ_MAX)))
+        await known.look()
+        assert not table.now
+
+    run(check())
+
+
+def test_while_something_has_expired_that_the_log_does_not_tell_nothing_is_relied_on(
+    run: Run, home: HomeScene, known: ReadMemory
+) -> None:
+    table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
+
+    async def check() -> None:
+        ends = home.clock.ms + 60_000
+        post = await home.post(DANA)
+        await home.graph.people.follow(ALICE, DANA, ends)
+        assert (await home.feed.latest(ALICE, Window(5))).posts == [post]
+        await noted(known, table, ALICE)
+        home.clock.ms = ends
+        await known.look()
+        assert not known.moment
+        assert not table.now
+        assert (await home.feed.latest(ALICE, Window(5))).posts == []
+
+    run(check())
