@@ -6,6 +6,7 @@ told. Streams *watch* the posts on the reader's screen; once a second a *round* 
 
 Files: `changes` (every kind of change, and what it means live and on a resume: begin here), read from events by
 `interpreter` · `messages` · `stream` and `places` · live: `live` (streams come and go, the log is followed) with `tail`
-(what was read of the log), `telling` (a change to open streams), `rounds` and `open_streams` (the way out) · on a
-resume: `missed` · `readers` (who follows, who may see: asked of the graph and of posts for connected users).
+(what was read of the log), `telling` (a change to open streams), `rounds`, `unread_numbers` (another one because
+something was hidden) and `open_streams` (the way out) · on a resume: `missed` · `readers` (who follows, who may see:
+asked of the graph and of posts for connected users).
 """

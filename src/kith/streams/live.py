@@ -31,6 +31,7 @@ from kith.streams.rounds import ROUND_EVERY_S, ROUNDS_SHARE, Rounds
 from kith.streams.stream import Stream
 from kith.streams.tail import Tail
 from kith.streams.telling import Telling
+from kith.streams.unread_numbers import UnreadNumbers
 
 _READ_GAP_S = 0.005
 """Shortest pause between two reads, so that events close together are read together."""
@@ -62,13 +63,15 @@ class Live:
         self._now_ms, self._now_s = now_ms, now_s
         self._open: set[Stream] = set()  # streams that are still joining included
         self._task: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._beginning = asyncio.Lock()
         readers = Readers(posts)
         self._missed = MissedMessages(posts, engagement, notifications, readers)
         self._progress = StreamProgress(log)
         self._streams = OpenStreams(observer, self._progress, now_s)
         self._tail = Tail(log, Interpreter(posts.graph.graphs), self._progress, resume_events)
-        self._rounds = Rounds(engagement, notifications, readers, self._streams, self._progress)
+        self._numbers = UnreadNumbers(notifications, self._streams, self._progress, now_s)
+        self._rounds = Rounds(engagement, self._numbers, readers, self._streams, self._progress)
         self._telling = Telling(
             readers, self._streams, self._rounds, notifications, self._progress, self._reset_streams
         )
@@ -87,6 +90,7 @@ class Live:
                 if self._task is None:
                     self._begin(await self._log.end())
                     self._task = asyncio.create_task(self._follow())
+                    self._looking = asyncio.create_task(self._numbers.run())
         place = await self._first_place(stream, last_id)
         if place is not None:
             place = await self._catch_up(stream, place, shown)
@@ -94,14 +98,14 @@ class Live:
             stream.told_to = place.posts
             self._streams.beat(stream, place)
             self._streams.add(stream)  # nothing was awaited since it had caught up: no change is missed or told twice
+            self._numbers.joined(stream.user)
 
     def leave(self, stream: Stream) -> None:
         """Forget a stream; without any, the log is not followed."""
         self._open.discard(stream)
         self._streams.remove(stream)
         if not self._open and self._task is not None:
-            self._task.cancel()
-            self._task = None
+            self._stop()
             self._observer.stream_lag(0.0)
 
     def readers(self) -> set[int]:
@@ -110,11 +114,17 @@ class Live:
 
     async def close(self) -> None:
         """Stop following the log."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
+        for task in self._stop():
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+    def _stop(self) -> list[asyncio.Task[None]]:
+        """End the tasks that follow; which they were."""
+        tasks = [task for task in (self._task, self._looking) if task is not None]
+        self._task = self._looking = None
+        for task in tasks:
+            task.cancel()
+        return tasks
 
     async def _first_place(self, stream: Stream, last_id: str | None) -> StreamPosition | None:
         """Where a stream begins: where it left off, or now. None if what it missed is lost; the stream is ended

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kith.core.events import NOWHERE, LogPosition
-from kith.core.ids import NodeId
-from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post
-from kith.streams.messages import PostRemoved, Unread, encode, engagement_update, post_updated, why_gone
+from kith.streams.messages import PostRemoved, encode, engagement_update, post_updated, why_gone
 from kith.streams.open_streams import OpenStreams
 from kith.streams.places import Step, StreamProgress
 from kith.streams.readers import Readers
 from kith.streams.stream import Stream
+from kith.streams.unread_numbers import UnreadNumbers
 
 ROUND_EVERY_S = 1.0
 """At most one round in this time; fewer where rounds would take more than ROUNDS_SHARE of all time."""
@@ -74,12 +73,12 @@ class Rounds:
     def __init__(
         self,
         engagement: Engagement,
-        notifications: Notifications,
+        numbers: UnreadNumbers,
         readers: Readers,
         streams: OpenStreams,
         progress: StreamProgress,
     ) -> None:
-        self._engagement, self._notifications, self._readers = engagement, notifications, readers
+        self._engagement, self._numbers, self._readers = engagement, numbers, readers
         self._streams, self._progress = streams, progress
         self.begin(NOWHERE)
 
@@ -120,10 +119,8 @@ class Rounds:
     async def _tell_unread(self) -> None:
         """Tell USERS_MAX users how many of their notifications are unread; the others wait for the next round."""
         for user in list(self._unread)[:USERS_MAX]:
-            streams = self._streams.of(user)
-            if streams:
-                number, partial = await self._notifications.unread(NodeId(user))
-                self._streams.send(streams, Unread(number, partial))
+            if self._streams.of(user):
+                await self._numbers.tell(user)
             del self._unread[user]
             await asyncio.sleep(0)
 

@@ -14,8 +14,9 @@ from desk import Desk
 from kith.core.clock import Hlc
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Window
+from kith.engines.cassandra.partitions import Partitions
 from kith.graph.edge import Edge, EdgeWrite, State
-from kith.graph.graphs import FOLLOWS, LIKES, SHARES
+from kith.graph.graphs import FOLLOWS, LIKES, MENTIONED, SHARES
 from kith.notifications.inbox import PERIOD_MS
 from kith.notifications.intake import FRESH_MS, NAME, begin
 from kith.notifications.marks import NO_MARKS, read_marks
@@ -204,6 +205,20 @@ def test_mentions_of_other_systems_are_told_by_their_events(run: Run, desk: Desk
         assert len({*told}) == 2
         assert await desk.notices.tell(drafts) == told
         assert len(await desk.listed(ALICE)) == 2
+
+    run(scenario())
+
+
+def test_who_is_named_in_texts_finds_that_in_one_partition_of_a_log_of_many(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        mentioned = desk.services.graph.graphs.number(MENTIONED)
+        for author in (BOB, CAROL, BOB, DANA):
+            await post_of(desk, author, text="hello", mentions=(ALICE,))
+        desk.whole.settle()
+        events = (await desk.whole.log.read(desk.began, 100)).events
+        sources = [event.source for event in events if event.graph == mentioned]
+        assert sources == [ALICE] * 4
+        assert {Partitions(16).of_node(source) for source in sources} == {Partitions(16).of_node(ALICE)}
 
     run(scenario())
 

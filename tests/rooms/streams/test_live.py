@@ -16,6 +16,7 @@ from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES
 from kith.graph.questions import Answers, Questions
 from kith.log.store import Batch
+from kith.notifications.notice import NoticeDraft
 from kith.posts.post import Draft, PostEdit
 from kith.streams import readers, rounds
 from kith.streams.places import StreamPosition
@@ -97,6 +98,41 @@ def test_a_fault_in_one_change_resets_everybody_and_the_rest_goes_on(
         await hall.live.join(again.stream, str(ear.places[-1]), [])
         made = await hall.posts(1)
         await hall.until(lambda: again.posts() == made)
+
+    play(scene)
+
+
+def test_the_unread_number_is_told_when_something_is_hidden_and_when_it_is_shown_again(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        post = NodeId((await hall.objects.create(ALICE, Draft(text="x"))).post.id)
+        await hall.engagement.add(LIKES, BOB, post)
+        hall.settle()
+        await hall.telling.notices.tell([NoticeDraft("like", BOB, ALICE, 1, post)])
+        ear = Ear(ALICE)
+        await hall.live.join(ear.stream, None, [])
+
+        async def seconds(count: int) -> None:
+            for _ in range(count):
+                hall.seconds += 1.0
+                hall.settle()
+                await hall.turns()
+
+        async def heard(number: int) -> None:
+            await seconds(3)
+            told = [data for name, data in ear.heard if name == "unread"]
+            assert told[-1:] == [{"count": number, "partial": False}]
+
+        await seconds(2)
+        assert "unread" not in ear.names(), "it was loaded with the page"
+        await hall.engagement.drop(LIKES, BOB, post)
+        await heard(0)
+        await hall.engagement.add(LIKES, BOB, post)  # which makes no new notification
+        await heard(1)
+        await hall.graph.people.block(BOB, ALICE)
+        await heard(0)
+        await hall.posts(1)
+        await seconds(3)
+        assert ear.names().count("unread") == 3, "nothing is told where it is the same"
 
     play(scene)
 

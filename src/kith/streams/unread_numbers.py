@@ -1,0 +1,104 @@
+"""Tells streams when another number of notifications is unread though nobody was told anything.
+
+A block, a like that is taken back, a deleted post hide notifications, and whose they are no event says. So while the
+log grows a process asks for the number of everybody who has a stream here, in turns, LOOKED_AT_MAX a second. It sends
+a number that it finds twice: what an event is about to tell is told with that event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from kith.core.errors import Unavailable
+from kith.core.events import NOWHERE
+from kith.core.ids import NodeId
+from kith.notifications.notifications import Notifications, UnreadCount
+from kith.streams.messages import Unread
+from kith.streams.open_streams import OpenStreams
+from kith.streams.places import StreamProgress
+
+LOOK_EVERY_S = 1.0
+LOOKED_AT_MAX = 20
+"""Users whose number is asked for at one look."""
+NUMBERS_MAX = 10_000
+"""Users whose number a process remembers."""
+_log = structlog.get_logger("kith.streams")
+
+
+class UnreadNumbers:
+    """The numbers that the users with a stream in this process know of."""
+
+    def __init__(
+        self,
+        notifications: Notifications,
+        streams: OpenStreams,
+        progress: StreamProgress,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._notifications, self._streams, self._progress, self._now_s = notifications, streams, progress, now_s
+        self._known: dict[int, UnreadCount] = {}
+        self._other: dict[int, UnreadCount] = {}  # found last, where it is another than is known
+        self._to_ask: deque[int] = deque()
+        self._asked_at = NOWHERE  # where the log was as everybody was noted
+
+    def joined(self, user: int) -> None:
+        """A stream of a user was opened; they have just loaded the number."""
+        if user not in self._known:
+            self._to_ask.appendleft(user)
+
+    async def tell(self, user: int) -> None:
+        """Tell a user the number, whatever they know."""
+        found = await self._notifications.unread(NodeId(user))
+        self._send(user, found)
+
+    async def run(self) -> None:
+        """Look until this is cancelled."""
+        due_s = 0.0
+        while True:
+            try:
+                if self._now_s() >= due_s:
+                    due_s = self._now_s() + LOOK_EVERY_S
+                    await self._look()
+            except Unavailable as error:
+                _log.warning("unread numbers wait for the store", error=error.message)
+            except Exception:
+                _log.exception("an unread number could not be found; it is asked for again")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _look(self) -> None:
+        """Ask for some of the numbers."""
+        if not self._to_ask and self._progress.posts != self._asked_at:
+            self._to_ask.extend(self._streams.readers)
+            self._asked_at = self._progress.posts
+        for _ in range(min(LOOKED_AT_MAX, len(self._to_ask))):
+            user = self._to_ask.popleft()
+            if self._streams.of(user):
+                self._compare(user, await self._notifications.unread(NodeId(user)))
+                await asyncio.sleep(0)  # others have their turns
+
+    def _compare(self, user: int, found: UnreadCount) -> None:
+        known = self._known.get(user)
+        if known is None:
+            self._know(user, found)
+        elif found == known:
+            self._other.pop(user, None)
+        elif found == self._other.get(user):
+            self._send(user, found)
+        else:
+            self._other[user] = found
+            self._to_ask.append(user)
+
+    def _send(self, user: int, number: UnreadCount) -> None:
+        self._know(user, number)
+        self._streams.send(self._streams.of(user), Unread(*number))
+
+    def _know(self, user: int, number: UnreadCount) -> None:
+        self._other.pop(user, None)
+        self._known.pop(user, None)
+        self._known[user] = number
+        if len(self._known) > NUMBERS_MAX:
+            del self._known[next(iter(self._known))]
