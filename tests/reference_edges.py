@@ -306,6 +306,10 @@ class ReferenceEdges:
         for at in range(0, len(keys), _SCAN_ROWS):
             yield [self._ends(self.rows[key]) for key in keys[at : at + _SCAN_ROWS] if key in self.rows]
 
+    async def stored(self, graph: int) -> AsyncIterator[list[Edge]]:
+        async for chunk in self.edges(graph):
+            yield [ends.edge for ends in chunk]
+
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
         rows = [self.rows.get((graph, *pair)) for pair in pairs]
         return [None if edge is None else self._ends(edge) for edge in rows]

@@ -25,6 +25,11 @@ PORT = "edges"
 # --- the scan ------------------------------------------------------------------------------------------
 
 
+async def stored(store: EdgeStore) -> list[Edge]:
+    """All edges of the graph, as their rows say."""
+    return [edge async for chunk in store.stored(G) for edge in chunk]
+
+
 def test_the_scan_shows_every_row_once_and_each_can_be_looked_at_again(store: EdgeStore, run: Run) -> None:
     async def scanned() -> list[Ends]:
         return [ends async for chunk in store.edges(G) for ends in chunk]
@@ -37,13 +42,14 @@ def test_the_scan_shows_every_row_once_and_each_can_be_looked_at_again(store: Ed
     assert [found[edge.source, edge.destination].edge for edge in edges] == edges
     assert len(run(scanned())) == len(edges)
     assert run(store.ends(G, [(1, 17), *found, (ID_MAX, 2)])) == [None, *found.values(), None]
+    assert run(stored(store)) == [ends.edge for ends in found.values()]
 
 
 def test_the_scan_of_an_empty_graph_has_no_rows(store: EdgeStore, run: Run) -> None:
     async def scanned() -> list[Any]:
         return [ends async for chunk in store.edges(G) for ends in chunk]
 
-    assert run(scanned()) == []
+    assert run(scanned()) == run(stored(store)) == []
 
 
 def test_the_scan_crosses_its_chunks_without_loss(store: EdgeStore, run: Run) -> None:
@@ -55,6 +61,7 @@ def test_the_scan_crosses_its_chunks_without_loss(store: EdgeStore, run: Run) ->
     assert sum(sizes) == 4_001
     assert len(sizes) > 1
     assert all(sizes)
+    assert len(run(stored(store))) == 4_001
 
 
 def test_a_sound_store_has_nothing_to_repair(store: EdgeStore, run: Run) -> None:

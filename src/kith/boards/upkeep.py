@@ -201,15 +201,15 @@ class Upkeep:
     async def lost(self) -> None:
         """Settle all follows and unfollows of boards, and unpin all deleted posts."""
         for graph in (self._settling.own, self._settling.against):
-            async for chunk in self._store.edges(graph):
-                edges = [ends.edge for ends in chunk if ends.edge.state in (State.NORMAL, State.ARCHIVED)]
+            async for chunk in self._store.stored(graph):
+                edges = [edge for edge in chunk if edge.state in (State.NORMAL, State.ARCHIVED)]
                 boards = await self._settling.read([edge.destination for edge in edges])
                 pairs = [(edge.source, board) for edge, board in zip(edges, boards, strict=True) if board is not None]
                 await self._settling.settle(pairs)
-        async for chunk in self._store.edges(self._authored):
-            for ends in chunk:
-                if ends.edge.state == State.REMOVED:
-                    await self._unpin(ends.edge.destination)
+        async for chunk in self._store.stored(self._authored):
+            for edge in chunk:
+                if edge.state == State.REMOVED:
+                    await self._unpin(edge.destination)
 
     async def _settle_one(self, user: int, id_: int) -> None:
         (board,) = await self._settling.read([id_])

@@ -20,8 +20,7 @@ import structlog
 from kith.checks.filter import Filter, Hashes, hashes_of
 from kith.core.errors import KithError, StoreMismatch
 from kith.core.events import LogPosition
-from kith.graph.edge import State
-from kith.graph.shapes import Ends
+from kith.graph.edge import Edge, State
 from kith.graph.store import Scans
 
 FALSE_POSITIVES = 0.01
@@ -157,14 +156,14 @@ async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: 
     return Snapshot(SnapshotHead(graphs, at, made_ms, made.edges), made)
 
 
-async def _scanned(scans: Scans, graphs: dict[str, int]) -> AsyncIterator[tuple[int, list[Ends]]]:
+async def _scanned(scans: Scans, graphs: dict[str, int]) -> AsyncIterator[tuple[int, list[Edge]]]:
     for graph in graphs.values():
-        async for found in scans.edges(graph):
+        async for found in scans.stored(graph):
             yield graph, found
 
 
-def _hashes(graph: int, found: Sequence[Ends]) -> Hashes:
-    edges = [one.edge for one in found if one.edge.state is not State.REMOVED]
+def _hashes(graph: int, found: Sequence[Edge]) -> Hashes:
+    edges = [edge for edge in found if edge.state is not State.REMOVED]
     sources, destinations = (
         np.array([getattr(edge, end) for edge in edges], np.int64) for end in ("source", "destination")
     )

@@ -232,8 +232,8 @@ async def _counted(settings: Settings, graph: str) -> dict[str, int]:
     """The same, edge by edge."""
     followers: Counter[int] = Counter()
     async with opened_graph(settings) as graphs:
-        async for chunk in graphs.store.edges(graphs.graphs.number(graph)):
-            followers.update(ends.edge.destination for ends in chunk if ends.edge.state is State.NORMAL)
+        async for chunk in graphs.store.stored(graphs.graphs.number(graph)):
+            followers.update(edge.destination for edge in chunk if edge.state is State.NORMAL)
     (top, top_count), *_ = followers.most_common(1) or [(0, 0)]
     return {"edges": followers.total(), "top": top, "top_count": top_count}
 

@@ -187,7 +187,11 @@ class Scans(Protocol):
     transactional: bool
 
     def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
-        """Every edge of a graph, in chunks."""
+        """Every edge of a graph with what its lists say, in chunks."""
+        ...
+
+    def stored(self, graph: int) -> AsyncIterator[list[Edge]]:
+        """Every edge of a graph as its row says, in chunks: a third of the work of `edges`."""
         ...
 
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:

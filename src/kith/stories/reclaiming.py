@@ -37,9 +37,8 @@ async def reclaim(store: RecordStore, graph: Graph, hours: int, now_ms: Callable
     stories, views = graph.graphs.number(STORIES), graph.graphs.number(STORY_VIEWS)
     until = now_ms() - hours * HOUR_MS - GRACE_MS
     done, seen = 0, 0
-    async for chunk in graph.store.edges(stories):
-        edges = (ends.edge for ends in chunk)
-        over = [(edge.source, edge.destination) for edge in edges if made_at_ms(edge.destination) <= until]
+    async for chunk in graph.store.stored(stories):
+        over = [(edge.source, edge.destination) for edge in chunk if made_at_ms(edge.destination) <= until]
         for at in range(0, len(over), BATCH):
             batch: list[Pair] = list(over[at : at + BATCH])
             ids = [id_ for _, id_ in batch]

@@ -173,7 +173,7 @@ def test_killed_when_all_was_written_an_unfollow_since_then_is_not_undone(
 @pytest.mark.usefixtures("tiny", "small_chunks")
 def test_after_a_damaged_file_the_whole_one_can_be_imported(set_to: Settings, tmp_path: Path) -> None:
     """As the message of the refusal says."""
-    rows = [(n, n + 1, n * 7919 % 1_000_003) for n in range(3000)]
+    rows = [(n, n + 1, n * 7919 % 1_000_003) for n in range(600)]
     whole = gzip.compress("".join(f"{s},{d},{p}\n" for s, d, p in rows).encode())
     path = tmp_path / "edges.csv.gz"
     path.write_bytes(whole[: len(whole) // 2])

@@ -27,15 +27,12 @@ async def export(store: Scans, graph: int, path: Path, progress: Callable[[int],
     """
     written = expiring = 0
     with EdgeFileWriter(path) as writer:
-        async for chunk in store.edges(graph):
-            live = [
-                (int(ends.edge.source), int(ends.edge.destination), ends.edge.position)
-                for ends in chunk
-                if ends.edge.state == State.NORMAL and not ends.edge.expires_ms
-            ]
-            expiring += sum(ends.edge.state == State.NORMAL and ends.edge.expires_ms > 0 for ends in chunk)
-            if live:
-                writer.write(np.array(live, np.int64))
-            written += len(live)
+        async for chunk in store.stored(graph):
+            live = [edge for edge in chunk if edge.state is State.NORMAL]
+            lasting = [(edge.source, edge.destination, edge.position) for edge in live if not edge.expires_ms]
+            if lasting:
+                writer.write(np.array(lasting, np.int64))
+            written += len(lasting)
+            expiring += len(live) - len(lasting)
             progress(written)
     return Unloaded(written, expiring)

@@ -39,9 +39,13 @@ class EdgeScans:
         self._rows, self._session, self._asker = rows, rows.session, asker
 
     async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+        async for chunk in self.stored(graph):
+            yield await self._shown(chunk)
+
+    async def stored(self, graph: int) -> AsyncIterator[list[Edge]]:
         async for rows in self._session.pages(_EDGES, graph, size=_SCAN_ROWS):
             if rows:
-                yield await self._shown([read_edge(graph, row[0], row[1], row[2:]) for row in rows])
+                yield [read_edge(graph, row[0], row[1], row[2:]) for row in rows]
 
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
         rows = await self._rows.get([edge_row(graph, *pair) for pair in pairs])

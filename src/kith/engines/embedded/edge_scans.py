@@ -6,8 +6,9 @@ What audits, exports and jobs over everybody use; the rest of the EdgeStore is i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import lmdb
 
@@ -22,6 +23,7 @@ from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
 from kith.graph.edge import Edge, State
 from kith.graph.shapes import Degrees, DegreesPart, Ends, Listing, Pair
 
+T = TypeVar("T")
 _SCAN_ROWS = 2_000
 
 
@@ -40,12 +42,12 @@ class EmbeddedScans:
             raise translate(error, "read") from error
 
     async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
-        start: bytes | None = b""
-        while start is not None:
-            chunk, start = self._ends(graph, start)
-            if chunk:
-                yield chunk
-            await asyncio.sleep(0)
+        async for chunk in self._scan(graph, _ends_of):
+            yield chunk
+
+    async def stored(self, graph: int) -> AsyncIterator[list[Edge]]:
+        async for chunk in self._scan(graph, _row_alone):
+            yield chunk
 
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
         db = self._graph_db(graph)
@@ -111,9 +113,20 @@ class EmbeddedScans:
         with self._begin(db) as txn:
             return find_strays(txn, db, graph, start, _SCAN_ROWS)
 
-    def _ends(self, graph: int, start: bytes) -> tuple[list[Ends], bytes | None]:
-        """A chunk of edges from the key `start` on, with what the lists say, and the key to continue at."""
-        chunk: list[Ends] = []
+    async def _scan(self, graph: int, found_of: Callable[[runs.RunCursor, Edge], T]) -> AsyncIterator[list[T]]:
+        """What `found_of` makes of every edge of a graph, in chunks; its cursor reads lists as of the same moment."""
+        start: bytes | None = b""
+        while start is not None:
+            chunk, start = self._chunk(graph, start, found_of)
+            if chunk:
+                yield chunk
+            await asyncio.sleep(0)
+
+    def _chunk(
+        self, graph: int, start: bytes, found_of: Callable[[runs.RunCursor, Edge], T]
+    ) -> tuple[list[T], bytes | None]:
+        """A chunk from the key `start` on, and the key to continue at."""
+        chunk: list[T] = []
         with self._begin() as txn:
             db = self._graph_db(graph)
             rows, lists = txn.cursor(db), txn.cursor(db)
@@ -124,13 +137,18 @@ class EmbeddedScans:
                     more = rows.set_range(after_lists(key))
                     continue
                 edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
-                chunk.append(_ends_of(lists, edge))
+                chunk.append(found_of(lists, edge))
                 more = rows.next()
             return chunk, rows.key() if more else None
 
 
 def _ends_of(lists: runs.RunCursor, edge: Edge) -> Ends:
-    return Ends(edge, *(runs.contains(lists, *entry) for entry in entries_of(edge)))
+    out, in_ = entries_of(edge)
+    return Ends(edge, runs.contains(lists, *out), runs.contains(lists, *in_))
+
+
+def _row_alone(_: runs.RunCursor, edge: Edge) -> Edge:
+    return edge
 
 
 def _relist(batch: Transaction, edge: Edge) -> None:

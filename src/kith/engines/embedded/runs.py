@@ -304,8 +304,10 @@ def _with(block: bytes, row: bytes) -> bytes | None:
 
 def _find(block: bytes, row: bytes) -> int:
     """The offset of `row` in `block`, or -1."""
-    at = _lower_bound(block, row)
-    return at if block[at : at + ROW] == row else -1
+    at = block.find(row)  # some times faster than to halve the block, which is short
+    while at > 0 and at % ROW:
+        at = block.find(row, at + 1)
+    return at
 
 
 def _lower_bound(block: bytes, row: bytes) -> int:

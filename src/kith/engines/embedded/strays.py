@@ -12,6 +12,7 @@ from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import pair_key, read_edge, read_mark, read_prefix
 from kith.graph.edge import Direction
+from kith.graph.shapes import Listing
 
 Stray: TypeAlias = tuple[bytes, bytes]
 """The prefix of a run, and a row in it."""
@@ -27,9 +28,11 @@ def find_strays(
         if seen >= rows_max:
             return found, key
         prefix = key[: runs.PREFIX]
+        listing = read_prefix(graph, prefix)
         for at in range(0, len(rows), runs.ROW):
-            if _is_stray(txn, db, graph, prefix, rows[at : at + runs.ROW]):
-                found.append((prefix, rows[at : at + runs.ROW]))
+            row = rows[at : at + runs.ROW]
+            if _is_stray(txn, db, listing, row):
+                found.append((prefix, row))
         seen += len(rows) // runs.ROW
     return found, None
 
@@ -37,16 +40,16 @@ def find_strays(
 def unlist_strays(batch: Transaction, graph: int, entries: Sequence[Stray]) -> None:
     """Delete entries from their lists, unless they belong to an edge by now."""
     for prefix, row in entries:
-        if _is_stray(batch.txn, batch.environment.graph_db(graph), graph, prefix, row):
+        if _is_stray(batch.txn, batch.environment.graph_db(graph), read_prefix(graph, prefix), row):
             batch.undescribed()
             runs.remove(batch.cursor(graph), prefix, row)
 
 
-def _is_stray(txn: Txn, db: lmdb._Database, graph: int, prefix: bytes, row: bytes) -> bool:
-    listing, mark = read_prefix(graph, prefix), read_mark(row)
-    pair = (listing.node, mark.id) if listing.direction is Direction.OUT else (mark.id, listing.node)
-    stored = txn.get(pair_key(*pair), None, db)
+def _is_stray(txn: Txn, db: lmdb._Database, listing: Listing, row: bytes) -> bool:
+    position, other = read_mark(row)
+    source, destination = (listing.node, other) if listing.direction is Direction.OUT else (other, listing.node)
+    stored = txn.get(pair_key(source, destination), None, db)
     if stored is None:
         return True
-    edge = read_edge(graph, *pair, stored)
-    return (edge.state, edge.position) != (listing.state, mark.position)
+    edge = read_edge(listing.graph, source, destination, stored)
+    return edge.state is not listing.state or edge.position != position
