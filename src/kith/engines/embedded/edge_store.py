@@ -32,7 +32,7 @@ from kith.engines.embedded.keys import (
     pair_key,
     read_edge,
     read_node,
-    state_of,
+    state_at,
     states_of,
     tail_keys,
 )
@@ -336,8 +336,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     key = pair_key(asked.source, asked.destination)
     found = txn.get(key, None, db)
     stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
-    over = batch.over()
-    if over is not None and stored is not None and (ended := as_of(stored, batch.now_ms)) is not stored:
+    if stored is not None and (ended := as_of(stored, batch.now_ms)) is not stored:
         batch.write_edge(stored, ended)
         stored = ended
     edge = resolve(stored, write, batch.ends(asked))
@@ -351,7 +350,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     def barred() -> bool:
         for other, source, destination in write.unless:
             row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
-            if row is not None and (state_of if over is None else over.state)(row) in BARRING:
+            if row is not None and state_at(row, batch.now_ms) in BARRING:
                 return True
         return False
 
@@ -360,7 +359,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
 
     def length_of(direction: Direction) -> int:
         listing = Listing(graph, edge.source if direction is Direction.OUT else edge.destination, direction)
-        length = runs.length(txn, db, list_prefix(listing))
+        length, over = runs.length(txn, db, list_prefix(listing)), batch.over()
         return length if over is None else length - over.count(listing)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
@@ -368,7 +367,8 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     if outcome is Outcome.APPLIED:
         mark, after = batch.write_edge(stored, edge), edge
     length = 0 if write.counted is None else length_of(write.counted)
-    return EdgeChange(outcome, stored, after, mark, length)
+    listed = bool(write.any_of) and batch.any_listed(write.any_of)
+    return EdgeChange(outcome, stored, after, mark, length, listed)
 
 
 def _forget(batch: Transaction, graph: int, pairs: Sequence[Pair]) -> None:
