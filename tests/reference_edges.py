@@ -176,10 +176,15 @@ class ReferenceEdges:
             out_count=lambda: self._out_count(edge),
         )
         if outcome is not Outcome.APPLIED:
-            return EdgeChange(outcome, stored, stored, length=self._length(edge, stored, write.counted))
+            length, listed = self._length(edge, stored, write.counted), self._any_listed(write)
+            return EdgeChange(outcome, stored, stored, length=length, any_listed=listed)
         self.rows[key_of(edge)] = edge
         length = self._length(edge, edge, write.counted)
-        return EdgeChange(outcome, stored, edge, self._store(stored, edge), length)
+        mark = self._store(stored, edge)
+        return EdgeChange(outcome, stored, edge, mark, length, self._any_listed(write))
+
+    def _any_listed(self, write: EdgeWrite) -> bool:
+        return self.transactional and any(_within(self.rows, Listing(*one)) for one in write.any_of)
 
     def _length(self, asked: Edge, stored: Edge | None, counted: Direction | None) -> int:
         """The length of the list that shows `asked` at one of its ends, with the edge as it is stored."""

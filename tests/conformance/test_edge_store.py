@@ -72,6 +72,20 @@ def test_a_counted_write_tells_the_length_of_the_list_at_that_end(store: EdgeSto
     assert run(store.apply(writes_of(edge_of(ALICE, BOB))))[0].length == 0, "nobody asked"
 
 
+def test_a_write_tells_whether_a_list_has_an_entry(store: EdgeStore, run: Run) -> None:
+    def any_listed(edge: Edge, *lists: Listing) -> bool:
+        (change,) = run(store.apply([EdgeWrite(edge, any_of=lists)]))
+        return change.any_listed
+
+    archived = Listing(G, BOB, Direction.IN, State.ARCHIVED)
+    assert not any_listed(edge_of(DANA, BOB)), "nobody asked"
+    assert not any_listed(edge_of(DANA, BOB), OUT, archived)
+    assert any_listed(edge_of(ALICE, BOB), archived, OUT) == store.transactional, "what it adds itself"
+    assert any_listed(edge_of(ALICE, BOB), OUT) == store.transactional, "it changes nothing"
+    assert any_listed(edge_of(CAROL, BOB, state=State.ARCHIVED), archived) == store.transactional
+    assert not any_listed(edge_of(ALICE, BOB, version=2, state=State.REMOVED), OUT)
+
+
 def test_only_a_normal_edge_exists(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(*(edge_of(ALICE, 10 + state, state=state) for state in State))))
     pairs = [(ALICE, 10 + state) for state in State]

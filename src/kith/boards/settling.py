@@ -136,9 +136,16 @@ class Settling:
         now = self.graph.now(edge.graph, edge.source, edge.destination, state)
         return EdgeWrite(now, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
 
-    async def depend(self, user: NodeId, owner: NodeId) -> bool:
-        """Whether a user followed or unfollowed any board, and an owner has any; true if lists may lag."""
-        return not self.store.transactional or bool(await self.depending([(user, owner)]))
+    def lists_of(self, user: int) -> tuple[Listing, ...]:
+        """Three lists: the boards that a user follows by themselves, those of owners who are away or private, and those
+        that they unfollowed.
+        """
+        out = Direction.OUT
+        return (
+            Listing(self.own, user, out),
+            Listing(self.own, user, out, State.ARCHIVED),
+            Listing(self.against, user, out),
+        )
 
     async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
         """The pairs in which the user followed or unfollowed any board, and the owner has any.
@@ -148,7 +155,7 @@ class Settling:
         if not pairs:
             return []
         if self.store.transactional:
-            said = await self.store.count_many([listing for user, _ in pairs for listing in self._said_by(user)])
+            said = await self.store.count_many([listing for user, _ in pairs for listing in self.lists_of(user)])
             counts = zip(pairs, said[::3], said[1::3], said[2::3], strict=True)
             pairs = [pair for pair, *some in counts if any(some)]
             if not pairs:
@@ -178,7 +185,7 @@ class Settling:
 
         If lists may lag, the owner's lists are read, because the user's are just changing.
         """
-        theirs, boards = self._said_by(user), self._boards_of(owner)
+        theirs, boards = self.lists_of(user), self._boards_of(owner)
         if self.store.transactional:
             counts = await self.store.count_many([*theirs, *boards])
             said, owned = sum(counts[:3]), sum(counts[3:])
@@ -197,13 +204,6 @@ class Settling:
         there = await together(at_once, *(self.store.contains(listing, ids) for listing in theirs))
         found = await self.read(ids[np.logical_or.reduce(there)].tolist())
         return [board for board in found if board is not None and board.owner == owner]
-
-    def _said_by(self, user: int) -> list[Listing]:
-        """Three lists: the boards that a user follows by themselves, those of owners who are away or private, and those
-        that they unfollowed.
-        """
-        own = [Listing(self.own, user, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
-        return [*own, Listing(self.against, user, Direction.OUT)]
 
     async def agree(self, user: int, owner: int) -> WriteMark:
         """Make the implicit follow of an owner say whether the user follows any board of theirs by itself.

@@ -80,6 +80,8 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     Conditions are exact on a transactional engine and best effort on others.
 
     `counted`: the answer tells how long the list at this end of the edge is (see `EdgeChange.length`).
+    `any_of`: the answer tells whether any of these lists (graph, node, direction, state) has an entry (see
+    `EdgeChange.any_listed`).
     """
 
     edge: Edge
@@ -95,6 +97,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     unless: tuple[tuple[int, int, int], ...] = ()
     out_limit: int | None = None
     counted: Direction | None = None
+    any_of: tuple[tuple[int, int, Direction, State], ...] = ()
 
 
 BARRING = frozenset({State.NORMAL, State.ARCHIVED})
@@ -124,6 +127,9 @@ class EdgeChange(msgspec.Struct, frozen=True, gc=False):
     `length`: how many NORMAL edges the list has that the write asked for (`EdgeWrite.counted`), with this edge as it is
     now; 0 if it asked for none, or was not looked at (`chained`). Exact on a transactional engine. On others what else
     changed may be missing, as in counts, but never this edge.
+
+    `any_listed`: whether any list of `EdgeWrite.any_of` has an entry, one that has expired included, in the state of
+    the store that the write leaves. Only transactional engines answer it; on others it is false.
     """
 
     outcome: Outcome
@@ -131,6 +137,7 @@ class EdgeChange(msgspec.Struct, frozen=True, gc=False):
     after: Edge | None
     mark: LogPosition = NOWHERE  # where APPLIED: a log that covers it has this change, and those before it in the call
     length: int = 0
+    any_listed: bool = False
 
 
 def precedence(edge: Edge) -> tuple[int, int, int, int]:

@@ -8,7 +8,7 @@ block, whichever came first.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,7 +23,7 @@ from kith.core.errors import (
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, EdgeWrite, Outcome, State
+from kith.graph.edge import Direction, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.shapes import Listing
@@ -39,9 +39,6 @@ class RelationLimits(msgspec.Struct, frozen=True):
 
     follows_max: int = 10_000  # article 000: the cap of Twitter and others; none on followers
     batch_max: int = 1_000
-
-
-T = TypeVar("T")
 
 
 class RelationWritten(msgspec.Struct, frozen=True):
@@ -73,8 +70,8 @@ class Ties(Protocol):
     here, the next read sees it.
     """
 
-    def depend(self, user: NodeId, other: NodeId, /) -> Coroutine[Any, Any, bool]:
-        """Whether anything may depend on how `user` stands to `other`; asked beside the write."""
+    def lists_of(self, user: NodeId, /) -> tuple[Listing, ...]:
+        """Lists of `user`: while all of them are empty, nothing depends on how they stand to others."""
         ...
 
     def changed(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Coroutine[Any, Any, WriteMark]:
@@ -111,9 +108,12 @@ class Relations:
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
         _check_two(actor, target)
-        removing = self._remove([(self._follows, actor, target), (self._requests, actor, target)])
-        written, mark = await self._tied(removing, (actor, target), ended=True)
-        return written if mark is NO_MARK else RelationWritten(False, True, mark)
+        unfollow, withdrawn = (self._graph.dropping(graph, actor, target) for graph in (self._follows, self._requests))
+        changes, mark = await self._graph.write([self._asking(unfollow, actor), withdrawn])
+        after = await self._settle(changes[0], (actor, target), ended=True)
+        if after is not NO_MARK:
+            return RelationWritten(False, True, after)
+        return RelationWritten(False, any(change.outcome is _APPLIED for change in changes), mark)
 
     async def remove_follower(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Make `target` no longer follow `actor`."""
@@ -182,10 +182,11 @@ class Relations:
         """Forbid follows between the two, and drop their follows and requests in both directions."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
-        writes = [self._graph.adding(self._blocks, actor, target)]
+        writes = [self._asking(self._graph.adding(self._blocks, actor, target), actor, target)]
         for graph in (self._follows, self._requests):
             writes += [self._graph.dropping(graph, actor, target), self._graph.dropping(graph, target, actor)]
-        (changes, mark), after = await self._tied(self._graph.write(writes), (actor, target), (target, actor))
+        changes, mark = await self._graph.write(writes)
+        after = await self._settle(changes[0], (actor, target), (target, actor))
         mark = mark if after is NO_MARK else after
         return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
@@ -283,33 +284,42 @@ class Relations:
 
         The request is dropped by a later version than that of the follow, which tells a follow that answers one.
         """
-        follow = self._conditional(self._follows, actor, target, if_public=if_public, expires_ms=expires_ms)
+        follow = self._conditional(
+            self._follows, actor, target, if_public=if_public, expires_ms=expires_ms, any_of=self._lists_of(actor)
+        )
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
-        written, mark = await self._tied(self._write_allowed(follow, answered), (actor, target))
+        written, change = await self._write_allowed(follow, answered)
+        mark = await self._settle(change, (actor, target))
         if written is None or mark is NO_MARK:
             return written
         return RelationWritten(written.holds, written.changed, mark, requested=written.requested)
 
-    async def _tied(
-        self, write: Coroutine[Any, Any, T], *pairs: tuple[NodeId, NodeId], ended: bool = False
-    ) -> tuple[T, WriteMark]:
-        """Write, and change what depends on it, even if nothing was written: an earlier try may have stopped there.
+    def _lists_of(self, user: NodeId) -> tuple[Listing, ...]:
+        """Lists that say whether anything may depend on how `user` stands to others."""
+        return self._ties.lists_of(user) if self._ties is not None and self._store.transactional else ()
 
-        The mark is that of the last change of what depends; NO_MARK if there was none.
+    def _asking(self, write: EdgeWrite, *users: NodeId) -> EdgeWrite:
+        """The same write, whose answer tells whether anything depends on how these users stand to others."""
+        lists = tuple(listing for user in users for listing in self._lists_of(user))
+        return msgspec.structs.replace(write, any_of=lists)
+
+    async def _settle(self, asked: EdgeChange, *pairs: tuple[NodeId, NodeId], ended: bool = False) -> WriteMark:
+        """Change what depends on a write, even if it changed nothing: an earlier try may have stopped there.
+
+        `asked`: the answer to the write; an engine that is not transactional tells nothing by it. The mark is that of
+        the last change; NO_MARK if there was none.
         """
         ties, mark = self._ties, NO_MARK
-        if ties is None:
-            return await write, mark
-        asked: list[Coroutine[Any, Any, Any]] = [write, *(ties.depend(*pair) for pair in pairs)]
-        written, *depends = await together(self._store.immediate, *asked)
-        for pair, depend in zip(pairs, depends, strict=True):
-            if depend and (changed := await ties.changed(*pair, ended=ended)) is not NO_MARK:
+        if ties is None or (self._store.transactional and not asked.any_listed):
+            return mark
+        for pair in pairs:
+            if (changed := await ties.changed(*pair, ended=ended)) is not NO_MARK:
                 mark = changed
-        return written, mark
+        return mark
 
     async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile."""
-        written = await self._write_allowed(self._conditional(self._requests, actor, target, expires_ms=expires_ms))
+        written, _ = await self._write_allowed(self._conditional(self._requests, actor, target, expires_ms=expires_ms))
         (node,) = await self._store.nodes([target])
         if not node.private:
             followed = await self._follow(actor, target, if_public=True, expires_ms=expires_ms)
@@ -320,7 +330,14 @@ class Relations:
         return RelationWritten(False, written.changed, written.mark, requested=True)
 
     def _conditional(
-        self, graph: int, source: NodeId, destination: NodeId, *, if_public: bool = False, expires_ms: int = 0
+        self,
+        graph: int,
+        source: NodeId,
+        destination: NodeId,
+        *,
+        if_public: bool = False,
+        expires_ms: int = 0,
+        any_of: tuple[Listing, ...] = (),
     ) -> EdgeWrite:
         """The write of an edge on the conditions of a follow: both active, no block between them, within the limit."""
         edge = self._graph.now(graph, source, destination, State.NORMAL)
@@ -332,10 +349,13 @@ class Relations:
             unless=self._privacy.blocks_between(source, [destination]),
             if_active=True,
             if_public=if_public,
+            any_of=any_of,
         )
 
-    async def _write_allowed(self, write: EdgeWrite, *more: EdgeWrite) -> RelationWritten | None:
-        """Write, and raise the error of the condition that refused the first write; None if the account is private."""
+    async def _write_allowed(self, write: EdgeWrite, *more: EdgeWrite) -> tuple[RelationWritten | None, EdgeChange]:
+        """Write, and raise the error of the condition that refused the first write; None if the account is private.
+        And the answer to the first write.
+        """
         source, destination = write.edge.source, write.edge.destination
         changes, mark = await self._graph.write([write, *more])
         outcome = changes[0].outcome
@@ -345,7 +365,7 @@ class Relations:
             outcome = Outcome.FORBIDDEN
         match outcome:
             case Outcome.PRIVATE:
-                return None
+                return None, changes[0]
             case Outcome.OVER_LIMIT:
                 limit = self._limits.follows_max
                 raise FollowLimitReached(f"a user may follow {limit} others at most; unfollow someone first", max=limit)
@@ -355,7 +375,7 @@ class Relations:
                 await check_active(self._store, source)
                 raise UserNotFound("this account is deactivated", id=str(destination))
             case _:
-                return RelationWritten(True, outcome is Outcome.APPLIED, mark)
+                return RelationWritten(True, outcome is _APPLIED, mark), changes[0]
 
     async def _write_first(self, write: EdgeWrite) -> RelationWritten:
         changes, mark = await self._graph.write([write])

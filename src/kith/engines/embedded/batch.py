@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 import lmdb
 
 from kith.core.events import LogPosition
-from kith.engines.embedded import changes, expiries, redo
+from kith.engines.embedded import changes, expiries, redo, runs
 from kith.engines.embedded.edge_rows import replace_edge, stored_edge
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import LogWriter, first_number
-from kith.engines.embedded.keys import node_key, read_node
-from kith.graph.edge import Edge, EdgeWrite, State, as_of
+from kith.engines.embedded.keys import list_prefix, node_key, read_node
+from kith.graph.edge import Direction, Edge, EdgeWrite, State, as_of
 from kith.graph.shapes import Node
 
 _REMOVED_A_COMMIT = 500
@@ -63,6 +63,11 @@ class Transaction:
     def over(self) -> expiries.Over | None:
         """The expired edges that are still stored unchanged; None if there is none."""
         return expiries.over(self.txn, self.environment.rows, lambda: self.now_ms)
+
+    def any_listed(self, listings: Iterable[tuple[int, int, Direction, State]]) -> bool:
+        """Whether any of these lists has an entry, one that has expired included."""
+        txn, graph_db = self.txn, self.environment.graph_db
+        return any(runs.length(txn, graph_db(listing[0]), list_prefix(listing)) for listing in listings)
 
     def remove_expired(self) -> int:
         """Remove some of the expired edges; returns how many."""

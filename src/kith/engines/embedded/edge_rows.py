@@ -43,7 +43,7 @@ def replace_edge(
     """Store an edge in place of `stored`, which is what is stored."""
     if edge.expires_ms or (stored is not None and stored.expires_ms):
         expiries.changed(txn, rows, stored, edge)
-    txn.put(pair_key(edge.source, edge.destination), edge_row(edge), db=db)
+    txn.put(pair_key(edge.source, edge.destination), edge_row(edge), True, True, False, db)
     if stored is None or (stored.state, stored.position) != (edge.state, edge.position):
         if stored is not None:
             for entry in entries_of(stored):

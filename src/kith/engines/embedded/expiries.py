@@ -19,13 +19,11 @@ import lmdb
 
 from kith.engines.embedded import runs
 from kith.engines.embedded.keys import (
-    EXPIRING_ROW,
-    expiry_of,
     list_prefix,
     list_prefixes,
     list_row,
     read_edge,
-    state_of,
+    state_at,
 )
 from kith.graph.edge import Edge, State, as_of
 from kith.graph.shapes import Listing
@@ -76,8 +74,7 @@ class Over:
 
     def state(self, row: bytes) -> State:
         """The state of a stored edge."""
-        is_over = len(row) == EXPIRING_ROW and expiry_of(row) <= self._now_ms
-        return State.REMOVED if is_over else state_of(row)
+        return state_at(row, self._now_ms)
 
     def edge(self, graph: int, source: int, destination: int, row: bytes) -> Edge:
         """A stored edge as it is."""

@@ -102,6 +102,13 @@ def state_of(row: bytes) -> State:
     return _STATES[row[_STATE_BYTE] & _STATE_MASK]
 
 
+def state_at(row: bytes, now_ms: int) -> State:
+    """The state of a stored edge row at a moment: removed, if it has expired by then."""
+    if len(row) == EXPIRING_ROW and expiry_of(row) <= now_ms:
+        return State.REMOVED
+    return _STATES[row[_STATE_BYTE] & _STATE_MASK]
+
+
 def states_of(rows: Sequence[bytes | None]) -> list[State | None]:
     """The state in each stored edge row; None where there is none."""
     states, at = _STATES_BY_BYTE, _STATE_BYTE
@@ -113,7 +120,7 @@ def is_normal(row: bytes | None) -> bool:
     return row is not None and not row[_STATE_BYTE] & _STATE_MASK
 
 
-def list_prefix(listing: Listing) -> bytes:
+def list_prefix(listing: Listing | tuple[int, int, Direction, State]) -> bytes:
     """The prefix of a list's run."""
     _, node, direction, state = listing
     return _PREFIX.pack(node, _LIST | direction << STATE_BITS | state)

@@ -14,7 +14,7 @@ from kith.engines.embedded import runs
 from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import edge_changed
 from kith.engines.embedded.edge_rows import replace_edge
-from kith.engines.embedded.keys import list_prefix, pair_key, read_edge, state_of
+from kith.engines.embedded.keys import list_prefix, pair_key, read_edge, state_at
 from kith.engines.embedded.sorted_changes import add_new
 from kith.graph.edge import (
     BARRING,
@@ -71,6 +71,7 @@ def _parts(writes: Sequence[EdgeWrite]) -> Iterator[Sequence[EdgeWrite] | dict[b
             or write.while_node is not None
             or write.out_limit is not None
             or write.counted is not None
+            or write.any_of
         )
         if plain and (not is_plain or key in plain or edge.graph != graph):
             yield plain
@@ -132,8 +133,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     key = pair_key(asked.source, asked.destination)
     found = txn.get(key, None, db)
     stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
-    over = batch.over()
-    if over is not None and stored is not None and (ended := as_of(stored, batch.now_ms)) is not stored:
+    if stored is not None and (ended := as_of(stored, batch.now_ms)) is not stored:
         batch.write_edge(stored, ended)
         stored = ended
     edge = resolve(stored, write, batch.ends(asked))
@@ -147,7 +147,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     def barred() -> bool:
         for other, source, destination in write.unless:
             row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
-            if row is not None and (state_of if over is None else over.state)(row) in BARRING:
+            if row is not None and state_at(row, batch.now_ms) in BARRING:
                 return True
         return False
 
@@ -156,7 +156,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
 
     def length_of(direction: Direction) -> int:
         listing = Listing(graph, edge.source if direction is Direction.OUT else edge.destination, direction)
-        length = runs.length(txn, db, list_prefix(listing))
+        length, over = runs.length(txn, db, list_prefix(listing)), batch.over()
         return length if over is None else length - over.count(listing)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
@@ -164,4 +164,5 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
     if outcome is Outcome.APPLIED:
         mark, after = batch.write_edge(stored, edge), edge
     length = 0 if write.counted is None else length_of(write.counted)
-    return EdgeChange(outcome, stored, after, mark, length)
+    listed = bool(write.any_of) and batch.any_listed(write.any_of)
+    return EdgeChange(outcome, stored, after, mark, length, listed)
