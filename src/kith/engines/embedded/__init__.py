@@ -7,8 +7,8 @@ Ports: `edge_store` (with `edge_rows`, `edge_scans`, `expiries`, `strays`) · `r
 `timeline_store` (shared memory: `ring_file`, `ring_writers`, `directory` of users, `builds` under way,
 `read_habits`).
 
-A write: `commits` (group commit) takes its `turns`, changes a `batch`, and notes in `event_log` what happened
-(`changes` says what each event does to a store); `bells` wake who waits for events. Lists are `runs`, read by
+A write: `commits` (group commit) takes its `turns`, changes a `batch` (`merging`: by writes of edges), and notes in
+`event_log` what happened (`changes` says what each event does to a store); `bells` wake who waits for events. Lists are `runs`, read by
 `pages`. What survives a power cut: `journal`, `redo` (what an entry of it does), `checkpoints`, `recovery`. A whole
 store: `environment` (opening the data folder, its settings, backup), `store_file`, `formats` (which are opened),
 `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty graph), `driver_errors`.
