@@ -167,9 +167,14 @@ class Engagement:
         questions, ids = Questions(), [post.id for post in posts]
         seeing = self._posts.ask_seeing(questions, viewer, posts)
         own = self._ask_own(questions, viewer, ids)
-        answers, totals = await together(
-            self._graph.store.immediate, self._graph.store.answer(questions), self._totals(ids)
-        )
+        if len(ids) <= _LOOKED_UP_MAX:
+            counted = questions.totals(self._lists, ids)
+            answers = await self._graph.store.answer(questions)
+            totals = counted(answers)
+        else:
+            answers, totals = await together(
+                self._graph.store.immediate, self._graph.store.answer(questions), self._totals(ids)
+            )
         rows = zip(seeing(answers), _counts(totals, own(answers)), strict=True)
         return [None if post is None else (post, counts) for post, counts in rows]
 
