@@ -79,10 +79,8 @@ class Questions:
 
     def totals(self, sides: Sequence[Side], nodes: Sequence[int]) -> Callable[[Answers], list[list[int]]]:
         """How long are these lists of each of a few nodes? For each side its lengths. See `EdgeStore.counts`."""
-        start, size = len(self.asked_counts), len(nodes)
-        self.asked_counts += [Listing(graph, node, direction) for graph, direction in sides for node in nodes]
-        starts = range(start, len(self.asked_counts), size)
-        return lambda answers: [answers.counts[at : at + size] for at in starts]
+        slices = [self.counts([Listing(graph, node, direction) for node in nodes]) for graph, direction in sides]
+        return lambda answers: [answers.counts[one] for one in slices]
 
     def page(self, listing: Listing, window: Window) -> int:
         """A part of a list. See `EdgeStore.page`."""
