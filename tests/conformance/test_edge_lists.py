@@ -188,6 +188,17 @@ def test_counts_reach_the_greatest_id_and_take_arrays_that_are_views(store: Edge
     assert counted.tolist() == [[1, 2, 0], [1, 1, 0]]
 
 
+def test_totals_asked_with_other_questions_are_the_counts(store: EdgeStore, run: Run) -> None:
+    run(store.apply(writes_of(edge_of(1, 2), edge_of(1, 3), edge_of(2, 1))))
+    questions, sides = Questions(), [(G, Direction.OUT), (G, Direction.IN)]
+    before, totals, nobody = questions.counts([OUT]), questions.totals(sides, [1, 2, 7]), questions.totals(sides, [])
+    answers = run(store.answer(questions))
+    assert totals(answers) == [[2, 1, 0], [1, 1, 0]]
+    assert totals(answers) == run(store.counts(sides, np.array([1, 2, 7], np.int64))).tolist()
+    assert nobody(answers) == [[], []]
+    assert answers.counts[before] == run(store.count_many([OUT]))
+
+
 def test_an_edge_to_oneself_is_listed_at_both_ends(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(ALICE, ALICE, 3))))
     for direction in Direction:

@@ -143,18 +143,14 @@ class Guard:
             return Caller(True, None, caller.key, system=True)
         user = parse_id(acting, "X-Kith-User")
         if caller.server:
-            return Caller(True, user, caller.key)
+            return Caller(True, user, caller.key, False)
         if user != caller.user:
             raise Forbidden("a user token acts only for its own user; leave X-Kith-User out")
         return caller
 
     def admit(self, caller: Caller, *, write: bool) -> None:
         """Count one request; RateLimited says when to come back."""
-        rates = self._rates
-        if caller.server:
-            rate = rates.server_write if write else rates.server_read
-        else:
-            rate = rates.user_write if write else rates.user_read
+        rate = self._rates[2 * caller.server + write]
         if not rate:
             return
         now, burst = self._now_s(), rate * _BURST_S

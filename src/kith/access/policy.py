@@ -15,7 +15,7 @@ from kith.access.guard import Caller
 from kith.core.errors import Forbidden
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
-from kith.core.paging import Page
+from kith.core.paging import Page, Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import (
@@ -108,7 +108,7 @@ class ReadPolicy:
     def __init__(self, graph: Graph, privacy: Privacy, checked: EdgeStore | None = None) -> None:
         """`checked`: answers whether an edge is there; by default the graph's store."""
         self._graphs, self._store, self._privacy = graph.graphs, checked or graph.store, privacy
-        self._follows = graph.graphs.number(FOLLOWS)
+        self._graph, self._follows = graph, graph.graphs.number(FOLLOWS)
 
     def check_list(self, caller: Caller, listing: Listing) -> None:
         """Forbidden unless the list is the caller's own: out of them in a graph of users, or into them in `follows`.
@@ -178,6 +178,17 @@ class ReadPolicy:
         checking = self._privacy.check_may_see(caller.viewer, *users)
         both: tuple[None, T] = await together(self._store.immediate, checking, reading)
         return both[1]
+
+    async def people(self, caller: Caller, user: NodeId, direction: Direction, window: Window) -> Page:
+        """Followers of a user (IN), or whom they follow (OUT), less those whom the caller must not see. Forbidden or
+        UserNotFound where the caller may not see the list.
+        """
+        questions, viewer = Questions(), caller.viewer
+        check = self._privacy.ask_may_see(questions, viewer, user)
+        at = questions.page(Listing(self._follows, user, direction), window)
+        answers = await self._graph.store.answer(questions)
+        check(answers)
+        return await self._privacy.shown_to(viewer, answers.pages[at])
 
     async def check_may_see_lists(self, caller: Caller, user: NodeId) -> None:
         """Forbidden or UserNotFound where the caller may not see the lists of `user`."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from kith.core.errors import BadRequest, BatchTooLarge
 from kith.core.ids import NodeId, parse_id
+from kith.core.paging import Mark
 
 LOOKUP_MAX = 100
 OBJECTS_MAX = 100
 """Posts or comments a page; 1,000 would keep everybody else waiting for a tenth of a second."""
 
+_encode = msgspec.json.Encoder().encode
 
 Time = Annotated[datetime, Meta(tz=True)]
 """RFC 3339 in UTC."""
@@ -66,6 +68,18 @@ class ListAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     items: list[Item]
     pagination: Pagination
     partial: bool = False
+
+
+def items_of(marks: Sequence[Mark]) -> list[Item]:
+    """The items of a page, encoded: as structs of strings they would take four times as long.
+
+    [[1,2],[3,4]] becomes [{"id":"1","position":"2"},{"id":"3","position":"4"}].
+    """
+    if not marks:
+        return []
+    numbers = _encode([(id_, position) for position, id_ in marks])[2:-2]
+    fields = numbers.replace(b"],[", b"|").replace(b",", b'","position":"').replace(b"|", b'"},{"id":"')
+    return cast(list[Item], Raw(b'[{"id":"%b"}]' % fields))
 
 
 class LookupRequest(msgspec.Struct, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import NamedTuple, TypeVar
 
 from kith.access.guard import Caller
-from kith.api.answers import OBJECTS_MAX, Item, ListAnswer, Pagination
+from kith.api.answers import OBJECTS_MAX, ListAnswer, Pagination, items_of
 from kith.api.consistency import TOKEN_HEADER, Consistency
 from kith.core.errors import BadRequest
 from kith.core.events import LogPosition
@@ -126,8 +126,7 @@ class Call:
 
     def answer(self, query: str, page: Page) -> ListAnswer:
         """A page as the client gets it."""
-        items = [Item(str(mark.id), str(mark.position)) for mark in page.items]
-        return ListAnswer(items, self.pagination(query, page))
+        return ListAnswer(items_of(page.items), self.pagination(query, page))
 
     def _bound(self, query: str) -> str:
         """What a cursor is good for: one list, of one reader."""

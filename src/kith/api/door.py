@@ -24,12 +24,10 @@ from kith.api.errors import respond, unexpected
 from kith.api.operations import Operation
 from kith.api.routing import Routes
 from kith.core.errors import KithError, TimedOut
-from kith.http.exchange import Exchange
+from kith.http.exchange import JSON, Exchange
 
 Observe = Callable[[str, float, int], None]
 """Counts an answer: the operation's name, `time.perf_counter()` at its beginning, the status."""
-_JSON = ("content-type", "application/json")
-_ANSWERED = [_JSON]
 _NOBODY = Caller(False, None, "")
 _encode = msgspec.json.Encoder().encode
 
@@ -175,13 +173,12 @@ class Door:
             case None:
                 exchange.respond(status, call.headers, b"")
             case bytes():
-                exchange.respond(status, [_JSON, *call.headers] if call.headers else _ANSWERED, answer)
+                exchange.respond(status, [*JSON, *call.headers] if call.headers else JSON, answer)
             case Bytes():
                 status = answer.status
                 exchange.respond(status, [*answer.headers, *call.headers], answer.body)
             case _:
-                headers = [_JSON, *call.headers] if call.headers else _ANSWERED
-                exchange.respond(status, headers, _encode(answer))
+                exchange.respond(status, [*JSON, *call.headers] if call.headers else JSON, _encode(answer))
         return status
 
 

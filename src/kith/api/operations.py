@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
@@ -31,6 +32,7 @@ _NOT_WHOLE = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
 """What a lax decoder would take for a whole number: 1e3, also with an escape in a string. Seconds of a time may have a
 fraction."""
 _DIGITS_AND_ENDS = bytes.maketrans(b"123456789eE", b"000000000..")
+_QUERIES_KEPT = 100
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -94,17 +96,15 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     body_default: Any  # what an empty body stands for; None: one must be sent
     answer_type: Any
     path_reads: Sequence[Read]
-    query_reads: Mapping[str, tuple[str, Read]]
+    read_query: Callable[[str], Mapping[str, Any]]  # by the handler's names; BadRequest
     headers: Sequence[tuple[str, str]]  # of the request: (lower-case name, key)
     decoder: msgspec.json.Decoder[Any] | None
     plain: bool  # takes no body, and nothing from a quota
 
     def arguments(self, parts: Sequence[str], exchange: Exchange) -> tuple[list[Any], dict[str, Any]]:
         """What the handler is called with, beside the call and the body. BadRequest, BadId."""
-        named: dict[str, Any] = {}
         query = exchange.query_string
-        if query:
-            self._read_query(query, named)
+        named = dict(self.read_query(query)) if query else {}
         positional = [read(part) for read, part in zip(self.path_reads, parts, strict=True)]
         if self.headers:
             headers = exchange.headers
@@ -113,20 +113,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 if value is not None:
                     named[key] = value
         return positional, named
-
-    def _read_query(self, query: str, named: dict[str, Any]) -> None:
-        unknown = []
-        for name, value in _pairs(query):
-            known = self.query_reads.get(name)
-            if known is None:
-                unknown.append(name)
-            elif known[0] in named:
-                raise BadRequest(f"query parameter {name} is given twice; which one counts? See /docs")
-            else:
-                named[known[0]] = known[1](value)
-        if unknown:
-            unknown = sorted(set(unknown))
-            raise BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)
 
     def decode(self, raw: bytes) -> Any:
         """The decoded body; BadRequest says what is wrong with it, and where."""
@@ -147,6 +133,31 @@ def _all_whole(raw: bytes) -> bool:
     """
     suspect = b"0." in raw.translate(_DIGITS_AND_ENDS) or b"\\" in raw
     return not suspect or _NOT_WHOLE.search(raw) is None
+
+
+def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapping[str, Any]]:
+    """How a query is read. `reads`: the handler's name, and how a value is read, by the client's name. What queries
+    such as `limit=20` say is kept.
+    """
+
+    @lru_cache(_QUERIES_KEPT)
+    def read(query: str) -> Mapping[str, Any]:
+        named: dict[str, Any] = {}
+        unknown = []
+        for name, value in _pairs(query):
+            known = reads.get(name)
+            if known is None:
+                unknown.append(name)
+            elif known[0] in named:
+                raise BadRequest(f"query parameter {name} is given twice; which one counts? See /docs")
+            else:
+                named[known[0]] = known[1](value)
+        if unknown:
+            unknown = sorted(set(unknown))
+            raise BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)
+        return named
+
+    return read
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:
@@ -238,7 +249,7 @@ def _operation(spec: Spec, handler: Handler) -> Operation:
         body_default=None if body is None or default is inspect.Parameter.empty else default,
         answer_type=spec.answers or answer,
         path_reads=[one.read for one in parameters if one.place == "path"],
-        query_reads={one.name: (one.key, one.read) for one in parameters if one.place == "query"},
+        read_query=_query_reader({one.name: (one.key, one.read) for one in parameters if one.place == "query"}),
         headers=[(one.name.lower(), one.key) for one in parameters if one.place == "header"],
         decoder=None if body is None else msgspec.json.Decoder(body, strict=not spec.numbers_as_strings),
         plain=body is None and spec.quota is None and not (spec.upload or spec.streams),
@@ -268,7 +279,7 @@ def _reader(type_: Any, name: str) -> Read:
     kinds = [kind for kind in (get_args(bare) if get_origin(bare) is not Literal else ()) if kind is not type(None)]
     kind = kinds[0] if kinds else bare
     if kind is NodeId:
-        return lambda raw: parse_id(raw, name)
+        return partial(parse_id, field=name)
     if kind is int:
         return _whole(name, metas)
     if kind is bool:

@@ -28,10 +28,11 @@ def parse_id(raw: Any, field: str = "id") -> NodeId:
     """Read `raw` (decimal string, bytes or int) as a NodeId; BadId names `field` and the allowed range."""
     if isinstance(raw, bytes):
         raw = raw.decode("ascii", "replace")
-    if isinstance(raw, str) and raw.isascii() and raw.isdigit() and len(raw) <= _DIGITS_MAX:
+    if isinstance(raw, str) and raw.isdigit() and raw.isascii() and len(raw) <= _DIGITS_MAX:
         raw = int(raw)
     if type(raw) is int and 0 <= raw <= ID_MAX:
-        return NodeId(raw)
+        id_: NodeId = raw  # type: ignore[assignment]
+        return id_
     raise BadId(f"{field} must be a whole number from 0 to {ID_MAX}, as a string or a number", field=field)
 
 

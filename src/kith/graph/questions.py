@@ -12,7 +12,7 @@ slice picks the answers:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kith.core.paging import Page, Window
 from kith.graph.edge import State
-from kith.graph.shapes import EdgeKey, Ids, Listing, Node
+from kith.graph.shapes import EdgeKey, Ids, Listing, Node, Side
 
 _Asked = TypeVar("_Asked")
 
@@ -76,6 +76,11 @@ class Questions:
     def counts(self, listings: Iterable[Listing]) -> slice:
         """How long is each list? See `EdgeStore.count_many`."""
         return _add(self.asked_counts, listings)
+
+    def totals(self, sides: Sequence[Side], nodes: Sequence[int]) -> Callable[[Answers], list[list[int]]]:
+        """How long are these lists of each of a few nodes? For each side its lengths. See `EdgeStore.counts`."""
+        slices = [self.counts([Listing(graph, node, direction) for node in nodes]) for graph, direction in sides]
+        return lambda answers: [answers.counts[one] for one in slices]
 
     def page(self, listing: Listing, window: Window) -> int:
         """A part of a list. See `EdgeStore.page`."""

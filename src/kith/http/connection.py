@@ -40,7 +40,7 @@ class ServingState:
     def __init__(self, door: Serve, refusal: Refusal, connections_max: int) -> None:
         self.door, self.refusal, self._max = door, refusal, connections_max
         self.loop = asyncio.get_running_loop()
-        self.now_s, self.last_lines = 0.0, ""
+        self.now_s, self.last_lines = 0.0, b""
         self.connections, self.all_lost = set[Connection](), asyncio.Event()
         self.all_lost.set()
 
@@ -141,11 +141,12 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Read requests, and begin to answer the first."""
-        if len(data) > _PIECE_BYTES:
+        size = len(data)
+        if size > _PIECE_BYTES:
             self._read_in_pieces(memoryview(data))
             return
         if self._is_finishing or self._refusal is not None:
-            self._discard(len(data))
+            self._discard(size)
             return
         arriving, unread = self._arriving, self._unread
         try:
@@ -158,7 +159,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._refusal = self._refusal or BadRequest(f"this is not HTTP/1.1 that we can read: {error}")
         if not arriving.complete and self._arriving is arriving:  # the part that it began with may be of those before
-            self._head_bytes = self._head_bytes + len(data) if self._unread == unread else 0
+            self._head_bytes = self._head_bytes + size if self._unread == unread else 0
             if self._head_bytes > _HEAD_BYTES_MAX:
                 why = f"the head of a request, or what comes after its body, has at most {_HEAD_BYTES_MAX} bytes"
                 self._refusal = self._refusal or BadRequest(why)
@@ -221,13 +222,8 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header."""
-        headers = self._arriving.headers
-        if not self._in_head:  # after the body, where no proxy looks for who asks
-            return
-        if len(headers.values) < _HEADERS_MAX:
-            headers.add(name, value.strip())
-        else:
-            self._refusal = BadRequest(f"a request has at most {_HEADERS_MAX} headers")
+        if self._in_head:  # not after the body, where no proxy looks for who asks
+            self._arriving.headers.add(name, value)
 
     def on_headers_complete(self) -> None:
         """Its head is here."""
@@ -237,6 +233,8 @@ class Connection(asyncio.Protocol):
             exchange.begin(parser.get_method(), self._target, parser.get_http_version(), parser.should_keep_alive())
         except BadRequest as error:
             self._refusal = self._refusal or error
+        if len(exchange.headers) > _HEADERS_MAX:
+            self._refusal = BadRequest(f"a request has at most {_HEADERS_MAX} headers")
         if self._refusal is None:
             self._queue.append(exchange)
 
@@ -318,7 +316,7 @@ class Connection(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
-    def last_lines(self) -> str:
+    def last_lines(self) -> bytes:
         """The end of the head of every answer."""
         return self._shared.last_lines
 

@@ -15,7 +15,11 @@ from urllib.parse import unquote
 from kith.core.errors import BadRequest, BodyTooLarge, KithError
 from kith.http.headers import Headers, Pairs
 
-_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
+JSON: Pairs = [("content-type", "application/json")]
+"""The headers of nearly every answer, which are ready as bytes."""
+_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
+_JSON_LINES = {status: line + b"content-type: application/json\r\n" for status, line in _STATUS_LINES.items()}
+_METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")}
 _BODILESS = frozenset((204, 304))
 _FILE_CHUNK_BYTES = 1 << 18
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -32,7 +36,7 @@ class Wire(Protocol):
     draining: bool
 
     @property
-    def last_lines(self) -> str: ...
+    def last_lines(self) -> bytes: ...
     def write(self, raw: bytes) -> None: ...
     def unsent(self) -> int: ...
     async def room(self) -> None: ...
@@ -70,7 +74,7 @@ class Exchange:
 
     def begin(self, method: bytes, target: bytes, version: str, persistent: bool) -> None:
         """The head is here. BadRequest if its target is no path."""
-        self.method, self.version, self.persistent = method.decode(), version, persistent
+        self.method, self.version, self.persistent = _METHODS.get(method) or method.decode(), version, persistent
         if not target.isascii():
             raise BadRequest("the address of a request is ASCII; write other letters as %XX of their UTF-8")
         if version != "1.1":
@@ -90,11 +94,8 @@ class Exchange:
 
     def head(self, target: bytes) -> bytes:
         """The head once more, without the offer of another protocol."""
-        lines = [b"%b %b HTTP/%b" % (self.method.encode(), target, self.version.encode())]
-        for name, value in self.headers.values.items():
-            if name != b"upgrade":
-                lines += [b"%b: %b" % (name, each) for each in self.headers.repeated.get(name, [value])]
-        return b"\r\n".join([*lines, b"", b""])
+        first = b"%b %b HTTP/%b" % (self.method.encode(), target, self.version.encode())
+        return b"\r\n".join([first, *self.headers.lines(without=b"upgrade"), b"", b""])
 
     def arrived(self, chunk: bytes) -> None:
         """A part of the body is here."""
@@ -104,7 +105,8 @@ class Exchange:
     def end(self) -> None:
         """The body is all here."""
         self.complete = True
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def fail(self, why: KithError) -> None:
         """The rest of the body does not come."""
@@ -153,9 +155,9 @@ class Exchange:
 
     def take(self) -> bytes:
         """What came of the body and nobody has read; empty if nothing did."""
-        chunks, self._chunks = self._chunks, []
-        if not chunks:
+        if not self._chunks:
             return b""
+        chunks, self._chunks = self._chunks, []
         taken = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self._connection.taken(len(taken))
         return taken
@@ -203,23 +205,19 @@ class Exchange:
         self.answered = True
         if not self.complete or self._connection.draining:
             self.persistent = False
-        lines = [_STATUS_LINES[status]]
-        lines += [f"{name}: {value}\r\n" for name, value in headers]
+        head = _JSON_LINES[status] if headers is JSON else _STATUS_LINES[status] + _lines(headers)
         if self.added:
-            lines += [f"{name}: {value}\r\n" for name, value in self.added]
+            head += _lines(self.added)
         if size is None:
             if self.version == "1.1":
-                lines.append("transfer-encoding: chunked\r\n")
+                head += b"transfer-encoding: chunked\r\n"
         elif status not in _BODILESS:
-            lines.append(f"content-length: {size}\r\n")
+            head += b"content-length: %d\r\n" % size
         if not self.persistent:
-            lines.append("connection: close\r\n")
+            head += b"connection: close\r\n"
         elif self.version != "1.1":
-            lines.append("connection: keep-alive\r\n")
-        text = "".join(lines)
-        if text.count("\n") != len(lines) or text.count("\r") != len(lines):
-            raise ValueError("a header of an answer has a line break in it")
-        return (text + self._connection.last_lines).encode("latin-1")
+            head += b"connection: keep-alive\r\n"
+        return head + self._connection.last_lines
 
 
 Serve = Callable[[Exchange], Awaitable[None]]
@@ -264,6 +262,14 @@ class Outgoing:
     def cut(self) -> None:
         """End the connection at once, whatever waits for the client."""
         self._connection.abort()
+
+
+def _lines(headers: Pairs) -> bytes:
+    """Headers as lines. ValueError if one has a line break in it."""
+    text = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    if text.count("\n") != len(headers) or text.count("\r") != len(headers):
+        raise ValueError("a header of an answer has a line break in it")
+    return text.encode("latin-1")
 
 
 def _decoded(path: str) -> str:

@@ -11,34 +11,48 @@ UNREADABLE = "\x7f"
 
 
 class Headers:
-    """Headers of a request. `values`: the first value of each lower-case name; `repeated`: all of names sent twice."""
+    """Headers of a request. They are sorted by name when the first is looked up."""
 
-    __slots__ = ("repeated", "values")
+    __slots__ = ("_pairs", "_repeated", "_values")
 
     def __init__(self) -> None:
-        self.values: dict[bytes, bytes] = {}
-        self.repeated: dict[bytes, list[bytes]] = {}
+        self._pairs: list[tuple[bytes, bytes]] = []
+        self._values: dict[bytes, bytes] | None = None
+        self._repeated: dict[bytes, list[bytes]] = {}  # of names sent twice
 
     def add(self, name: bytes, value: bytes) -> None:
         """Note one more header."""
-        name = name.lower()
-        if name in self.values:
-            self.repeated.setdefault(name, [self.values[name]]).append(value)
-        else:
-            self.values[name] = value
+        self._pairs.append((name, value))
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def _sorted(self) -> dict[bytes, bytes]:
+        """The first value of each lower-case name."""
+        values = self._values = {name.lower(): value for name, value in reversed(self._pairs)}
+        if len(values) < len(self._pairs):
+            for name, value in self._pairs:
+                self._repeated.setdefault(name.lower(), []).append(value)
+            self._repeated = {name: those for name, those in self._repeated.items() if len(those) > 1}
+        return values
 
     def __contains__(self, name: str) -> bool:
-        return name.encode() in self.values
+        return name.encode() in (self._values or self._sorted())
 
     def get(self, name: str) -> str | None:
         """The value of a header, the first where it was sent more than once; None if it was not sent."""
-        value = self.values.get(name.encode())
+        value = (self._values or self._sorted()).get(name.encode())
         if value is None:
             return None
-        return value.decode() if value.isascii() else UNREADABLE
+        return value.strip().decode() if value.isascii() else UNREADABLE
 
     def single(self, name: str) -> str | None:
         """As `get`, of a header that says who asks. BadRequest if it was sent twice: which of both is meant?"""
-        if self.repeated and (values := self.repeated.get(name.encode())):
+        value = self.get(name)
+        if self._repeated and (values := self._repeated.get(name.encode())):
             raise BadRequest(f"{name} was sent {len(values)} times; send it once, and have no proxy add another")
-        return self.get(name)
+        return value
+
+    def lines(self, without: bytes) -> list[bytes]:
+        """The headers once more as lines, but for one of this lower-case name."""
+        return [b"%b: %b" % (name, value.strip()) for name, value in self._pairs if name.lower() != without]

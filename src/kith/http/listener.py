@@ -53,7 +53,7 @@ class Listener:
     def _look(self) -> None:
         """Note the time, and look after every connection."""
         shared = self._shared
-        shared.now_s, shared.last_lines = time.monotonic(), f"date: {formatdate(usegmt=True)}\r\n\r\n"
+        shared.now_s, shared.last_lines = time.monotonic(), b"date: %b\r\n\r\n" % formatdate(usegmt=True).encode()
         for connection in list(shared.connections):
             connection.look(shared.now_s, self._idle_s)
         self._next_look = shared.loop.call_later(min(_LOOKED_EVERY_S, self._idle_s / 2), self._look)

@@ -85,6 +85,8 @@ def renaming(
     `atomic`: they are written in one transaction with the profile, so unchanged entries are there already. Otherwise
     those are written again too: this may repeat a call that stopped between the profile and its entries.
     """
+    if atomic and before == after:
+        return []
     old, new = (dict(entry_of(*one) for one in searched(*names)) for names in (before, after))
     gone = [NameEntry(list_id, position) for list_id, position in old.items() if list_id not in new]
     writes = [_write(graph, user, entry, version, State.REMOVED) for entry in gone]

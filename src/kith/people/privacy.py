@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kith.core.errors import Forbidden, UserNotFound
 from kith.core.ids import NodeId
@@ -30,6 +31,8 @@ _PLAIN = Node()
 _NORMAL = State.NORMAL
 _LOOKED_UP_MAX = 16
 """Blocks with more users than this are found faster in the user's lists of blocks."""
+_BLOCKERS_LOOKED_UP_MAX = 6
+"""The same of blocks in one direction."""
 _BARRING_LISTS = tuple(itertools.product(Direction, BARRING))
 
 
@@ -126,8 +129,7 @@ class Privacy:
         ]
 
         def by_lists(answers: Answers) -> list[bool]:
-            barred: list[bool] = reduce(np.bitwise_or, [answers.members[at] for at in lists]).tolist()
-            return barred
+            return _any_of([answers.members[at] for at in lists])
 
         return by_lists
 
@@ -158,14 +160,21 @@ class Privacy:
             nodes = await self._store.nodes(ids)
             return _less(page, [not is_there(node, id_, viewer) for node, id_ in zip(nodes, ids, strict=True)])
         questions = Questions()
-        graph, asked = self._blocks, questions.nodes(ids)
-        blocks = questions.states([(graph, id_, viewer) for id_ in ids])
+        asked, blocking = questions.nodes(ids), self._ask_blocking(questions, viewer, ids)
         answers = await self._store.answer(questions)
-        found = zip(answers.nodes[asked], ids, answers.states[blocks], strict=True)
-        dropped = [
-            block in BARRING or (node != _PLAIN and not is_there(node, id_, viewer)) for node, id_, block in found
-        ]
-        return _less(page, dropped)
+        nodes, blocks = answers.nodes[asked], blocking(answers)
+        if True not in blocks and nodes.count(_PLAIN) == len(nodes):  # nearly every page
+            return page
+        found = zip(nodes, ids, blocks, strict=True)
+        return _less(page, [block or not is_there(node, id_, viewer) for node, id_, block in found])
+
+    def _ask_blocking(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
+        """Ask which of `others` block the user."""
+        if len(others) <= _BLOCKERS_LOOKED_UP_MAX:
+            return self.ask_blocks(questions, [(other, user) for other in others])
+        ids = np.array(others, np.int64)
+        lists = [questions.members(Listing(self._blocks, user, Direction.IN, state), ids) for state in BARRING]
+        return lambda answers: _any_of([answers.members[at] for at in lists])
 
     def ask_present_to(self, questions: Questions, viewer: Viewer, page: Page) -> Callable[[Answers], Page]:
         """Ask for the page without users who are away, hidden by the app, or have a block with `viewer`.
@@ -303,6 +312,12 @@ def is_there(node: Node, user: int, viewer: Viewer) -> bool:
     if viewer is SYSTEM or viewer == user:
         return node.state != State.REMOVED
     return node.state == State.NORMAL and not node.labels & HIDE and not (viewer is None and node.private)
+
+
+def _any_of(flags: Sequence[NDArray[np.bool_]]) -> list[bool]:
+    """For each place: whether it is so in one of these arrays."""
+    found: list[bool] = reduce(np.bitwise_or, flags).tolist()
+    return found
 
 
 def _less(page: Page, dropped: Sequence[bool]) -> Page:

@@ -143,12 +143,7 @@ class Engagement:
 
     async def counts(self, viewer: Viewer, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`; the caller makes sure that the viewer may see them."""
-        questions = Questions()
-        own = self._ask_own(questions, viewer, posts)
-        answers, totals = await together(
-            self._graph.store.immediate, self._graph.store.answer(questions), self._totals(posts)
-        )
-        return _counts(totals, own(answers))
+        return (await self._answered(Questions(), viewer, posts))[1]
 
     async def totals(self, posts: Sequence[int]) -> list[Totals]:
         """The counts of each of `posts`, whoever looks."""
@@ -166,12 +161,21 @@ class Engagement:
         """Each of `posts`, as read from the store, with its counts; None where `viewer` must not see it."""
         questions, ids = Questions(), [post.id for post in posts]
         seeing = self._posts.ask_seeing(questions, viewer, posts)
-        own = self._ask_own(questions, viewer, ids)
-        answers, totals = await together(
-            self._graph.store.immediate, self._graph.store.answer(questions), self._totals(ids)
-        )
-        rows = zip(seeing(answers), _counts(totals, own(answers)), strict=True)
-        return [None if post is None else (post, counts) for post, counts in rows]
+        answers, counts = await self._answered(questions, viewer, ids)
+        rows = zip(seeing(answers), counts, strict=True)
+        return [None if post is None else (post, numbers) for post, numbers in rows]
+
+    async def _answered(
+        self, questions: Questions, viewer: Viewer, posts: Sequence[int]
+    ) -> tuple[Answers, list[PostCounts]]:
+        """The answers to some questions, and the counts of each of `posts`."""
+        store, own = self._graph.store, self._ask_own(questions, viewer, posts)
+        if len(posts) <= _LOOKED_UP_MAX:
+            counted = questions.totals(self._lists, posts)
+            answers = await store.answer(questions)
+            return answers, _counts(counted(answers), own(answers))
+        answers, totals = await together(store.immediate, store.answer(questions), self._totals(posts))
+        return answers, _counts(totals, own(answers))
 
     def _ask_own(
         self, questions: Questions, viewer: Viewer, posts: Sequence[int]

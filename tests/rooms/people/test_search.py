@@ -15,6 +15,7 @@ from reference_leases import own_leases
 from scrambled_edges import ScrambledEdges
 from services import Services
 
+from kith.core.clock import Hlc
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Page, Window
@@ -22,7 +23,7 @@ from kith.graph.edge import State
 from kith.graph.nodes import NodeOperation
 from kith.people import search
 from kith.people.by_name import check_prefix
-from kith.people.names import searched
+from kith.people.names import renaming, searched
 from kith.people.removal import account_jobs
 from kith.people.search import PeopleSearch
 
@@ -170,3 +171,10 @@ def test_a_page_looks_at_so_many_and_says_that_there_is_more(
         assert await room.found("ann", 2) == [15]
 
     run(check())
+
+
+def test_a_change_of_something_else_writes_no_entry_where_profile_and_entries_are_one_write() -> None:
+    names, more = ("ann", "Ann Lee"), ("ann", "Ann Leeds")
+    assert renaming(7, NodeId(ALICE), names, names, Hlc(5), atomic=True) == []
+    assert len(renaming(7, NodeId(ALICE), names, names, Hlc(5), atomic=False)) == len(list(searched(*names)))
+    assert renaming(7, NodeId(ALICE), names, more, Hlc(5), atomic=True)

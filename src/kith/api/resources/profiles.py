@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from kith.access.policy import check_own
@@ -164,14 +163,10 @@ class ProfilesResource:
         bars = self._privacy.ask_blocks(
             questions, [(user, viewer) for user in users] if isinstance(viewer, int) else []
         )
-        (profiles, media), answers, counts = await together(
-            store.immediate,
-            self._said(users),
-            store.answer(questions),
-            store.counts(self._counted, np.array(users, np.int64)),
-        )
+        counted = questions.totals(self._counted, users)
+        (profiles, media), answers = await together(store.immediate, self._said(users), store.answer(questions))
         barred = bars(answers) or [False] * len(users)
-        rows = zip(users, answers.nodes[nodes], barred, profiles, counts.T.tolist(), strict=True)
+        rows = zip(users, answers.nodes[nodes], barred, profiles, zip(*counted(answers), strict=True), strict=True)
         return [
             _not_there(user)
             if not is_there(node, user, viewer)

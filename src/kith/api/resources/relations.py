@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from kith.access.policy import ReadPolicy, check_own
-from kith.api.answers import Item, ListAnswer, Pagination, Time, ms_of_time
+from kith.api.answers import ListAnswer, Pagination, Time, items_of, ms_of_time
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, post
 from kith.api.parameters import Cursor, Id, Limit, NamePrefix, ObjectLimit, Sort
 from kith.api.presenter import Presenter, UsersAnswer
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import LIMIT_DEFAULT, Page, Window, check_limit
+from kith.graph.edge import Direction
 from kith.people.by_name import LISTED_MAX, ByName, NamePosition, check_prefix
 from kith.people.relations import Relations, RelationWritten
 from kith.people.search import PeopleSearch
@@ -191,9 +192,8 @@ class RelationsResource:
         query = f"following {user_id}"
         if sort or q is not None:
             return await self._sorted(call, query, user_id, self._relations.following, limit, cursor, q)
-        reading = self._relations.following(user_id, call.window(query, limit, cursor))
-        page = await self._access.if_lists_seen(call.caller, [user_id], reading)
-        return await self._people(call, query, page)
+        window = call.window(query, limit, cursor)
+        return call.answer(query, await self._access.people(call.caller, user_id, Direction.OUT, window))
 
     @get("/users/{user_id}/followers", "Who follows a user")
     async def followers(
@@ -209,9 +209,8 @@ class RelationsResource:
         query = f"followers {user_id}"
         if sort or q is not None:
             return await self._sorted(call, query, user_id, self._relations.followers, limit, cursor, q)
-        reading = self._relations.followers(user_id, call.window(query, limit, cursor))
-        page = await self._access.if_lists_seen(call.caller, [user_id], reading)
-        return await self._people(call, query, page)
+        window = call.window(query, limit, cursor)
+        return call.answer(query, await self._access.people(call.caller, user_id, Direction.IN, window))
 
     @get("/users/{user_id}/blocked", "Whom a user blocks")
     async def blocked(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
@@ -301,7 +300,7 @@ class RelationsResource:
         people = await self._access.if_lists_seen(call.caller, [user], listed(user, Window(LISTED_MAX)))
         named = await self._by_name.page(people, prefix, after, limit)
         shown = await self._access.without_unseen(call.caller, named.page)
-        items = [Item(str(mark.id), str(mark.position)) for mark in shown.items]
+        items = items_of(shown.items)
         following = call.seal(query, _encode_place(named.end)) if named.end else None
         return ListAnswer(items, Pagination(following, None, following is not None), named.partial)
 
