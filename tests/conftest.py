@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore
 
 TESTS = Path(__file__).parent
+gc.disable()  # nothing of what collecting makes is garbage; `pytest_collection_finish` ends it
 
 # Rich would draw each error that a test provokes: most of the time of a test that provokes hundreds.
 _plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
@@ -86,6 +88,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=part)
     left, hands = set(part), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     items[:] = _dealt([item for item in items if item not in left], hands)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays, so nobody looks through it again."""
+    gc.freeze()
+    gc.enable()
 
 
 _DEAREST = ("fault", "e2e", "property")
