@@ -39,8 +39,8 @@ POSTS_MAX = 200
 OWN_WATCHED = 20
 """A reader watches this many of their own posts, the newest."""
 
-Told = NewPost | PostUpdated | PostRemoved | EngagementUpdate | Notification | Unread
-Messages = list[tuple[Step, Told]]
+MissedMessage = NewPost | PostUpdated | PostRemoved | EngagementUpdate | Notification | Unread
+Messages = list[tuple[Step, MissedMessage]]
 """What to send, each with the step of the change that it tells of."""
 
 
@@ -210,7 +210,7 @@ class MissedMessages:
         ]
 
 
-def _watch(stream: Stream, message: Told) -> None:
+def _watch(stream: Stream, message: MissedMessage) -> None:
     """Watch a new post; no longer watch one that is gone."""
     match message:
         case NewPost():
