@@ -72,7 +72,7 @@ class ResumingReader:
     def new_post(self, step: Step, author: int, post: int) -> None:
         """`new_post`, if the reader is or follows the author, or watches the post.
 
-        And may see it, and did not mute the author.
+        Only if the reader may see the post and did not mute its author.
         """
         self.made[post] = _PostChange(step, author)
 
