@@ -27,7 +27,7 @@ from kith.core.clock import wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.notifications.notice import NoticeDraft, notice_from
 from kith.notifications.push.device import Address, Device
-from kith.notifications.push.message import Message, message_of
+from kith.notifications.push.message import PushMessage, message_of
 from kith.notifications.push.push import SENDING_MAX
 from kith.notifications.push.vapid import Vapid, point_of
 from kith.notifications.push.webpush import WebPush, encrypted
@@ -76,7 +76,7 @@ def push(folder: Path) -> list[Figure]:
     ]  # fmt: skip
 
 
-async def _send(devices: list[Device], message: Message, certificate: Path) -> tuple[int, float]:
+async def _send(devices: list[Device], message: PushMessage, certificate: Path) -> tuple[int, float]:
     """How many messages were taken, and the time of this process that they took."""
     tls = ssl.create_default_context(cafile=str(certificate))
     outbound = Outbound(networks_of(["127.0.0.1/32"]), resolve=_here, tls=tls, http2=True)
@@ -130,7 +130,7 @@ def _device(number: int, port: int) -> Device:
     return Device(number, 0, Address("webpush", f"https://{_HOST}:{port}/{number}", key, auth))
 
 
-def _message() -> Message:
+def _message() -> PushMessage:
     now_ms = wall_ms()
     notice = notice_from((now_ms - EPOCH_MS) << TIME_SHIFT, NoticeDraft("like", 2, 1, now_ms, 3))
     return message_of(notice, 1, "Somebody with a name", "", _TEXT)

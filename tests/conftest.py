@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
+import msgspec
 import pytest
 import structlog
 from cast import FakeClock
@@ -23,6 +25,8 @@ from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore
 
 TESTS = Path(__file__).parent
+ID_CHARS_MAX = 50
+gc.disable()  # nothing of what collecting makes is garbage; `pytest_collection_finish` ends it
 
 # Rich would draw each error that a test provokes: most of the time of a test that provokes hundreds.
 _plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
@@ -88,6 +92,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = _dealt([item for item in items if item not in left], hands)
 
 
+def pytest_collection_finish() -> None:
+    """What was collected stays, so nobody looks through it again."""
+    gc.freeze()
+    gc.enable()
+
+
 _DEAREST = ("fault", "e2e", "property")
 """Folders whose tests take longest. Those of the first two mostly wait for processes."""
 
@@ -110,6 +120,16 @@ def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
     for tests in files.values():
         min(given, key=len).extend(tests)
     return [item for hand in given for item in hand]
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """What a case is called where its value has no short name: as Python writes it, in some words."""
+    if isinstance(val, set | frozenset):
+        val = sorted(val, key=repr)  # in one order in every process
+    if not isinstance(val, dict | list | tuple | bytes | BaseException | msgspec.Struct):
+        return None
+    said = val.decode("ascii", "replace") if isinstance(val, bytes) else repr(val)
+    return None if " at 0x" in said else said[:ID_CHARS_MAX].encode("unicode_escape").decode()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

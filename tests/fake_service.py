@@ -15,6 +15,8 @@ from kith.client import AsyncKith, Kith
 Client = Kith | AsyncKith
 Connect = Callable[..., Client]
 """Makes a client of a Service."""
+ContractRow = tuple[str, tuple[Any, ...], str, str, Any, Any, Any]
+"""A method and its arguments; what it must ask: verb, path, body; an answer, and what the method makes of it."""
 
 
 class Service:
@@ -50,6 +52,22 @@ def ask(client: Client, method: str, *args: Any, **kwargs: Any) -> Any:
     if inspect.isasyncgen(result):
         return asyncio.run(collected(result))
     return list(result) if inspect.isgenerator(result) else result
+
+
+def name_of(row: ContractRow) -> str:
+    """How a row is called in a test's name."""
+    return row[0]
+
+
+def check_row(connect: Connect, row: ContractRow) -> None:
+    """A method of a client asks, and reads what it is answered, as the contract says."""
+    method, args, verb, path, body, answer, result = row
+    service = Service(answer)
+    assert ask(connect(service), method, *args) == result
+    (asked,) = service.asked
+    assert (asked.method, asked.url.raw_path.decode()) == (verb, f"/api/v1{path}")
+    assert (json.loads(asked.content) if asked.content else None) == body
+    assert asked.headers["Authorization"] == "Bearer a-key"
 
 
 def page(*ids: int, next_cursor: str | None = None) -> dict[str, Any]:

@@ -53,7 +53,7 @@ from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
-from kith.posts.threads import Order
+from kith.posts.threads import ThreadOrder
 from kith.records.memory import ReadMemory
 from kith.records.store import RecordStore
 
@@ -164,11 +164,11 @@ class Services:
         """A new post; `fields`: of its draft."""
         return (await self.posts.create(author, Draft(**{"text": "hello", **fields}))).post
 
-    async def comments_on(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> CommentPage:
+    async def comments_on(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> CommentPage:
         """The comments on a post that the viewer sees."""
         return await self.comments.shown(viewer, await self.comments.of_post(viewer, post, order, window))
 
-    async def replies_to(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> CommentPage:
+    async def replies_to(self, viewer: Viewer, comment: NodeId, order: ThreadOrder, window: Window) -> CommentPage:
         """The replies to a comment that the viewer sees."""
         return await self.comments.shown(viewer, await self.comments.of_comment(viewer, comment, order, window))
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from types import UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import jsonschema_rs
 import msgspec
@@ -159,6 +159,31 @@ def unsent(sent: Any, schema: Schema, document: Schema) -> Iterator[str]:
         yield from (f"+{schema['title']}.{field}" for field in sent.keys() - properties.keys())
         for field in sent.keys() & properties.keys():
             yield from unsent(sent[field], properties[field], document)
+
+
+def words_of(kind: Any) -> set[str]:
+    """The words that a parameter may be, or each item of one that is a list."""
+    if get_origin(kind) is Literal:
+        return set(get_args(kind))
+    return {word for part in get_args(kind) for word in words_of(part)}
+
+
+def words_taken(schema: Schema, document: Schema) -> set[str]:
+    """The same of a schema."""
+    schema, _ = resolved(schema, document)
+    return set(schema.get("enum", ())) | (words_taken(schema["items"], document) if "items" in schema else set())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_words_that_a_method_offers_are_those_that_the_operation_takes(
+    name: str, document: Schema, operations: list[Operation]
+) -> None:
+    operation = operation_of(CALLS[name], operations)
+    body, _ = resolved(operation.body(), document)
+    takes = {one["name"]: one["schema"] for one in operation.told.get("parameters", ())} | body.get("properties", {})
+    for parameter, kind in get_type_hints(vars(Routes)[name].__wrapped__).items():
+        if parameter != "return" and (words := words_of(kind)):
+            assert words_taken(takes[parameter], document) == words, parameter
 
 
 def test_the_client_reads_each_field_of_each_answer_as_the_document_names_it(

@@ -74,11 +74,16 @@ def path_of(real: RealGraph) -> Path:
     return path
 
 
+def numbers_of(text: str) -> Rows:
+    """The whole numbers of a text, between commas and white space."""
+    return np.fromstring(text.replace(",", " "), np.int64, sep=" ")
+
+
 def straight_from(real: RealGraph) -> Rows:
     """The edges of a file, each once, by NumPy alone."""
     lines = gzip.decompress(path_of(real).read_bytes()).decode().splitlines()
-    plain = [line.replace(",", " ") for line in lines if line[:1].isdigit()]
-    rows = np.array(" ".join(plain).split(), np.int64).reshape(len(plain), -1)[:, :2]
+    plain = [line for line in lines if line[:1].isdigit()]
+    rows = numbers_of(" ".join(plain)).reshape(len(plain), -1)[:, :2]
     rows = rows[rows[:, 0] != rows[:, 1]]
     if real.mutual:
         rows = np.concatenate([rows, rows[:, ::-1]])
@@ -126,7 +131,7 @@ def audited(set_to: Settings) -> tuple[bool, int]:
 def exported(set_to: Settings, graph: str, path: Path) -> Rows:
     """The edges of a graph by `kith export`, sorted."""
     count, *_ = export_edges(set_to, graph, path, lambda _: None)
-    rows = np.array(gzip.decompress(path.read_bytes()).decode().replace(",", " ").split(), np.int64).reshape(-1, 3)
+    rows = numbers_of(gzip.decompress(path.read_bytes()).decode()).reshape(-1, 3)
     assert len(rows) == count
     return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from cast import FakeClock
-from coroutines import answer, run_all
+from coroutines import answer
 from edges import all_pages
 from engines import Engine, Whole
+from lived import live_through
 from naive_boards import PEOPLE, Naive, Owned
 from reference_leases import own_leases
 from services import Services
@@ -249,12 +250,4 @@ def test_boards_are_what_a_naive_model_says(
     tmp_path: Path, engine: Engine, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes, "_LISTS_LAG_S", 0)
-    history = History(seed)
-
-    async def live(whole: Whole) -> None:
-        await history.begin(whole)
-        await history.live()
-
-    assert engine.whole
-    with engine.whole(tmp_path, now_ms=history.clock) as whole:
-        run_all(live(whole))
+    live_through(History(seed), engine, tmp_path)

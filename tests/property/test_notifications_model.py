@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from cast import FakeClock
-from coroutines import answer, run_all
+from coroutines import answer
 from desk import Desk
 from engines import Engine, Whole
+from lived import live_through
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
@@ -369,12 +370,4 @@ def said_by(notice: Notice) -> Told:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_inboxes_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
-    history = History(seed)
-
-    async def live(whole: Whole) -> None:
-        await history.begin(whole)
-        await history.live()
-
-    assert engine.whole
-    with engine.whole(tmp_path, now_ms=history.clock) as whole:
-        run_all(live(whole))
+    live_through(History(seed), engine, tmp_path)

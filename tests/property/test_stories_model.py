@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from cast import FakeClock
-from coroutines import answer, run_all
+from coroutines import answer
 from engines import Engine, Whole
+from lived import live_through
 from services import Services
 
 from kith.core.errors import Forbidden, StoryNotFound
@@ -217,12 +218,4 @@ class History:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_stories_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
-    history = History(seed)
-
-    async def live(whole: Whole) -> None:
-        await history.begin(whole)
-        await history.live()
-
-    assert engine.whole
-    with engine.whole(tmp_path, now_ms=history.clock) as whole:
-        run_all(live(whole))
+    live_through(History(seed), engine, tmp_path)

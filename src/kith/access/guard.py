@@ -2,10 +2,10 @@
 
 A server key acts for any user (named in `X-Kith-User`), for the app's back office (`X-Kith-User: system`), or, without
 that header, for a visitor of whom nothing is known; a user token (JWT, signed by the app) acts only for its `sub`.
-Server keys are known by their SHA-256 only: they are random, so a fast hash does not weaken them.
-Verified credentials are remembered for REMEMBERED_S, so the hot path pays one dictionary lookup. Bad ones cost a hash:
-a token is read only if the app signed it, and once if it will never hold. So no limit is set on failures, which an
-attacker could use up for everybody.
+Server keys are known by their SHA-256 only: they are random, so a fast hash does not weaken them. Verified credentials
+are remembered for REMEMBERED_S, so the hot path pays one dictionary lookup. A bad one costs a hash: a token is decoded
+only if its signature is the app's, and only once if it can never be valid. So failures need no limit, which an attacker
+could use up for everybody.
 """
 
 from __future__ import annotations

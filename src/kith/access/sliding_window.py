@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 PARTS = 15
-"""Of a minute: 4 s each; of an hour: 4 minutes."""
+"""A part of a minute has 4 s, one of an hour 4 minutes."""
 NOTHING = (0,) * (PARTS + 1)
 SKEW_S = 1.0
-"""Times of processes that ask at once come in any order; a clock that goes back by more was set back."""
+"""Processes that ask at the same moment read clocks this far apart, at most; one further back was set back."""
 
 
 class Quota(NamedTuple):
-    """So many a window."""
+    """At most `limit` requests in any `window_s` seconds."""
 
     limit: int
     window_s: int

@@ -34,7 +34,7 @@ CHECKED_MAX = 25
 FOLLOWER_LOOKS_MAX = 10_000
 """How many entries of a list a page of followers may look at, whatever the length of the list."""
 _NORMAL = State.NORMAL
-Kind: TypeAlias = Literal["explicit", "implicit", "none"]
+FollowKind: TypeAlias = Literal["explicit", "implicit", "none"]
 
 
 class BoardFollowed(NamedTuple):
@@ -48,8 +48,8 @@ class BoardFollowed(NamedTuple):
 class Checked(NamedTuple):
     """How the acting user follows a user or board, in the order asked."""
 
-    users: list[Kind]
-    boards: list[Kind]
+    users: list[FollowKind]
+    boards: list[FollowKind]
 
 
 class Interests(NamedTuple):
@@ -268,7 +268,7 @@ class BoardFollowing:
         )
 
 
-def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, against: State | None) -> Kind:
+def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, against: State | None) -> FollowKind:
     """How a board is followed. Pure. `owner`: how they stand to the actor; `own`, `against`: the follow and the
     unfollow of the board itself.
     """
@@ -279,7 +279,7 @@ def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, ag
     return "implicit" if through else "explicit"
 
 
-def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> Kind:
+def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> FollowKind:
     """How a user is followed. Pure. `implicit`: the row that says whether one of their boards is."""
     if not (user.followed or (implicit is _NORMAL and not user.private)) or oneself:
         return "none"

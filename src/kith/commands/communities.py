@@ -22,7 +22,7 @@ import numpy.typing as npt
 from kith.core.errors import BadRequest
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Doubles = npt.NDArray[np.float64]
 
 OUT_DEGREE_MAX = 10_000
 """Nobody follows more (article 000: the cap of a following list)."""
@@ -130,7 +130,7 @@ def stream(community: Community) -> Iterator[Ints]:
             yield np.stack((rows + (first + 1), destinations + 1), axis=1)
 
 
-def degree_tail(degrees: npt.ArrayLike) -> tuple[Ints, Floats]:
+def degree_tail(degrees: npt.ArrayLike) -> tuple[Ints, Doubles]:
     """The degrees that occur above zero, rising, and the share of those nodes that have each or more.
 
     The points of a CCDF plot: it falls as a straight line where the tail is a power law.
@@ -208,7 +208,7 @@ class _ListLengths:
         lengths = np.arange(1, community.list_max + 1, dtype=np.float64)
 
         def at_least(log_scale: float) -> Ints:
-            share: Floats = (1 + lengths / np.exp(log_scale)) ** -community.out_tail
+            share: Doubles = (1 + lengths / np.exp(log_scale)) ** -community.out_tail
             return np.rint(community.users * share).astype(np.int64)
 
         low, high = -30.0, 40.0
@@ -273,7 +273,7 @@ class _Crowd:
         return self._size + self._famous
 
 
-def _mass(q: Floats, start: float, a: float) -> Floats:
+def _mass(q: Doubles, start: float, a: float) -> Doubles:
     """Popularity of the first share `q` of the ranks together."""
     body = (q + start) ** (1 - 1 / a) - start ** (1 - 1 / a)
     return body * a / (a - 1) - q * (1 + start) ** (-1 / a)  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ from kith.run.consumers import CONSUMERS
 from kith.run.opening import wiring
 
 commands = typer.Typer(name="dead", no_args_is_help=True, help="Events that no worker could handle.")
-DeadEvent = Annotated[str, typer.Argument(help="GROUP/MARK, as `kith dead list` names it; or: all.")]
+DeadEventName = Annotated[str, typer.Argument(help="GROUP/MARK, as `kith dead list` names it; or: all.")]
 
 
 @commands.command("list")
@@ -36,21 +36,21 @@ def run_list(data: Data = None) -> None:
 
 
 @commands.command("show")
-def run_show(event: DeadEvent, data: Data = None) -> None:
+def run_show(event: DeadEventName, data: Data = None) -> None:
     """Print dead events as JSON, a line each."""
     for failure in chosen(dead_events(config.load({"data": data})), event):
         print(msgspec.json.encode(failure).decode())
 
 
 @commands.command("replay")
-def run_replay(event: DeadEvent, data: Data = None) -> None:
+def run_replay(event: DeadEventName, data: Data = None) -> None:
     """Send dead events back through their worker."""
     count = settle(config.load({"data": data}), event, replay=True)
     out.print(f"{count} sent back; a running worker takes them up within {RELOADED_S:.0f} s")
 
 
 @commands.command("drop")
-def run_drop(event: DeadEvent, data: Data = None) -> None:
+def run_drop(event: DeadEventName, data: Data = None) -> None:
     """Forget dead events for good."""
     out.print(f"{settle(config.load({'data': data}), event, replay=False)} dropped")
 

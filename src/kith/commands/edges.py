@@ -23,7 +23,7 @@ from kith.commands.transfer.formats import read
 from kith.commands.transfer.loading import (
     Imported,
     ImportProgress,
-    Read,
+    ReadLines,
     RefusalReport,
     fingerprint,
     load_bulk,
@@ -48,17 +48,17 @@ exporting = typer.Typer(name="export", no_args_is_help=True, help="Take edges ou
 commands = typer.Typer()
 commands.add_typer(importing)
 commands.add_typer(exporting)
-Graph = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
-Report = Annotated[Path | None, typer.Option("--report", help="Where refused lines go.")]
+GraphOption = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
+ReportOption = Annotated[Path | None, typer.Option("--report", help="Where refused lines go.")]
 
 
 @importing.command("edges")
 def run_import(
     file: Annotated[Path, typer.Argument(help="CSV, TSV, NDJSON or Parquet; .gz, .xz and .zst too.")],
-    graph: Graph = "follows",
+    graph: GraphOption = "follows",
     data: Data = None,
     mutual: Annotated[bool, typer.Option("--mutual", help="Each row is an edge both ways.")] = False,
-    report: Report = None,
+    report: ReportOption = None,
 ) -> None:
     """Import a file of edges. Killed at any point, the same command goes on where it was."""
     settings = config.load({"data": data})
@@ -71,7 +71,7 @@ def run_import(
 def run_import_pins(
     file: Annotated[Path, typer.Argument(help="Lines of numbers, `user item item ...`: text; .gz, .xz and .zst too.")],
     data: Data = None,
-    report: Report = None,
+    report: ReportOption = None,
 ) -> None:
     """Import a file of pins: a board for each user, a post for each item, by the first who pinned it. Killed at any
     point, the same command goes on; a file that comes again changes nothing.
@@ -85,7 +85,7 @@ def run_import_pins(
 @exporting.command("edges")
 def run_export(
     file: Annotated[Path, typer.Argument(help="What to write; its name says the format.")],
-    graph: Graph = "follows",
+    graph: GraphOption = "follows",
     data: Data = None,
 ) -> None:
     """Export every live edge of a graph, with its position, and name the token to watch from for what comes after.
@@ -139,7 +139,7 @@ def _imported(
     progress: ImportProgress,
     *,
     mutual: bool = False,
-    read_file: Read = read,
+    read_file: ReadLines = read,
     version: Hlc | None = None,
     make: Callable[[], Coroutine[None, None, None]] | None = None,
 ) -> Imported:

@@ -275,7 +275,7 @@ class NotPrimary(Unavailable):
 
 
 class StandbyBehind(Unavailable):
-    """This standby has not come to the write that the token stands for. Ask again, or ask the primary."""
+    """This standby does not have the write of the token yet. Ask again, or ask the primary."""
 
     code = "STANDBY_BEHIND"
 

@@ -12,7 +12,7 @@ import msgspec
 from kith.core.clock import Hlc
 
 LogPosition = NewType("LogPosition", bytes)
-"""How far a log is, as its engine notes it: a number, or a number a partition. Only the engine compares two of them
+"""How far a log is, as its engine notes it: one number, or one for each partition. Only the engine compares two of them
 (`log.store.LogStore.covers`)."""
 NOWHERE = LogPosition(b"")
 """Before every event of any log."""
@@ -34,9 +34,9 @@ SHOWN = 1
 class Event(msgspec.Struct, frozen=True, gc=False):
     """One change of an edge. `before`: its state until then, None if there was no edge.
 
-    `logged_ms`: when it was logged, in ms since the epoch, independent of its version; 0 until then.
-    `mark`: the log up to this event and with it; no other event has the same. The log gives both. `data`: what else it
-    says, where it is not about an edge.
+    `logged_ms`: when it was logged, in ms since the epoch, independent of its version; 0 until then. `mark`: how far a
+    log is that ends with this event; no other event has the same. The log gives both. `data`: what else it says, where
+    it is not about an edge.
     """
 
     graph: int

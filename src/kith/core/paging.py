@@ -105,7 +105,7 @@ class Cursors:
             return Window(limit)
         payload = self.open(text, query)
         if len(payload) != _CURSOR.size:
-            raise _foreign()
+            raise _of_another_list()
         direction, position, id_ = _CURSOR.unpack(payload)
         mark = Mark(position, id_)
         return Window(limit, after=mark) if direction == _FORWARD else Window(limit, before=mark)
@@ -118,7 +118,7 @@ class Cursors:
         """The payload of a cursor; BadCursor unless it was issued for `query`."""
         payload = self._signer.open(text, _fingerprint(query))
         if payload is None:
-            raise _foreign()
+            raise _of_another_list()
         return payload
 
     def next(self, query: str, mark: Mark) -> str:
@@ -130,7 +130,7 @@ class Cursors:
         return self.seal(query, _CURSOR.pack(_BACKWARD, *mark))
 
 
-def _foreign() -> BadCursor:
+def _of_another_list() -> BadCursor:
     return BadCursor("this cursor was altered or belongs to another list or reader; start again without it")
 
 

@@ -60,11 +60,11 @@ _FROM = {
 Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
 """Empties the records behind edges that are about to be removed. Takes a list of the node and some other ends in it."""
 
-Beside = Callable[[Listing, Sequence[int]], Awaitable[Sequence[tuple[int, int, int]]]]
+EdgesBeside = Callable[[Listing, Sequence[int]], Awaitable[Sequence[tuple[int, int, int]]]]
 """Names the edges (graph, source, destination) that share the state of some of the node's edges. Takes a list of the
 node and some other ends in it."""
 
-Finish = Callable[[NodeId], Awaitable[object]]
+WhenDone = Callable[[NodeId], Awaitable[object]]
 """Runs once all edges of a node are removed or restored. May be repeated."""
 
 
@@ -103,9 +103,9 @@ class NodeJobs:
         graph: Graph,
         leases: Leases,
         *erase: Erase,
-        forget: Finish | None = None,
-        restored: Finish | None = None,
-        beside: Beside | None = None,
+        forget: WhenDone | None = None,
+        restored: WhenDone | None = None,
+        beside: EdgesBeside | None = None,
         order: Callable[[str], int] = _any_order,
         removed: Callable[[NodeId], KithError] = _removed,
     ) -> None:

@@ -59,7 +59,7 @@ class OrderedLists:
         self._reading = asyncio.Lock()
 
     async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> OrderedIds:
-        """About `limit` ids less than `beyond` (None: of all), greatest first; not `down`: greater, least first."""
+        """About `limit` ids that come after `beyond` (None: the first). `down`: greatest first; else least first."""
         kept = await self._window(listing, beyond, down)
         ids = after(kept.ids, beyond, down)
         reached = None if kept.is_last else int(kept.ids[-1])
@@ -117,12 +117,12 @@ def ordered(ids: Ids, down: bool) -> Ids:
 
 
 def after(ids: Ids, beyond: int | None, down: bool) -> Ids:
-    """Those of ids in order that come after `beyond`; all without it."""
+    """The part of some ids, in order, that comes after `beyond`; None: all of them."""
     return ids if beyond is None else ids[_end_of(ids, beyond, down) :]
 
 
 def as_far_as(ids: Ids, reached: int | None, down: bool) -> Ids:
-    """Those of ids in order that come before `reached`, and it; all without it."""
+    """The part of some ids, in order, that ends with `reached`; None: all of them."""
     return ids if reached is None else ids[: _end_of(ids, reached, down)]
 
 

@@ -4,11 +4,11 @@
                    {"graph": "follows", "node": "2", "direction": "in"}]}
 
 Answers are ids in descending order, so a page is stable while lists change, and its cursor is an id. Of an intersection
-only the smallest part is read; its members are looked up in the larger ones. So 10 K with 1 M costs as much as the 10
-K. If the part to read is longer than WHOLE_MAX, a page reads only what lies beyond its cursor (`ordered`), so pages
-cost the same at any depth. A page that has looked at LOOKED_MAX ids ends there, and says how far it came. Limits:
-PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (of a count, whole lists), READ_MAX and ASKED_MAX a call. Source:
-FlockDB's compound queries.
+only the smallest part is read; its members are looked up in the larger ones. So 10,000 ids with a million cost as much
+as the 10,000. If the part to read is longer than WHOLE_MAX, a page reads only what lies beyond its cursor (`ordered`),
+so pages cost the same at any depth. A page that has looked at LOOKED_MAX ids ends there, and says how far it came.
+Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (of a count, whole lists), READ_MAX and ASKED_MAX a call.
+Source: FlockDB's compound queries.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def parse_state(raw: Any) -> State:
 
 
 class MembersPage(NamedTuple):
-    """Members in order. `looked_to`: it has looked at LOOKED_MAX ids, as far as here, and there may be more."""
+    """Members in order. `looked_to`: how far it came, if it stopped after LOOKED_MAX ids; there may be more."""
 
     ids: Ids
     looked_to: int | None
@@ -152,7 +152,7 @@ class Evaluator:
         self._whole: dict[Leaf, Ids] = {}
 
     async def page(self, program: Program, beyond: int | None, need: int, *, down: bool = True) -> MembersPage:
-        """Up to `need` members less than `beyond` (None: of all), greatest first; not `down`: greater, least first."""
+        """Up to `need` members that come after `beyond` (None: the first). `down`: greatest first; else least first."""
         await self._count_leaves(program)
         found, count, looked, chunk = list[Ids](), 0, 0, max(need, _FIRST_CHUNK)
         while True:

@@ -1,6 +1,6 @@
 """Background jobs that survive the process that runs them. One process works on a job at a time.
 
-The store holds the jobs; a process that finds one which no process holds takes it over. So each job must be safe to
+The store holds the jobs; a process that finds a job which nobody holds takes it over. So each job must be safe to
 resume from wherever it was left.
 """
 

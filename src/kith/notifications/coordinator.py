@@ -41,7 +41,7 @@ TRIES_MAX = 8
 """Failures of a chunk after which its walk is dead."""
 _log = structlog.get_logger("kith.notifications")
 
-Wanted = Callable[[int, int, Users], Awaitable[NDArray[np.bool_]]]
+WhoWants = Callable[[int, int, Users], Awaitable[NDArray[np.bool_]]]
 """(notice, account, users): which of the users want to be told that this account was mentioned, as of now."""
 RINGS_MS = DAY_MS
 """A mention older than this rings no more: it may come again after a restore."""
@@ -71,7 +71,7 @@ class Coordinator:
         inboxes: InboxStore,
         activity: Activity,
         router: Router,
-        wanted: Wanted,
+        wanted: WhoWants,
         leases: Leases,
         now_ms: Callable[[], int],
         on_end: OnEnd,

@@ -46,7 +46,7 @@ PART = 200
 """Events looked at together."""
 
 
-class Seen(NamedTuple):
+class StoredSubjects(NamedTuple):
     """What events are about, as stored now. `requests`: by (source, destination), of those who follow."""
 
     posts: dict[int, Post]
@@ -103,7 +103,7 @@ class Intake:
     async def lost(self) -> None:
         """Do nothing: of forgotten events it cannot be known what was new, so nobody is told of them."""
 
-    async def _look(self, events: Sequence[Event]) -> Seen:
+    async def _look(self, events: Sequence[Event]) -> StoredSubjects:
         """Read what these events are about."""
         posts, comments, boards, follows = self._meaning.subjects_of(events)
         said = {one.id: one for one in await self._comments.read(comments) if one is not None}
@@ -118,7 +118,7 @@ class Intake:
         )
         said |= {one.id: one for one in answered if one is not None}
         pinned = await read_boards(self._posts.store, boards)
-        return Seen(
+        return StoredSubjects(
             {post.id: post for post in found if post is not None},
             said,
             {pair: row for pair, row in zip(follows, rows, strict=True) if row is not None},
@@ -165,7 +165,7 @@ class Meaning:
                 follows.append((event.source, event.destination))
         return list(posts), list(comments), list(boards), follows
 
-    def drafts_of(self, event: Event, seen: Seen) -> list[NoticeDraft]:
+    def drafts_of(self, event: Event, seen: StoredSubjects) -> list[NoticeDraft]:
         """What an event tells, and to whom. The actor is told nothing."""
         source, at_ms = event.source, ms_of(event.updated_at)
         if event.graph == self.requests:
@@ -183,7 +183,7 @@ class Meaning:
             drafts = [] if comment is None else self._of_comment(event, comment, seen, at_ms)
         return [draft for draft in drafts if draft.actor != draft.recipient]
 
-    def _followed(self, event: Event, seen: Seen, at_ms: int) -> list[NoticeDraft]:
+    def _followed(self, event: Event, seen: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
         """A follow that answers a request tells the requester, if the request was accepted; any other tells the user
         followed.
 
@@ -208,7 +208,7 @@ class Meaning:
             return []
         return [NoticeDraft("board_follow", event.source, board.owner, at_ms, board=board.id)]
 
-    def _of_comment(self, event: Event, comment: Comment, seen: Seen, at_ms: int) -> list[NoticeDraft]:
+    def _of_comment(self, event: Event, comment: Comment, seen: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
         """Each user is told of a comment once, for one reason; a mention comes first."""
         if event.graph == self._comment_likes:
             return [NoticeDraft("like", event.source, comment.author, at_ms, comment.post, comment.id)]

@@ -35,7 +35,7 @@ class Marks(msgspec.Struct, frozen=True, array_like=True):
         return notice <= self.seen_up_to or self.is_read(notice)
 
     def reading(self, notices: Collection[int]) -> Marks:
-        """These are read, too."""
+        """The marks once these are read, too."""
         read = sorted({*self.read, *(notice for notice in notices if notice > self.read_up_to)})
         beyond = len(read) - READ_ONE_BY_ONE_MAX
         if beyond <= 0:
@@ -43,12 +43,12 @@ class Marks(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, read_up_to=read[beyond - 1], read=frozenset(read[beyond:]))
 
     def reading_up_to(self, notice: int) -> Marks:
-        """All up to this one are read."""
+        """The marks once all up to this one are read."""
         up_to = max(notice, self.read_up_to)
         return msgspec.structs.replace(self, read_up_to=up_to, read=frozenset(one for one in self.read if one > up_to))
 
     def seeing_up_to(self, notice: int) -> Marks:
-        """All up to this one are seen."""
+        """The marks once all up to this one are seen."""
         return msgspec.structs.replace(self, seen_up_to=max(notice, self.seen_up_to))
 
 

@@ -42,7 +42,7 @@ class Preferences(msgspec.Struct, frozen=True, array_like=True):
     """What a user wants to be told of.
 
     `off`: types that they do not. `mentions`: of all whom they follow, of `accounts` among these only, of themselves
-    only, or none; the first two are beside those of themselves. `accounts_off`: whose doings they are never told of.
+    only, or none; the first two include those of themselves. `accounts_off`: whose doings they are never told of.
     """
 
     off: tuple[NoticeType, ...] = ()

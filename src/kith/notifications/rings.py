@@ -36,7 +36,7 @@ class Rings:
         self._records, self._clock = records, clock
 
     async def ring(self, notice: int, users: Users, *, devices: bool) -> None:
-        """Say that these users have a row of a notice. `devices`: those that they have are to ring. May be repeated."""
+        """Say that these users have a row of a notice. `devices`: whether theirs are to ring. May be repeated."""
         found = await self._with_devices(users) if devices else []
         for at in range(0, max(1, len(found)), USERS_MAX):
             await self._put(notice, Ring(tuple(found[at : at + USERS_MAX])))

@@ -41,7 +41,7 @@ from kith.posts.post import Post, read_post
 from kith.posts.posts import seen_of
 from kith.records.store import RecordKind, RecordStore
 
-Told = Notice | NoticeDraft
+AnyNotice = Notice | NoticeDraft
 """A notice, stored or about to be."""
 
 
@@ -52,7 +52,7 @@ class Content(NamedTuple):
     comments: Mapping[int, Comment]
     boards: Mapping[int, Board]
 
-    def of(self, one: Told) -> Content:
+    def of(self, one: AnyNotice) -> Content:
         """The content of one notice."""
         if one.post is None and one.board is None:
             return _NOTHING
@@ -114,7 +114,7 @@ class NoticeRules:
         self._follows, self._requests = number(FOLLOWS), number(FOLLOW_REQUESTS)
         self._board_follows, self._members = number(BOARD_FOLLOWS), number(BOARD_MEMBERS)
 
-    async def content(self, notices: Sequence[Told], reads: Reads | None = None) -> Content:
+    async def content(self, notices: Sequence[AnyNotice], reads: Reads | None = None) -> Content:
         """What these notices are about, and the comments that those comments answer."""
         reads, records = reads or Reads(), self._records
         ids = list({one.post for one in notices if one.post is not None})
@@ -137,7 +137,7 @@ class NoticeRules:
         )
 
     def ask(
-        self, questions: Questions, user: NodeId, notices: Sequence[Told], content: Content
+        self, questions: Questions, user: NodeId, notices: Sequence[AnyNotice], content: Content
     ) -> Callable[[Answers], Shown]:
         """Ask which of these notices `user` may see."""
         about = {one.recipient for one in notices} - {user}
@@ -168,7 +168,7 @@ class NoticeRules:
         return shown
 
     def ask_each(
-        self, questions: Questions, told: Sequence[tuple[NodeId, Told]], content: Content
+        self, questions: Questions, told: Sequence[tuple[NodeId, AnyNotice]], content: Content
     ) -> Callable[[Answers], list[bool]]:
         """Ask for each (user, notice) whether the user may see it: for many users with few notices each."""
         abouts = [content.of(one) for _, one in told]
@@ -195,7 +195,7 @@ class NoticeRules:
             def hears(user: NodeId, other: NodeId) -> bool:
                 return user == other or ((user, other) not in muted and _may_tell(found[user, other]))
 
-            def sees(user: NodeId, one: Told, about: Content) -> bool:
+            def sees(user: NodeId, one: AnyNotice, about: Content) -> bool:
                 authors = {author: found[user, NodeId(author)] for author in about.authors()}
                 hid = [post for post in about.posts if (user, post) in hidden]
                 return _is_there(one, about.seen_by(user, authors, hid))
@@ -213,7 +213,7 @@ class NoticeRules:
 
         return shown
 
-    def _edge(self, one: Told) -> EdgeKey | None:
+    def _edge(self, one: AnyNotice) -> EdgeKey | None:
         """The edge that must hold for what the notice says to be so; None if the content alone decides."""
         if one.event:
             return None
@@ -245,7 +245,7 @@ def _may_tell(one: Standing) -> bool:
     return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
 
 
-def _is_there(one: Told, seen: Content) -> bool:
+def _is_there(one: AnyNotice, seen: Content) -> bool:
     """Whether what a notice is about is among what is seen."""
     return (
         (one.post is None or one.post in seen.posts)
@@ -260,7 +260,7 @@ def _is_read(comment: int, read: Mapping[int, Comment]) -> bool:
     return found is not None and not found.deleted and (found.reply_to is None or found.reply_to in read)
 
 
-def _is_of_board(one: Told, there: Mapping[int, Board]) -> bool:
+def _is_of_board(one: AnyNotice, there: Mapping[int, Board]) -> bool:
     """Whether a board is there, and still belongs to the user who was told of a follow of it."""
     board = there.get(one.board or -1)
     return board is not None and (one.type != "board_follow" or board.owner == one.recipient)

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from kith.core.errors import BadRequest
 
-Network: TypeAlias = IPv4Network | IPv6Network
+IpNetwork: TypeAlias = IPv4Network | IPv6Network
 _UNICAST = IPv6Network("2000::/3")
 """All of IPv6 that is given to the public. Outside: loopback, private, link-local, multicast, IPv4-mapped, NAT64."""
-_REFUSED: tuple[Network, ...] = (
+_REFUSED: tuple[IpNetwork, ...] = (
     IPv4Network("192.0.0.0/24"),  # protocol assignments; a cloud's metadata among them
     IPv4Network("168.63.129.16/32"),  # a cloud's metadata at a public address
     IPv4Network("192.88.99.0/24"),  # relays of 6to4
@@ -26,7 +26,7 @@ _REFUSED: tuple[Network, ...] = (
 )
 
 
-def networks_of(names: Iterable[str]) -> tuple[Network, ...]:
+def networks_of(names: Iterable[str]) -> tuple[IpNetwork, ...]:
     """Networks by names such as `10.0.0.0/8`; BadRequest for what is none."""
     try:
         return tuple(map(ip_network, names))
@@ -34,7 +34,7 @@ def networks_of(names: Iterable[str]) -> tuple[Network, ...]:
         raise BadRequest(f"not a network: {error}; name one such as 10.0.0.0/8") from None
 
 
-def may_call(address: str, allowed: Sequence[Network] = ()) -> bool:
+def may_call(address: str, allowed: Sequence[IpNetwork] = ()) -> bool:
     """Whether an address, as a resolver names it, may be called."""
     found = ip_address(address)
     if any(found in network for network in allowed):

@@ -41,14 +41,14 @@ _CONFIG = h2.config.H2Configuration(
 )
 """Headers that we send are in lower case already; received ones need no checks, because they go no further."""
 
-Headers = Sequence[tuple[bytes, bytes]]
+HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 
 class Received(NamedTuple):
     """An answer. `body`: its first bytes."""
 
     status: int
-    headers: Headers
+    headers: HeaderPairs
     body: bytes
 
 
@@ -62,7 +62,7 @@ class _Exchange:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.answer: asyncio.Future[Received] = loop.create_future()
         self.began_s, self.status = time.monotonic(), 0
-        self.headers: Headers = ()
+        self.headers: HeaderPairs = ()
         self.body = bytearray()
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class Http2Connection:
             return False
         return bool(self._exchanges) or time.monotonic() - self._used_s < KEPT_S
 
-    async def send(self, headers: Headers, body: bytes) -> Received:
+    async def send(self, headers: HeaderPairs, body: bytes) -> Received:
         """The answer to a request. Errors: NotLookedAt; those of httpcore."""
         await self._turn()
         try:
@@ -235,7 +235,7 @@ class Http2Connection:
         else:
             exchange.fail(error)
 
-    def _take_head(self, exchange: _Exchange | None, headers: Headers) -> None:
+    def _take_head(self, exchange: _Exchange | None, headers: HeaderPairs) -> None:
         if exchange is not None:
             status = next((value for name, value in headers if name == b":status"), b"")
             if not status.isdigit():
@@ -349,7 +349,7 @@ def _settings() -> h2.settings.Settings:
     )
 
 
-def _head(method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Headers:
+def _head(method: str, where: Target, headers: Mapping[str, str], body: bytes) -> HeaderPairs:
     """The head of a request over HTTP/2."""
     return [
         (b":method", method.encode()),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import httpcore
 
 from kith.core.errors import BadRequest
-from kith.outbound.addresses import Network
+from kith.outbound.addresses import IpNetwork
 from kith.outbound.circuits import Circuits
 from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.http2 import Connections, Received
@@ -53,7 +53,7 @@ class Outbound:
 
     def __init__(
         self,
-        allowed: Sequence[Network] = (),
+        allowed: Sequence[IpNetwork] = (),
         *,
         resolve: Resolve = resolved,
         tls: ssl.SSLContext | None = None,

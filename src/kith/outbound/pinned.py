@@ -15,7 +15,7 @@ from typing import Any
 
 import httpcore
 
-from kith.outbound.addresses import Network, may_call
+from kith.outbound.addresses import IpNetwork, may_call
 from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.stream import connected
 
@@ -39,7 +39,7 @@ async def resolved(host: str, port: int) -> list[str]:
 class Pinned(httpcore.AsyncNetworkBackend):
     """Opens connections to checked addresses. One address that may not be called refuses its host."""
 
-    def __init__(self, allowed: Sequence[Network], resolve: Resolve = resolved) -> None:
+    def __init__(self, allowed: Sequence[IpNetwork], resolve: Resolve = resolved) -> None:
         self._allowed, self._resolve = allowed, resolve
 
     async def connect_tcp(

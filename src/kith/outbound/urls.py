@@ -1,4 +1,4 @@
-"""URLs that may be called, as far as they say by themselves; what their hosts resolve to is checked when they are."""
+"""Which URLs may be called, by the URL alone. What their hosts resolve to is checked when they are called."""
 
 from __future__ import annotations
 

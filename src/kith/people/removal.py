@@ -10,7 +10,7 @@ from kith.core.errors import KithError, UserNotFound
 from kith.core.ids import NodeId
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
-from kith.graph.nodes import Beside, Erase, Finish, NodeJobs
+from kith.graph.nodes import EdgesBeside, Erase, NodeJobs, WhenDone
 from kith.leases.holding import Leases
 
 _HIDING = frozenset((BLOCKS, MUTES, HIDES))
@@ -20,9 +20,9 @@ def account_jobs(
     graph: Graph,
     leases: Leases,
     *erase: Erase,
-    forget: Finish | None = None,
-    restored: Finish | None = None,
-    beside: Beside | None = None,
+    forget: WhenDone | None = None,
+    restored: WhenDone | None = None,
+    beside: EdgesBeside | None = None,
 ) -> NodeJobs:
     """The bulk jobs of accounts; what is handed in is as for `NodeJobs`."""
     return NodeJobs(

@@ -24,7 +24,7 @@ from kith.people.privacy import Privacy, Standing, Viewer
 from kith.posts.comment import Comment, emptied, read_comment, with_labels
 from kith.posts.post import Post
 from kith.posts.posts import Posts
-from kith.posts.threads import Order, ThreadPage, Threads
+from kith.posts.threads import ThreadOrder, ThreadPage, Threads
 from kith.posts.visibility import is_gone, may_see_comment
 from kith.records.store import Record, RecordKind
 
@@ -135,7 +135,7 @@ class CommentReader:
             for one in seen[: len(ids)]
         ]
 
-    async def of_post(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> StoredComments:
+    async def of_post(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
         """A page of the comments on a post, for `shown`; PostNotFound if `viewer` may not see the post."""
         posts, thread = await together(
             self._store.immediate,
@@ -144,7 +144,7 @@ class CommentReader:
         )
         return await self._found(viewer, thread, {post: posts[0]})
 
-    async def of_comment(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> StoredComments:
+    async def of_comment(self, viewer: Viewer, comment: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
         """A page of the replies to a comment, for `shown`; CommentNotFound if `viewer` may see neither the comment nor
         a stub.
         """

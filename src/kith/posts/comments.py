@@ -77,7 +77,7 @@ class Comments(CommentReader):
     async def _addressed(
         self, actor: NodeId, post: NodeId, reply_to: NodeId | None
     ) -> tuple[set[int], list[AtVersion]]:
-        """The authors of the post and of the comment that is answered, and that this comment is as it was read.
+        """The authors of the post and of the comment that is answered, and the condition that this one is unchanged.
 
         Errors as in `create`.
         """

@@ -55,7 +55,7 @@ class PostCounts(NamedTuple):
 
     @property
     def told(self) -> bool:
-        """Whether there is anything of which streams tell."""
+        """Whether any number that streams send is above 0."""
         return bool(self.likes or self.comments or self.shares)
 
 

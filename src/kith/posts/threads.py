@@ -25,7 +25,7 @@ from kith.graph.together import together
 from kith.graph.walk import BELOW_ALL
 from kith.posts.comment import Comment
 
-Order = Literal["top", "newest", "oldest"]
+ThreadOrder = Literal["top", "newest", "oldest"]
 RANKED_MAX = 2_000
 _LISTED = (State.NORMAL, State.NEGATIVE, State.ARCHIVED)
 _EMPTY = Page([], more_after=False, more_before=False)
@@ -55,7 +55,7 @@ class Threads:
         """The replies to a comment that count."""
         return Listing(self._replies, comment, Direction.OUT)
 
-    async def page(self, listing: Listing, order: Order, window: Window) -> ThreadPage:
+    async def page(self, listing: Listing, order: ThreadOrder, window: Window) -> ThreadPage:
         """A page of a list, with those who do not count any more; most of them have no place on a page."""
         listings = _all_of(listing)
         if order == "top":

@@ -421,7 +421,7 @@ def _list(key: str, text: str) -> list[Any]:
         raise BadRequest(f"{key} is neither a JSON list nor names separated by commas") from None
 
 
-class Row(msgspec.Struct, frozen=True):
+class SettingRow(msgspec.Struct, frozen=True):
     """One line of `kith settings`."""
 
     name: str
@@ -430,14 +430,14 @@ class Row(msgspec.Struct, frozen=True):
     meaning: str
 
 
-def table(settings: Settings) -> list[Row]:
+def table(settings: Settings) -> list[SettingRow]:
     """Every setting with its value, default and meaning; secrets are not shown."""
     hints = get_type_hints(Settings, include_extras=True)
     rows = []
     for field in msgspec.structs.fields(Settings):
         value, meaning = getattr(settings, field.name), _meaning(hints[field.name])
         shown = ("(set)" if value else "(not set)") if field.name in SECRET else _show(value)
-        rows.append(Row(field.name, shown, _show(field.default), meaning))
+        rows.append(SettingRow(field.name, shown, _show(field.default), meaning))
     return rows
 
 

@@ -1,4 +1,7 @@
-"""From settings to the limits that the API and its services take. Pure; `services` and `api` hand them on."""
+"""From settings to the limits that the API and its services take. Pure; `services` and `api` hand them on.
+
+The limits of people (how many one may follow) are made where `opening.wiring` makes their services.
+"""
 
 from __future__ import annotations
 

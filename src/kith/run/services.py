@@ -21,7 +21,7 @@ from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import standing
 from kith.engines.embedded.served_log import ServedFiles
 from kith.graph.graphs import NAMES
-from kith.graph.nodes import Finish, NodeJobs
+from kith.graph.nodes import NodeJobs, WhenDone
 from kith.home.home import Home
 from kith.home.rank.affinity import Affinity
 from kith.home.rank.facts import PostFacts
@@ -239,7 +239,7 @@ def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> Medi
     return MediaLibrary(posts.store, posts.graph, posts.snowflakes, kept, limits.media(settings))
 
 
-def _each(*finish: Finish) -> Finish:
+def _each(*finish: WhenDone) -> WhenDone:
     """Do one after the other."""
 
     async def do(user: NodeId) -> None:

@@ -54,7 +54,7 @@ class Interpreter:
     def changes(self, events: Iterable[Event], steps: Iterable[Step]) -> list[FeedChange]:
         """The changes among the events, in their order. Events that matter to no connected reader are left out.
 
-        `steps`: one an event.
+        `steps`: one for each event.
         """
         found: list[FeedChange] = []
         for event, step in zip(events, steps, strict=True):

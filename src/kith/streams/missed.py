@@ -39,8 +39,8 @@ POSTS_MAX = 200
 OWN_WATCHED = 20
 """A reader watches this many of their own posts, the newest."""
 
-Told = NewPost | PostUpdated | PostRemoved | EngagementUpdate | Notification | Unread
-Messages = list[tuple[Step, Told]]
+MissedMessage = NewPost | PostUpdated | PostRemoved | EngagementUpdate | Notification | Unread
+Messages = list[tuple[Step, MissedMessage]]
 """What to send, each with the step of the change that it tells of."""
 
 
@@ -72,7 +72,7 @@ class ResumingReader:
     def new_post(self, step: Step, author: int, post: int) -> None:
         """`new_post`, if the reader is or follows the author, or watches the post.
 
-        And may see it, and did not mute the author.
+        Only if the reader may see the post and did not mute its author.
         """
         self.made[post] = _PostChange(step, author)
 
@@ -210,7 +210,7 @@ class MissedMessages:
         ]
 
 
-def _watch(stream: Stream, message: Told) -> None:
+def _watch(stream: Stream, message: MissedMessage) -> None:
     """Watch a new post; no longer watch one that is gone."""
     match message:
         case NewPost():

@@ -1,8 +1,8 @@
 """Tells streams when another number of notifications is unread though nobody was told anything.
 
-A block, a like that is taken back, a deleted post hide notifications, and whose they are no event says. So while the
-log grows a process asks for the number of everybody who has a stream here, in turns, LOOKED_AT_MAX a second. It sends
-a number that it finds twice: what an event is about to tell is told with that event.
+A block, a like taken back or a deleted post hides notifications, and no event says whose. So while the log grows a
+process asks for the number of everybody who has a stream here, in turns, LOOKED_AT_MAX a second. A number is sent once
+it is found twice, so that what an event is about to tell comes with that event.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _HEAD = struct.Struct("<8sQB")  # fingerprint of the followees, computed at ms, 
 _POPULAR_HEAD = struct.Struct("<Q")  # counted at ms
 _CHUNK_MIN = 64
 
-Source = Literal["network", "popular", "none"]
+SuggestionSource = Literal["network", "popular", "none"]
 
 
 class Suggestion(NamedTuple):
@@ -66,7 +66,7 @@ class SuggestionPage(NamedTuple):
 
     items: list[Suggestion]
     page: Page
-    source: Source
+    source: SuggestionSource
     computed_at_ms: int | None
 
 

@@ -1,6 +1,7 @@
 """The shape of each kind of change as apps get it: the state afterwards, not the action.
 
-64-bit values are strings, times are RFC 3339 in UTC. New kinds and new fields may come: leave out what you do not know.
+64-bit values are strings, times are RFC 3339 in UTC. New kinds and fields may be added: ignore those that you do not
+know.
 """
 
 from __future__ import annotations

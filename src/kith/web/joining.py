@@ -21,7 +21,7 @@ _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
-class Joined(NamedTuple):
+class JoinedScript(NamedTuple):
     """A script, and its map for the tools of developers."""
 
     script: bytes
@@ -34,7 +34,7 @@ class _Module(NamedTuple):
     names: tuple[str, ...]
 
 
-def joined(entry: str, files: Mapping[str, str], map_name: str) -> Joined:
+def joined(entry: str, files: Mapping[str, str], map_name: str) -> JoinedScript:
     """`entry` with all that it imports, by name in `files`. Only `entry` may wait (`await`) outside of functions."""
     modules = {name: _module(name, files[name]) for name in _needed(entry, files)}
     order = list(TopologicalSorter({name: module.needs for name, module in modules.items()}).static_order())
@@ -48,7 +48,7 @@ def joined(entry: str, files: Mapping[str, str], map_name: str) -> Joined:
     lines.append(f"//# sourceMappingURL={map_name}")
     texts = [files[name] for name in order]
     shown = {"version": 3, "sources": order, "sourcesContent": texts, "names": [], "mappings": _mappings(places)}
-    return Joined("\n".join(lines).encode(), msgspec.json.encode(shown))
+    return JoinedScript("\n".join(lines).encode(), msgspec.json.encode(shown))
 
 
 def _needed(entry: str, files: Mapping[str, str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`Kith-Signature`: by it a receiver knows that a delivery is ours, whole, and of when.
+"""`Kith-Signature`: by it a receiver knows that a delivery is ours and whole, and when it was sent.
 
 t=<seconds since the epoch>,v1=<HMAC-SHA256 in hex, with the webhook's secret, over "<t>." and the body>
 """

@@ -47,7 +47,7 @@ def test_a_bucket_shows_files_with_the_right_headers_to_whoever_has_a_signed_add
 def test_a_bucket_that_fails_is_an_error_of_ours_that_tells_no_keys(
     run: Run, bucket: SmallS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kith.engines.blobs.blob_store._S3_RETRIES", 0)
+    monkeypatch.setattr("kith.engines.blobs.bucket.RETRIES", 0)
     blobs = open_blobs("s3://bucket", Path("unused"), sync=False)
     bucket.broken = True
     with pytest.raises(StoreUnavailable) as refused:

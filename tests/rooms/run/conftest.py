@@ -9,7 +9,7 @@ import pytest
 from backed_up import FILES, put
 from small_s3 import SmallS3, small_s3
 
-from kith.engines.blobs import archives
+from kith.engines.blobs import bucket as bucket_of_blobs
 from kith.engines.blobs.archives import Archive, FolderArchive, open_archive
 from kith.run.config import Settings
 from kith.run.opening import folders
@@ -27,7 +27,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallS3]:
-    monkeypatch.setattr(archives, "_RETRIES", 0)
+    monkeypatch.setattr(bucket_of_blobs, "RETRIES", 0)
     with small_s3() as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_service import Connect, Service, ask, page
+from fake_service import Connect, ContractRow, Service, ask, check_row, name_of, page
 
 from kith.client import (
     ApiError,
@@ -74,7 +74,7 @@ def followed(following: bool) -> Follow:
 
 
 # method, arguments, verb, path, body, answer, result
-CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
+CONTRACT: list[ContractRow] = [
     ("user_by_username", ("Bob",), "GET", "/users/by-username/Bob", None, PROFILE, BOB_PROFILE),
     ("exists", ("follows", 1, "2"), "GET", "/graph/follows/1/2", None, {"exists": True}, True),
     ("exists", ("follows", 1, DANA), "GET", f"/graph/follows/1/{DANA}", None, {"exists": False}, False),
@@ -124,16 +124,9 @@ CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "args", "verb", "path", "body", "answer", "result"), CONTRACT)
-def test_each_method_asks_and_reads_as_the_contract_says(
-    connect: Connect, method: str, args: Any, verb: str, path: str, body: Any, answer: Any, result: Any
-) -> None:
-    service = Service(answer)
-    assert ask(connect(service), method, *args) == result
-    (asked,) = service.asked
-    assert (asked.method, asked.url.raw_path.decode()) == (verb, f"/api/v1{path}")
-    assert (json.loads(asked.content) if asked.content else None) == body
-    assert asked.headers["Authorization"] == "Bearer a-key"
+@pytest.mark.parametrize("row", CONTRACT, ids=name_of)
+def test_each_method_asks_and_reads_as_the_contract_says(connect: Connect, row: ContractRow) -> None:
+    check_row(connect, row)
 
 
 LISTS: list[tuple[str, tuple[Any, ...], str]] = [
@@ -157,11 +150,7 @@ def test_each_list_is_walked_to_its_end_through_an_empty_page(
     assert [(item.id, item.position) for item in found] == [(CAROL, 30), (BOB, 20)]
     assert {request.url.path for request in service.asked} == {f"/api/v1{path}"}
     queries = [request.url.params for request in service.asked]
-    assert [(query.get("limit"), query.get("cursor")) for query in queries] == [
-        ("2", None),
-        ("2", "c1"),
-        ("2", "c2"),
-    ]
+    assert [(query.get("limit"), query.get("cursor")) for query in queries] == [("2", None), ("2", "c1"), ("2", "c2")]
 
 
 @pytest.mark.parametrize(("method", "args", "path"), LISTS)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
-from fake_service import Connect, Service, ask, page
+from fake_service import Connect, ContractRow, Service, ask, check_row, name_of, page
 
 from kith.client import (
     ApiError,
@@ -82,7 +81,7 @@ def home(*posts: Any, degraded: tuple[str, ...] = (), next_cursor: str | None = 
 
 
 # method, arguments, verb, path, body, answer, result
-CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
+CONTRACT: list[ContractRow] = [
     ("create_post", ("x",), "POST", "/posts", NEW_POST, CREATED | {"fanoutStatus": "pending"},
      PostCreated(id=9, author=OF_BOB["author"], content=OF_BOB["content"], visibility="public",  # type: ignore[arg-type]
                  created_at=AT, fanout_status="pending")),
@@ -137,16 +136,9 @@ CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "args", "verb", "path", "body", "answer", "result"), CONTRACT)
-def test_each_method_asks_and_reads_as_the_contract_says(
-    connect: Connect, method: str, args: Any, verb: str, path: str, body: Any, answer: Any, result: Any
-) -> None:
-    service = Service(answer)
-    assert ask(connect(service), method, *args) == result
-    (asked,) = service.asked
-    assert (asked.method, asked.url.raw_path.decode()) == (verb, f"/api/v1{path}")
-    assert (json.loads(asked.content) if asked.content else None) == body
-    assert asked.headers["Authorization"] == "Bearer a-key"
+@pytest.mark.parametrize("row", CONTRACT, ids=name_of)
+def test_each_method_asks_and_reads_as_the_contract_says(connect: Connect, row: ContractRow) -> None:
+    check_row(connect, row)
 
 
 def test_a_post_says_all_that_it_can(connect: Connect) -> None:

@@ -14,6 +14,7 @@ from kith.engines.kafka.book_state import (
     Beat,
     Book,
     BookSnapshot,
+    BookVerdict,
     EndGroup,
     Entry,
     Expel,
@@ -25,7 +26,6 @@ from kith.engines.kafka.book_state import (
     Release,
     Save,
     TakeLease,
-    Verdict,
     applied,
 )
 from kith.engines.kafka.positions import Place, Positions
@@ -41,10 +41,10 @@ class Written:
         self.book, self._offsets = Book(), itertools.count()
         self.last = -1
 
-    def write(self, *entries: Entry) -> list[Verdict]:
+    def write(self, *entries: Entry) -> list[BookVerdict]:
         return [self._write(entry) for entry in entries]
 
-    def _write(self, entry: Entry) -> Verdict:
+    def _write(self, entry: Entry) -> BookVerdict:
         self.last = next(self._offsets)
         read = msgspec.msgpack.decode(msgspec.msgpack.encode(entry), type=Entry)
         return applied(self.book, self.last, read)
@@ -64,7 +64,7 @@ def join(member: str, *, instance: str = "", gentle: bool = False, partitions: i
     return Join(GROUP, member, instance or f"process of {member}", partitions, gentle)
 
 
-def save(written: Written, member: str, since: dict[int, int], events: int = 1) -> Verdict:
+def save(written: Written, member: str, since: dict[int, int], events: int = 1) -> BookVerdict:
     places = {at: Place(events, 0) for at in since}
     return written.write(Save(GROUP, member, since, places, []))[0]
 

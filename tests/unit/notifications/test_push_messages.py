@@ -16,7 +16,7 @@ from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.notifications.notice import Notice, NoticeDraft, notice_from
 from kith.notifications.push import apns, fcm
 from kith.notifications.push.device import token_address, webpush_address
-from kith.notifications.push.message import BODY_CHARS_MAX, TTL_MS, Message, fitting, message_of
+from kith.notifications.push.message import BODY_CHARS_MAX, TTL_MS, PushMessage, fitting, message_of
 from kith.notifications.push.provider import Verdict, usual
 from kith.notifications.push.vapid import SIGNED_AGAIN_S, SIGNED_S, Vapid, encoded, point_of
 from kith.notifications.push.webpush import PLAIN_BYTES_MAX, RECORD_BYTES, encrypted
@@ -105,7 +105,7 @@ def test_names_and_texts_are_cut_and_on_one_line() -> None:
 @pytest.mark.parametrize("text", ["short", "x" * 9_000, "\U0001f600" * 9_000, '"\\\x01' * 3_000, ""])
 @pytest.mark.parametrize("bytes_max", [400, 1_000, PLAIN_BYTES_MAX])
 def test_a_message_fits_and_loses_no_more_than_it_must(text: str, bytes_max: int) -> None:
-    message = Message(notice(), "Bob mentioned you", text)
+    message = PushMessage(notice(), "Bob mentioned you", text)
     said = fitting(lambda one: {"parts": one.parts, "body": one.body}, message, bytes_max)
     assert len(said) <= bytes_max
     body = json.loads(said)["body"]
@@ -113,10 +113,10 @@ def test_a_message_fits_and_loses_no_more_than_it_must(text: str, bytes_max: int
 
 
 def test_a_message_rings_for_a_day() -> None:
-    message = Message(notice(), "", "")
+    message = PushMessage(notice(), "", "")
     assert message.ttl_s(AT_MS) == TTL_MS // 1000
     assert message.ttl_s(AT_MS + TTL_MS - 1) == 0
-    assert [Message(notice(kind), "", "").urgency for kind in ("mention", "like")] == ["high", "normal"]
+    assert [PushMessage(notice(kind), "", "").urgency for kind in ("mention", "like")] == ["high", "normal"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from kith.core.errors import BadRequest, StoreMismatch
 from kith.run.backups.chain import NEWEST, Goal, prunable, tip, way
-from kith.run.backups.parts import Kind, Part, Parts, StoredFile, next_id, packed, unpacked
+from kith.run.backups.parts import Part, PartKind, Parts, StoredFile, next_id, packed, unpacked
 from kith.run.backups.schedule import Due, Status, due, is_good
 from kith.run.config import Settings
 
@@ -16,7 +16,7 @@ from kith.run.config import Settings
 def part(number: int, events: tuple[int, int], ms: tuple[int, int], line: str = "a", most: int = 0) -> Part:
     """A whole where `events` begin with -1: `(-1, until)`. `ms`: when it began, and its newest event was logged."""
     after, until = events
-    kind: Kind = "whole" if after < 0 else "increment"
+    kind: PartKind = "whole" if after < 0 else "increment"
     return Part(
         1, f"{number:08}-0-{kind}", kind, line, "store", [],
         max(0, after), until, most or until, "", "", ms[0], 0, ms[1], {"store.mdb": StoredFile(1, "")},

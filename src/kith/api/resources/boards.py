@@ -14,7 +14,7 @@ from kith.api.parameters import Cursor, Id, IdempotencyKey, Limit, ObjectLimit
 from kith.api.presenter import AuthorAnswer, PostsAnswer, Presenter, UsersAnswer, time_of
 from kith.boards.board import Board
 from kith.boards.boards import Boards
-from kith.boards.following import BoardFollowing, Kind
+from kith.boards.following import BoardFollowing, FollowKind
 from kith.boards.pins import Pins
 from kith.core.ids import parse_id
 from kith.core.paging import Page, Window
@@ -108,7 +108,7 @@ class FollowedKind(msgspec.Struct, frozen=True):
 
     id: str
     following: bool
-    kind: Kind
+    kind: FollowKind
 
 
 class BoardsChecked(msgspec.Struct, frozen=True):
@@ -366,5 +366,5 @@ class BoardsResource:
         ]
 
 
-def _kinds(ids: Sequence[int], kinds: Sequence[Kind]) -> list[FollowedKind]:
+def _kinds(ids: Sequence[int], kinds: Sequence[FollowKind]) -> list[FollowedKind]:
     return [FollowedKind(str(id_), kind != "none", kind) for id_, kind in zip(ids, kinds, strict=True)]

@@ -16,9 +16,9 @@ from kith.core.ids import parse_id
 from kith.graph.together import together
 from kith.posts.comment_reader import NO_COUNTS, StoredComments
 from kith.posts.comments import Comments
-from kith.posts.threads import Order
+from kith.posts.threads import ThreadOrder
 
-Sort = Annotated[Order, Meta(description="top: most liked first.")]
+CommentSort = Annotated[ThreadOrder, Meta(description="top: most liked first.")]
 
 
 class CommentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -52,7 +52,7 @@ class CommentsResource:
 
     @get("/posts/{post_id}/comments", "The comments on a post")
     async def post_comments(
-        self, call: Call, post_id: Id, sort: Sort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
+        self, call: Call, post_id: Id, sort: CommentSort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
         """With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
         may not see. A page may be short, even empty, and still have more.
@@ -63,7 +63,7 @@ class CommentsResource:
 
     @get("/comments/{comment_id}/replies", "The replies to a comment")
     async def comment_replies(
-        self, call: Call, comment_id: Id, sort: Sort = "oldest", limit: ObjectLimit = None, cursor: Cursor = None
+        self, call: Call, comment_id: Id, sort: CommentSort = "oldest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
         """In the same orders as comments."""
         query = f"replies {comment_id} {sort}"

@@ -16,7 +16,7 @@ from kith.core.ids import NodeId
 from kith.core.labels import bits_of, names_of
 from kith.posts.labels import Labelled, Labels, Moderation
 
-Kind = Annotated[Labelled, Meta(description="post or user.")]
+LabelledKind = Annotated[Labelled, Meta(description="post or user.")]
 
 
 class LabelsRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -43,12 +43,12 @@ class LabelsResource:
         self._moderation = moderation
 
     @get("/labels/{kind}/{object_id}", "The labels of a post or a user", callers="server")
-    async def get_labels(self, call: Call, kind: Kind, object_id: Id) -> LabelsAnswer:
+    async def get_labels(self, call: Call, kind: LabelledKind, object_id: Id) -> LabelsAnswer:
         """Its own: a post of a labelled user may have none and be hidden all the same."""
         return _answer(kind, object_id, await self._moderation.get(kind, object_id))
 
     @put("/labels/{kind}/{object_id}", "Label a post or a user", callers="server")
-    async def put_labels(self, call: Call, kind: Kind, object_id: Id, body: LabelsRequest) -> LabelsAnswer:
+    async def put_labels(self, call: Call, kind: LabelledKind, object_id: Id, body: LabelsRequest) -> LabelsAnswer:
         """In effect at once. `hide`: only you and its author see it. `limit`: the author's followers see it too.
         `sensitive`: shown, and marked. A user's labels hold for all their posts and comments. Repeating it changes
         nothing.
@@ -58,7 +58,7 @@ class LabelsResource:
         return _answer(kind, object_id, labels)
 
     @delete("/labels/{kind}/{object_id}", "Take all labels off", callers="server")
-    async def delete_labels(self, call: Call, kind: Kind, object_id: Id) -> LabelsAnswer:
+    async def delete_labels(self, call: Call, kind: LabelledKind, object_id: Id) -> LabelsAnswer:
         """In effect at once. Repeating it changes nothing."""
         labels, mark = await self._moderation.set(kind, object_id, 0)
         call.wrote(mark)

@@ -31,7 +31,7 @@ from kith.streams.live import Live
 from kith.streams.places import StreamPosition
 from kith.streams.stream import WATCHED_MAX, Stream
 
-Shown = Annotated[
+ShownIds = Annotated[
     str | None,
     Meta(description="Ids of posts on the screen, by commas: they are watched. Otherwise the newest at home."),
 ]
@@ -115,7 +115,7 @@ class StreamResource:
         answers=str,
     )
     async def feed_stream(
-        self, call: Call, posts: Shown = None, last_event_id: ResumeFrom = None, resume: LastEventId = None
+        self, call: Call, posts: ShownIds = None, last_event_id: ResumeFrom = None, resume: LastEventId = None
     ) -> None:
         """Server-Sent Events for the acting user, until either side ends it.
 

@@ -21,15 +21,15 @@ from kith.watch.told import Change
 from kith.watch.wanted import Wanted, wanted_of
 from kith.watch.watch import Frame, Watch
 
-Names = Annotated[str | None, Meta(description="Names, by commas; all where it is left out.")]
-Nodes = Annotated[
+WatchedNames = Annotated[str | None, Meta(description="Names, by commas; all where it is left out.")]
+WatchedNodes = Annotated[
     str | None,
     Meta(description="Ids, by commas: only what is about them (ends of an edge, what was made, who made it)."),
 ]
 After = Annotated[
     str | None, Meta(description="A token that was told before: what follows it comes first. Otherwise from now on.")
 ]
-LastEventId = Annotated[str | None, Header("Last-Event-ID"), Meta(description="As `after`, for clients of SSE.")]
+LastWatchId = Annotated[str | None, Header("Last-Event-ID"), Meta(description="As `after`, for clients of SSE.")]
 Accept = Annotated[str | None, Header("Accept"), Meta(description="`application/x-ndjson`: a line a change.")]
 _RETRY_AFTER_S = 5.0
 _NDJSON = "application/x-ndjson"
@@ -128,11 +128,11 @@ class WatchResource:
     async def watch(
         self,
         call: Call,
-        graphs: Names = None,
-        kinds: Names = None,
-        nodes: Nodes = None,
+        graphs: WatchedNames = None,
+        kinds: WatchedNames = None,
+        nodes: WatchedNodes = None,
         after: After = None,
-        last_event_id: LastEventId = None,
+        last_event_id: LastWatchId = None,
         accept: Accept = None,
     ) -> None:
         """Changes in the order of the log, each once for a reader that keeps its token: come back with the last one,

@@ -13,7 +13,7 @@ from kith.core.errors import NotFound
 from kith.web.site import DOCUMENT, Site
 
 APP_PATH = "/app"
-File = Annotated[str, Meta(description="File of a page.")]
+FileName = Annotated[str, Meta(description="File of a page.")]
 _CLEARED = ("clear-site-data", '"cache"')
 
 
@@ -35,7 +35,7 @@ class WebResource:
         return Bytes(answer.body, [*answer.headers, _CLEARED], answer.status)
 
     @get(APP_PATH + "/{file}", "A file of the reader", absolute=True, callers="anyone", documented=False)
-    async def app_file(self, call: Call, file: File) -> Bytes:
+    async def app_file(self, call: Call, file: FileName) -> Bytes:
         """The script and styles."""
         return page_file(self._app, call, APP_PATH, file)
 

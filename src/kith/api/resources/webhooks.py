@@ -19,7 +19,7 @@ from kith.watch.watch import Watch
 from kith.webhooks.webhooks import WebhookProgress, Webhooks
 
 DEAD_SHOWN_MAX = 100
-Limit = Annotated[int | None, Meta(ge=1, le=DEAD_SHOWN_MAX, description=f"How many, 1 to {DEAD_SHOWN_MAX}.")]
+DeadLimit = Annotated[int | None, Meta(ge=1, le=DEAD_SHOWN_MAX, description=f"How many, 1 to {DEAD_SHOWN_MAX}.")]
 
 
 class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,7 +129,7 @@ class WebhooksResource:
         await self._webhooks.delete(webhook_id)
 
     @get("/webhooks/{webhook_id}/dead", "Changes that a webhook did not take", callers="server")
-    async def webhook_dead_letters(self, call: Call, webhook_id: Id, limit: Limit = None) -> DeadLetters:
+    async def webhook_dead_letters(self, call: Call, webhook_id: Id, limit: DeadLimit = None) -> DeadLetters:
         """Those that were tried for `webhook_retry_hours` and given up, so that others could follow."""
         found = await self._webhooks.dead(webhook_id)
         changes = await self._watch.tell([failure.event for failure in found[: limit or DEAD_SHOWN_MAX]])

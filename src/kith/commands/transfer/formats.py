@@ -20,8 +20,8 @@ import numpy as np
 
 from kith.commands.transfer.lines import (
     SHORT,
+    NumberRows,
     RefusedLine,
-    Rows,
     parse_ndjson,
     parse_text,
     refusal,
@@ -48,7 +48,7 @@ _FIELDS = ("source", "destination", "position")
 class LineChunk(NamedTuple):
     """Some lines of a file. `line`: the last line read."""
 
-    edges: Rows
+    edges: NumberRows
     refused: list[RefusedLine]
     line: int
     bytes_read: int  # of the file on disk
@@ -159,7 +159,7 @@ def _parquet(path: Path, skip_lines: int) -> Iterator[LineChunk]:
         raise BadRequest(f"{path.name} is not a Parquet file, or damaged: {error}") from error
 
 
-def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Rows, list[RefusedLine]]:
+def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[NumberRows, list[RefusedLine]]:
     """The rows of a batch but its first `skip`, and those refused. `first`: rows of the file before the batch."""
     arrow = _pyarrow("pyarrow")
     try:
@@ -215,7 +215,7 @@ class EdgeFileWriter:
         finally:
             self._partial.unlink(missing_ok=True)
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: NumberRows) -> None:
         """Append rows (n, 2) or, with positions, (n, 3); all of a file have the same width."""
         if self._kind == PARQUET:
             self._write_parquet(rows)
@@ -227,7 +227,7 @@ class EdgeFileWriter:
             line = ("," if _suffix(self._path) == ".csv" else "\t").join(["%d"] * rows.shape[1]) + "\n"
         self._stream.write(((line * len(rows)) % tuple(rows.ravel().tolist())).encode())
 
-    def _write_parquet(self, rows: Rows) -> None:
+    def _write_parquet(self, rows: NumberRows) -> None:
         arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
         if self._parquet is None:
             schema = arrow.schema([(field, arrow.int64()) for field in _FIELDS[: rows.shape[1]]])

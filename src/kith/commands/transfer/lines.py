@@ -26,9 +26,9 @@ _PLAIN = b"0123456789, \t\r\n"
 _NUMBER = re.compile(rb"-?[0-9]{1,40}")
 _BEGINS_A_NUMBER = tuple(bytes([byte]) for byte in b"0123456789+-.")
 
-Row = tuple[int, ...]
+LineNumbers = tuple[int, ...]
 """Source, destination and, where the line has one, position."""
-Rows = NDArray[np.int64]
+NumberRows = NDArray[np.int64]
 """(n, 2); with positions (n, 3); where only some rows have one (n, 4), and 1 in the last column says which."""
 
 
@@ -39,17 +39,17 @@ class RefusedLine(NamedTuple):
     reason: str
 
 
-def parse_text(block: bytes, first_line: int) -> tuple[Rows, list[RefusedLine]]:
+def parse_text(block: bytes, first_line: int) -> tuple[NumberRows, list[RefusedLine]]:
     """Parse whole lines of text; a first line without numbers is a header."""
     return parse_fast(block, first_line) or parse_lines(block, first_line, _text_row)
 
 
-def parse_ndjson(block: bytes, first_line: int) -> tuple[Rows, list[RefusedLine]]:
+def parse_ndjson(block: bytes, first_line: int) -> tuple[NumberRows, list[RefusedLine]]:
     """Parse whole lines of NDJSON."""
     return parse_lines(block, first_line, _json_row)
 
 
-def refusal(row: Row) -> str | None:
+def refusal(row: LineNumbers) -> str | None:
     """Why a row is not taken; None if it is."""
     if len(row) < 2:
         return SHORT
@@ -62,7 +62,7 @@ def refusal(row: Row) -> str | None:
     return None
 
 
-def parse_fast(block: bytes, first_line: int) -> tuple[Rows, list[RefusedLine]] | None:
+def parse_fast(block: bytes, first_line: int) -> tuple[NumberRows, list[RefusedLine]] | None:
     """Parse a block in which every line is two or three plain numbers; None if any line is not."""
     while first_line <= _HEAD_LINES and (block.startswith(b"#") or (first_line == 1 and _is_header(_line(block)))):
         block, first_line = block[len(_line(block)) + 1 :], first_line + 1
@@ -104,10 +104,10 @@ def _aligned(block: bytes, separator: bytes, columns: int) -> bool:
 
 
 def parse_lines(
-    block: bytes, first_line: int, parse: Callable[[bytes, int], Row | str | None]
-) -> tuple[Rows, list[RefusedLine]]:
+    block: bytes, first_line: int, parse: Callable[[bytes, int], LineNumbers | str | None]
+) -> tuple[NumberRows, list[RefusedLine]]:
     """Parse a block line by line. `parse(line, number)` gives a row, the reason of a refusal, or None for no edge."""
-    rows: list[Row] = []
+    rows: list[LineNumbers] = []
     refused = []
     for number, raw in enumerate(block.split(b"\n"), first_line):
         line = raw.strip()
@@ -145,7 +145,7 @@ def _is_header(line: bytes) -> bool:
     )
 
 
-def _text_row(line: bytes, number: int) -> Row | str | None:
+def _text_row(line: bytes, number: int) -> LineNumbers | str | None:
     if number == 1 and _is_header(line):
         return None
     columns = _columns(line)
@@ -169,7 +169,7 @@ class _JsonRow(msgspec.Struct):
 _decode_row = msgspec.json.Decoder(_JsonRow).decode
 
 
-def _json_row(line: bytes, number: int) -> Row | str:
+def _json_row(line: bytes, number: int) -> LineNumbers | str:
     try:
         row = _decode_row(line)
         given = (row.source, row.destination) if row.position is None else (row.source, row.destination, row.position)

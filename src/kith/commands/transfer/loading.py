@@ -16,13 +16,13 @@ import msgspec
 import numpy as np
 
 from kith.commands.transfer.formats import CHUNK_BYTES, LineChunk, read
-from kith.commands.transfer.lines import RefusedLine, Rows
+from kith.commands.transfer.lines import NumberRows, RefusedLine
 from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
 
-Read: TypeAlias = Callable[[Path, int, int], Iterator[LineChunk]]
+ReadLines: TypeAlias = Callable[[Path, int, int], Iterator[LineChunk]]
 """Reads a file after so many lines, in chunks of about so many bytes. See `formats.read`."""
 _MERGE_ROWS = 2_000
 _MERGE_BYTES = 1 << 18
@@ -52,7 +52,7 @@ class Bulk(Protocol):
 
     reading: Any
 
-    def add(self, rows: Rows, line: int, refused: int) -> None: ...
+    def add(self, rows: NumberRows, line: int, refused: int) -> None: ...
     def finish(self, progress: Callable[[int, int], None]) -> int: ...
 
 
@@ -83,7 +83,13 @@ class RefusalReport:
 
 
 def load_bulk(
-    path: Path, bulk: Bulk, report: RefusalReport, progress: ImportProgress, *, mutual: bool, read_file: Read = read
+    path: Path,
+    bulk: Bulk,
+    report: RefusalReport,
+    progress: ImportProgress,
+    *,
+    mutual: bool,
+    read_file: ReadLines = read,
 ) -> Imported:
     """Load a file into an empty graph. `mutual`: each row is an edge both ways."""
     imported = Imported(resumed_at_line=bulk.reading.line, way="bulk")
@@ -114,7 +120,7 @@ async def load_merging(
     progress: ImportProgress,
     *,
     mutual: bool,
-    read_file: Read = read,
+    read_file: ReadLines = read,
     version: Hlc | None = None,
 ) -> Imported:
     """Merge a file into a graph in use. A live edge gets the file's position if that is greater, and else is left.
@@ -142,19 +148,19 @@ async def load_merging(
     return imported
 
 
-def both_ways(edges: Rows) -> Rows:
+def both_ways(edges: NumberRows) -> NumberRows:
     """The rows, and each with source and destination exchanged."""
     turned = edges.copy()
     turned[:, [0, 1]] = edges[:, [1, 0]]
     return np.concatenate([edges, turned])
 
 
-def _slices(edges: Rows) -> Iterator[Rows]:
+def _slices(edges: NumberRows) -> Iterator[NumberRows]:
     for start in range(0, len(edges), _MERGE_ROWS):
         yield edges[start : start + _MERGE_ROWS]
 
 
-async def _writes(service: Graph, graph: int, rows: Rows, version: Hlc) -> list[EdgeWrite]:
+async def _writes(service: Graph, graph: int, rows: NumberRows, version: Hlc) -> list[EdgeWrite]:
     """One write for each edge, at its greatest position; none for a live edge whose position is as great already.
 
     A row without a position gets the time of the import, and does not move an edge that was live before.

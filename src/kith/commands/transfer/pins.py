@@ -14,7 +14,7 @@ import numpy as np
 
 from kith.boards.board import Board, board_record
 from kith.commands.transfer.formats import CHUNK_BYTES, TEXT, LineChunk, blocks, kind_of
-from kith.commands.transfer.lines import NOT_A_NUMBER, OUT_OF_RANGE, SHORT, RefusedLine, Rows
+from kith.commands.transfer.lines import NOT_A_NUMBER, OUT_OF_RANGE, SHORT, NumberRows, RefusedLine
 from kith.core.clock import COUNTER_BITS, Hlc
 from kith.core.errors import BadRequest
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId, made_at_ms
@@ -113,7 +113,7 @@ def _chunks(path: Path, skip_lines: int, chunk_bytes: int) -> Iterator[LineChunk
                 yield LineChunk(rows, refused, line, raw.tell())
 
 
-def _parse_fast(block: bytes) -> tuple[Rows, list[RefusedLine]] | None:
+def _parse_fast(block: bytes) -> tuple[NumberRows, list[RefusedLine]] | None:
     """The rows of a block of clean lines; None if any line is not."""
     if block.translate(None, b"0123456789 \t\r\n") or block.count(b"\r") != block.count(b"\r\n"):
         return None
@@ -129,7 +129,7 @@ def _parse_fast(block: bytes) -> tuple[Rows, list[RefusedLine]] | None:
     return rows[places >= 0], []
 
 
-def _parse_lines(lines: Sequence[bytes], first_line: int) -> tuple[Rows, list[RefusedLine]]:
+def _parse_lines(lines: Sequence[bytes], first_line: int) -> tuple[NumberRows, list[RefusedLine]]:
     rows: list[tuple[int, int, int]] = []
     refused: list[RefusedLine] = []
     for line, text in enumerate(lines, first_line):

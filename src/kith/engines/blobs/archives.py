@@ -10,20 +10,17 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import S3Store
 
 from kith.core.errors import BadRequest, KithError, StoreFull, StoreMismatch, StoreUnavailable
+from kith.engines.blobs.bucket import open_bucket
 from kith.engines.embedded.store_file import sync_folder
 
 _CHUNK_BYTES = 1 << 20
-_TIMEOUT = timedelta(seconds=30)
-_RETRIES = 3
 _DELETED_AT_ONCE = 1_000
 _PARTIAL = ".part"
 """The end of the name of a file that is being written in a folder."""
@@ -123,19 +120,7 @@ class BucketArchive:
     """See `Archive`: a bucket of S3 or of a compatible store, under a prefix."""
 
     def __init__(self, url: str) -> None:
-        self.where = url
-        try:
-            self._store = S3Store.from_url(
-                url,
-                client_options={
-                    "timeout": _TIMEOUT,
-                    "connect_timeout": _TIMEOUT,
-                    "allow_http": True,  # only where AWS_ENDPOINT_URL says http
-                },
-                retry_config={"max_retries": _RETRIES, "retry_timeout": _TIMEOUT},
-            )
-        except (BaseError, ValueError) as error:
-            raise BadRequest(f"{url} cannot be used: {str(error).splitlines()[0]}") from None
+        self.where, self._store = url, open_bucket(url, url)
 
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
         source = _Source(chunks)

@@ -13,15 +13,14 @@ from typing import BinaryIO
 
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import LocalStore, S3Store
+from obstore.store import LocalStore
 
 from kith.core.errors import BadRequest, StoreFull, StoreUnavailable
+from kith.engines.blobs.bucket import open_bucket
 from kith.media.blobs import Blob, BlobStore
 
 _LISTED_AT_ONCE = 1_000
 _LINK_HOLDS = timedelta(hours=1)
-_S3_TIMEOUT = timedelta(seconds=30)
-_S3_RETRIES = 3
 _S3_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Disposition": "inline"}
 
 
@@ -70,24 +69,10 @@ class FolderBlobs:
 
 
 class BucketBlobs:
-    """See `media.blobs.BlobStore`: files in a bucket of S3 or of a compatible store.
-
-    Credentials and endpoint come from the usual AWS_* variables.
-    """
+    """See `media.blobs.BlobStore`: files in a bucket of S3 or of a compatible store."""
 
     def __init__(self, url: str) -> None:
-        try:
-            self._store = S3Store.from_url(
-                url,
-                client_options={
-                    "timeout": _S3_TIMEOUT,
-                    "connect_timeout": _S3_TIMEOUT,
-                    "allow_http": True,  # only where AWS_ENDPOINT_URL says http
-                },
-                retry_config={"max_retries": _S3_RETRIES, "retry_timeout": _S3_TIMEOUT},
-            )
-        except (BaseError, ValueError) as error:
-            raise BadRequest(f"media_url cannot be used: {str(error).splitlines()[0]}") from None
+        self._store = open_bucket(url, "media_url")
 
     async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
         with _translated():

@@ -83,7 +83,7 @@ class _Place(NamedTuple):
     bucket: int
 
 
-Weeks = Mapping[int, _Week]
+WeeksByNumber = Mapping[int, _Week]
 """By period."""
 
 
@@ -94,7 +94,7 @@ class CassandraInboxes:
 
     def __init__(self, session: Session, *, buckets: int = BUCKETS) -> None:
         self._session, self._buckets, self._node_time = session, buckets, NodeTime(session)
-        self._weeks: Weeks = {}  # as they were read last
+        self._weeks: WeeksByNumber = {}  # as they were read last
 
     async def add(self, rows: Sequence[InboxRow]) -> list[bool]:
         _check_size(len(rows), ADDED_MAX)
@@ -157,14 +157,14 @@ class CassandraInboxes:
 
     # --- weeks -----------------------------------------------------------------------------------------
 
-    async def _read_weeks(self) -> Weeks:
+    async def _read_weeks(self) -> WeeksByNumber:
         rows = await self._session.rows(_PERIODS, _SHELF)
         weeks = {period: _Week(generation, buckets) for period, generation, buckets in rows}
         if weeks != self._weeks:
             self._weeks = weeks
         return self._weeks
 
-    async def _begun(self, periods: Iterable[int]) -> Weeks:
+    async def _begun(self, periods: Iterable[int]) -> WeeksByNumber:
         """The weeks, with these among them."""
         weeks = await self._read_weeks()
         while missing := [period for period in periods if period not in weeks]:
@@ -193,7 +193,9 @@ class CassandraInboxes:
             await self._session.whole([(_ADD, (*place, *row, at_us)) for row in new])
         return new
 
-    async def _page(self, weeks: Weeks, user: int, least: int, most: int, limit: int, *, nearest: bool) -> list[int]:
+    async def _page(
+        self, weeks: WeeksByNumber, user: int, least: int, most: int, limit: int, *, nearest: bool
+    ) -> list[int]:
         """Notices from `least` to `most`, newest first: `limit` of the newest, or of those `nearest` to `least`."""
         statement = _OLDEST if nearest else _NEWEST
         periods = sorted(

@@ -21,7 +21,7 @@ import structlog
 
 from kith.core.errors import KithError, StoreUnavailable, Unavailable
 from kith.engines.kafka import book_state
-from kith.engines.kafka.book_state import Beat, BookSnapshot, Entry, Expel, NameLog, Verdict, applied
+from kith.engines.kafka.book_state import Beat, BookSnapshot, BookVerdict, Entry, Expel, NameLog, applied
 from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Broker, BrokerRecord, Following, fetch_all
 from kith.engines.kafka.commits import pack
 from kith.engines.kafka.positions import NAME_BYTES, Positions
@@ -45,7 +45,7 @@ class OpenBook:
         self.positions = Positions(b"")
         self._next = 0  # the offset of the next record to read
         self._knows_all = True
-        self._verdicts: dict[int, Verdict] = {}
+        self._verdicts: dict[int, BookVerdict] = {}
         self._grown = asyncio.Event()
         self._following: Following | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -77,7 +77,7 @@ class OpenBook:
         if self._following is not None:
             await self._following.close()
 
-    async def write(self, entry: Entry) -> Verdict:
+    async def write(self, entry: Entry) -> BookVerdict:
         """Append a record; what became of it."""
         offset = await self._broker.append("groups", 0, pack(entry))
         await self._until(offset + 1)

@@ -172,10 +172,10 @@ class BookSnapshot(msgspec.Struct, frozen=True, array_like=True, tag=11):
 
 
 Entry = NameLog | Join | Leave | Beat | Expel | Release | Save | TakeLease | Free | Forget | BookSnapshot | EndGroup
-Verdict = bool | str
+BookVerdict = bool | str
 
 
-def applied(book: Book, offset: int, entry: Entry) -> Verdict:
+def applied(book: Book, offset: int, entry: Entry) -> BookVerdict:
     """Change a book by a record, and answer whether it was granted."""
     match entry:
         case NameLog(name):
@@ -245,7 +245,7 @@ def _end(book: Book, name: str) -> None:
         book.groups.pop(name, None)
 
 
-def _leased(book: Book, entry: TakeLease) -> Verdict:
+def _leased(book: Book, entry: TakeLease) -> BookVerdict:
     held = entry.name in book.leases
     if not book.keeps(entry.places):
         book.leases.pop(entry.name, None)

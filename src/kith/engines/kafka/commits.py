@@ -30,7 +30,7 @@ from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.positions import Place, Positions
 from kith.log.store import Fenced
 
-Answer = tuple[int, bytes, int]
+CommandAnswer = tuple[int, bytes, int]
 """The number of a question, the outcome, and how many events of the commit there are up to this command."""
 _LOOKED = 8
 """Records that are read first to find the last commit; more where these hold none."""
@@ -76,7 +76,7 @@ class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
 
 
 _kinds: msgspec.msgpack.Decoder[Take | Commit | Announced] = msgspec.msgpack.Decoder(Take | Commit | Announced)
-_answers = msgspec.msgpack.Decoder(list[Answer]).decode
+_answers = msgspec.msgpack.Decoder(list[CommandAnswer]).decode
 _rows = msgspec.msgpack.Decoder(list[LoggedRow]).decode
 pack = msgspec.msgpack.encode
 
@@ -123,7 +123,7 @@ class ToldRecord(NamedTuple):
         """The same without answers, and without keeping the record that it was read from."""
         return self._replace(rows=self.rows.copy() if isinstance(self.rows, msgspec.Raw) else self.rows, answers=())
 
-    def answered(self, name: bytes) -> list[Answer]:
+    def answered(self, name: bytes) -> list[CommandAnswer]:
         """What is answered to a process."""
         return [answer for of, some in self.answers if of == name for answer in _answers(some)]
 
@@ -200,7 +200,9 @@ class Owned:
         state = await state_before(self._broker, self._partition, start, offset)
         self.place, self.end = state.place, Place(state.events, offset + 1)
 
-    async def commit(self, place: int, rows: Sequence[LoggedRow], answers: Mapping[bytes, Sequence[Answer]]) -> None:
+    async def commit(
+        self, place: int, rows: Sequence[LoggedRow], answers: Mapping[bytes, Sequence[CommandAnswer]]
+    ) -> None:
         """Append events and answers, and move the place. Fenced, if there is another owner by now."""
         encoded = msgspec.Raw(pack(rows)), [(name, msgspec.Raw(pack(some))) for name, some in answers.items()]
         while True:

@@ -22,7 +22,7 @@ from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Group, Join, Leave, Release
 from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.commands import unpacked
-from kith.engines.kafka.commits import Answer, LoggedRow, Owned, row_of
+from kith.engines.kafka.commits import CommandAnswer, LoggedRow, Owned, row_of
 from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
 from kith.log.commands import Command, Decided, Owner
 from kith.log.store import Fenced
@@ -271,7 +271,7 @@ class _Partition:
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
         for part in _parts(decided):
             rows: list[LoggedRow] = []
-            answers: dict[bytes, list[Answer]] = {}
+            answers: dict[bytes, list[CommandAnswer]] = {}
             for one in part:
                 rows += map(row_of, one.events)
                 name, number = asked[one.offset]

@@ -17,8 +17,8 @@ from redis.exceptions import NoScriptError, OutOfMemoryError, RedisClusterExcept
 
 from kith.core.errors import StoreFull, StoreUnavailable
 
-Key: TypeAlias = str | bytes
-Call: TypeAlias = tuple[Key, Sequence[Any]]
+RedisKey: TypeAlias = str | bytes
+ScriptCall: TypeAlias = tuple[RedisKey, Sequence[Any]]
 """A key, which says the node, and the arguments."""
 _AWAY = (RedisError, RedisClusterException, OSError)
 
@@ -37,12 +37,12 @@ class Script:
         self._asked: list[_Asked] = []
         self._answering: set[asyncio.Task[None]] = set()
 
-    async def run(self, key: Key, *arguments: Any) -> Any:
+    async def run(self, key: RedisKey, *arguments: Any) -> Any:
         """Its answer for one key."""
         (answer,) = await self.run_all([(key, arguments)])
         return answer
 
-    async def run_all(self, calls: Iterable[Call]) -> list[Any]:
+    async def run_all(self, calls: Iterable[ScriptCall]) -> list[Any]:
         """Its answers, of all these calls at once."""
         loop = asyncio.get_running_loop()
         if not self._asked:
@@ -62,7 +62,7 @@ class Script:
             self._answering.add(answering)
             answering.add_done_callback(self._answering.discard)
 
-    def _node(self, key: Key) -> str:
+    def _node(self, key: RedisKey) -> str:
         """The name of the node that has a key; "" where that is not known yet."""
         nodes = self._cluster.nodes_manager.slots_cache.get(self._cluster.keyslot(key))
         return str(nodes[0].name) if nodes else ""
@@ -82,7 +82,7 @@ class Script:
             elif not one.answers.done():
                 one.answers.set_result(some)
 
-    async def _answers(self, calls: Sequence[Call]) -> list[Any]:
+    async def _answers(self, calls: Sequence[ScriptCall]) -> list[Any]:
         """The answer to each call; an error of the server is one."""
         answers = await self._sent(calls)
         untold = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
@@ -92,14 +92,14 @@ class Script:
                 answers[at] = answer
         return answers
 
-    async def _sent(self, calls: Sequence[Call]) -> list[Any]:
+    async def _sent(self, calls: Sequence[ScriptCall]) -> list[Any]:
         return await send(self._cluster, [("EVALSHA", self._sha, 1, key, *arguments) for key, arguments in calls])
 
 
 class _Asked(NamedTuple):
     """Calls of one who waits for their answers."""
 
-    calls: Sequence[Call]
+    calls: Sequence[ScriptCall]
     answers: asyncio.Future[list[Any]]
 
     def fail(self, error: Exception) -> None:

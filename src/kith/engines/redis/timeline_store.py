@@ -28,7 +28,7 @@ from kith.home.timelines import READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timelin
 _PAGE = 1_000  # as in the script
 _HEADER = np.dtype([("lacks_from", "<i8"), ("floor", "<i8"), ("lately", "<f8"), ("read_ms", "<f8")])
 
-Call: TypeAlias = tuple[int, Sequence[Any]]
+BucketCall: TypeAlias = tuple[int, Sequence[Any]]
 """A bucket, and the operation with its arguments."""
 
 
@@ -122,7 +122,7 @@ class RedisTimelines:
     def _name_key(self) -> str:
         return f"{self._prefix}:{{0}}:name"
 
-    async def _do(self, calls: Iterable[Call]) -> list[Any]:
+    async def _do(self, calls: Iterable[BucketCall]) -> list[Any]:
         """The answers of the script for buckets, of all these calls at once."""
         return await self._script.run_all((self._key(bucket), arguments) for bucket, arguments in calls)
 

@@ -8,7 +8,7 @@ import jwt
 import msgspec
 
 from kith.notifications.push.device import Device
-from kith.notifications.push.message import Message, fitting
+from kith.notifications.push.message import PushMessage, fitting
 from kith.notifications.push.provider import GONE, Verdict, usual
 from kith.outbound.urls import check_url
 
@@ -49,7 +49,7 @@ class Apns:
         """See `provider.Provider`."""
         return check_url(self._base(device)).authority
 
-    async def send(self, device: Device, message: Message, now_ms: int) -> Verdict:
+    async def send(self, device: Device, message: PushMessage, now_ms: int) -> Verdict:
         """See `provider.Provider`."""
         headers = {
             "authorization": f"bearer {self._bearer(now_ms // 1000)}",
@@ -90,7 +90,7 @@ def verdict_of(host: str, answer: Answer, registered_ms: int) -> Verdict:
     return found
 
 
-def _payload(message: Message) -> dict[str, Any]:
+def _payload(message: PushMessage) -> dict[str, Any]:
     alert = {"title": message.title, **({"body": message.body} if message.body else {})}
     return {"aps": {"alert": alert, "sound": "default", "mutable-content": 1}, "kith": message.parts}
 

@@ -20,7 +20,7 @@ from kith.notifications.notices import Notices
 from kith.notifications.preferences import Preferences, PreferencesKept, is_quiet
 from kith.notifications.push.device import Device
 from kith.notifications.push.devices import Devices
-from kith.notifications.push.message import TTL_MS, Message, message_of
+from kith.notifications.push.message import TTL_MS, PushMessage, message_of
 from kith.notifications.rules import Content, NoticeRules
 from kith.people.profiles import Profile, read_profile
 from kith.records.store import RecordKind
@@ -37,7 +37,7 @@ class DuePush(NamedTuple):
     """What a user is told now, and where."""
 
     user: int
-    message: Message
+    message: PushMessage
     devices: Sequence[Device]
 
 

@@ -10,7 +10,7 @@ import jwt
 import msgspec
 
 from kith.notifications.push.device import Device
-from kith.notifications.push.message import Message, fitting
+from kith.notifications.push.message import PushMessage, fitting
 from kith.notifications.push.provider import GONE, Verdict, usual
 from kith.outbound.urls import check_url
 
@@ -70,14 +70,14 @@ class Fcm:
         """See `provider.Provider`."""
         return check_url(self._url).authority
 
-    async def send(self, device: Device, message: Message, now_ms: int) -> Verdict:
+    async def send(self, device: Device, message: PushMessage, now_ms: int) -> Verdict:
         """See `provider.Provider`."""
         refused = await self._sign_in(now_ms // 1000)
         if refused is not None:
             return refused
         ttl = f"{message.ttl_s(now_ms)}s"
 
-        def payload(cut: Message) -> dict[str, Any]:
+        def payload(cut: PushMessage) -> dict[str, Any]:
             return _payload(cut, device.address.endpoint, ttl)
 
         headers = {"Authorization": f"Bearer {self._bearer}", "Content-Type": "application/json"}
@@ -126,7 +126,7 @@ def verdict_of(host: str, answer: Answer) -> Verdict:
     return found._replace(whole=True) if answer.status == 401 else found
 
 
-def _payload(message: Message, token: str, ttl: str) -> dict[str, Any]:
+def _payload(message: PushMessage, token: str, ttl: str) -> dict[str, Any]:
     shown = {"title": message.title, **({"body": message.body} if message.body else {})}
     android = {
         "collapse_key": message.topic, "ttl": ttl, "notification": {"tag": message.topic},

@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 Urgency = Literal["high", "normal"]
 
 
-class Message(NamedTuple):
+class PushMessage(NamedTuple):
     """What a device is sent. `title`: who did what; `body`: how the text that it is about begins; "" without one."""
 
     notice: Notice
@@ -70,17 +70,17 @@ class Message(NamedTuple):
         return max(0, made_at_ms(self.notice.id) + TTL_MS - now_ms) // 1000
 
 
-def message_of(notice: Notice, user: int, actor: str, mentioned: str, text: str) -> Message:
+def message_of(notice: Notice, user: int, actor: str, mentioned: str, text: str) -> PushMessage:
     """What a notice says to `user`. `actor`, `mentioned`: names, "" for none; `text`: what it is about."""
     said = _SAID[notice.type]
     if notice.type == "mention" and notice.recipient != user:
         said = f"mentioned {_short(mentioned, NAME_CHARS_MAX) or NOBODY}"
     elif notice.type == "like" and notice.comment is not None:
         said = "liked your comment"
-    return Message(notice, f"{_short(actor, NAME_CHARS_MAX) or NOBODY} {said}", _short(text, BODY_CHARS_MAX))
+    return PushMessage(notice, f"{_short(actor, NAME_CHARS_MAX) or NOBODY} {said}", _short(text, BODY_CHARS_MAX))
 
 
-def fitting(build: Callable[[Message], Any], message: Message, bytes_max: int) -> bytes:
+def fitting(build: Callable[[PushMessage], Any], message: PushMessage, bytes_max: int) -> bytes:
     """What `build` makes of a message, as JSON of `bytes_max` at most: the body is cut, where it must be."""
     whole = _encode(build(message))
     if len(whole) <= bytes_max:
@@ -95,7 +95,7 @@ def fitting(build: Callable[[Message], Any], message: Message, bytes_max: int) -
     return _encode(build(_cut(message, fits)))
 
 
-def _cut(message: Message, chars: int) -> Message:
+def _cut(message: PushMessage, chars: int) -> PushMessage:
     return message._replace(body=_short(message.body, chars) if chars else "")
 
 

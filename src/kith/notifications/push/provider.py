@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from kith.notifications.push.device import Device
-from kith.notifications.push.message import Message
+from kith.notifications.push.message import PushMessage
 
 if TYPE_CHECKING:
     from kith.outbound.outbound import Answer
@@ -39,7 +39,7 @@ class Provider(Protocol):
         """The host of this device. Devices of one host fail together, and rest together."""
         ...
 
-    async def send(self, device: Device, message: Message, now_ms: int) -> Verdict:
+    async def send(self, device: Device, message: PushMessage, now_ms: int) -> Verdict:
         """Send a message to a device."""
         ...
 

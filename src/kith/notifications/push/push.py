@@ -22,7 +22,7 @@ from kith.notifications.notices import Notices
 from kith.notifications.push.device import Device, DeviceKind
 from kith.notifications.push.devices import Devices
 from kith.notifications.push.due import DuePush, Dues, Told
-from kith.notifications.push.message import Message
+from kith.notifications.push.message import PushMessage
 from kith.notifications.push.owed import OwedKept, OwedPush
 from kith.notifications.push.provider import Provider, Verdict
 from kith.notifications.rings import read_ring
@@ -46,7 +46,7 @@ class Sending(NamedTuple):
 
     user: int
     device: Device
-    message: Message
+    message: PushMessage
 
 
 class Push:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from kith.notifications.push.device import Device
-from kith.notifications.push.message import Message, fitting
+from kith.notifications.push.message import PushMessage, fitting
 from kith.notifications.push.provider import GONE, Verdict, usual
 from kith.notifications.push.vapid import Vapid, point_of
 from kith.outbound.urls import check_url
@@ -39,7 +39,7 @@ class WebPush:
         """See `provider.Provider`."""
         return check_url(device.address.endpoint).authority
 
-    async def send(self, device: Device, message: Message, now_ms: int) -> Verdict:
+    async def send(self, device: Device, message: PushMessage, now_ms: int) -> Verdict:
         """See `provider.Provider`."""
         address, at = device.address, check_url(device.address.endpoint)
         body = encrypted(fitting(_payload, message, PLAIN_BYTES_MAX), address.key, address.auth)
@@ -55,7 +55,7 @@ class WebPush:
         return GONE if answer.status in (404, 410) else usual(at.authority, answer)
 
 
-def _payload(message: Message) -> dict[str, Any]:
+def _payload(message: PushMessage) -> dict[str, Any]:
     return {**message.parts, "title": message.title, "body": message.body, "tag": message.topic}
 
 

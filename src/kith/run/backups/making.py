@@ -42,7 +42,7 @@ from kith.run.backups.parts import (
     put_verified,
     read_latest,
 )
-from kith.run.backups.pictures import Names, copy_in, list_of, names_of
+from kith.run.backups.pictures import StoredFiles, copy_in, list_of, names_of
 
 BYTES_A_SEGMENT = 2 << 20
 """Of the log, in a file and in memory: some 200,000 edges."""
@@ -79,7 +79,7 @@ class BackUp:
         self._progress, self._now_ms = progress, now_ms
         self._name = hashlib.sha256(store.secret(SECRET)).hexdigest()[:32]
         self._seen: dict[str, Part] = {}
-        self._known: dict[str, Names] = {}  # by parts
+        self._known: dict[str, StoredFiles] = {}  # by parts
         self._copied = 0
 
     def make(self, *, whole: bool) -> Made:
@@ -154,7 +154,7 @@ class BackUp:
         most = segments.last_event(self._store)  # the copy ends somewhere between the two
         last_ms = max(last_ms, logged_ms(segments.event_at(self._store, most)))
         if self._media:  # after the store, so that what it names is there
-            known: Names = {}
+            known: StoredFiles = {}
             with contextlib.suppress(StoreMismatch):  # then what is there is compared, file by file
                 known = self._names(before.whole)
             media = copy_in(self._media, self.archive, known, self._count)
@@ -183,7 +183,7 @@ class BackUp:
     def _history(self) -> list[tuple[int, int]]:
         return [(restore.name, restore.shared) for restore in self._store.history().restores]
 
-    def _names(self, before: Sequence[Part]) -> Names:
+    def _names(self, before: Sequence[Part]) -> StoredFiles:
         """The files of media that the newest whole has, and what came after it. Each list is read once."""
         if not self._media:
             return {}

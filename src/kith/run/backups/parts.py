@@ -21,7 +21,7 @@ PARTS, FILES = "parts", "files"
 STORE, MEDIA = "store.mdb", "media"
 _END = ".json"
 _READ_AT_ONCE = 16
-Kind = Literal["whole", "increment"]
+PartKind = Literal["whole", "increment"]
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True):
 
     version: int
     id: str
-    kind: Kind
+    kind: PartKind
     line: str
     store: str
     history: Sequence[tuple[int, int]]  # the restores that the store had been through: see `engines.embedded.history`
@@ -78,7 +78,7 @@ def file_of(part: str, name: str) -> str:
     return f"{FILES}/{part}/{name}"
 
 
-def next_id(parts: Parts, kind: Kind) -> str:
+def next_id(parts: Parts, kind: PartKind) -> str:
     """An id for one more part."""
     last = max([one.id for one in parts.whole] + list(parts.damaged), default="0")
     return f"{int(last.split('-')[0]) + 1:08}-{secrets.token_hex(4)}-{kind}"

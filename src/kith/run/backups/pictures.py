@@ -14,12 +14,12 @@ from kith.core.errors import StoreMismatch
 from kith.engines.blobs.archives import Archive, FolderArchive
 from kith.run.backups.parts import MEDIA, Part, StoredFile, digest_of, file_of, put_verified, read_verified
 
-Names = Mapping[str, StoredFile]
+StoredFiles = Mapping[str, StoredFile]
 """Files of media by their names in the folder of media."""
 _CHUNK_BYTES = 1 << 20
 
 
-def list_of(names: Names) -> bytes:
+def list_of(names: StoredFiles) -> bytes:
     """Names as the file `media` of a part."""
     lines = [f"{file.sha256} {file.bytes} {name}\n" for name, file in sorted(names.items())]
     return zlib.compress("".join(lines).encode(), 1)
@@ -37,7 +37,9 @@ def names_of(archive: Archive, parts: Iterable[Part]) -> dict[str, StoredFile]:
     return found
 
 
-def copy_in(folder: Path, archive: Archive, known: Names, progress: Callable[[int], None]) -> dict[str, StoredFile]:
+def copy_in(
+    folder: Path, archive: Archive, known: StoredFiles, progress: Callable[[int], None]
+) -> dict[str, StoredFile]:
     """Copy the files of a folder to the archive, those in `known` excepted; all that the folder has now.
 
     One that is there already, from a backup that was cut short, is compared instead. `progress`: told of the files
@@ -61,7 +63,7 @@ def copy_in(folder: Path, archive: Archive, known: Names, progress: Callable[[in
     return found
 
 
-def copy_out(archive: Archive, names: Names, folder: Path, progress: Callable[[int], None]) -> list[str]:
+def copy_out(archive: Archive, names: StoredFiles, folder: Path, progress: Callable[[int], None]) -> list[str]:
     """Copy files of the archive to a folder, where they are not there yet; those that are damaged or missing."""
     target, lost = FolderArchive(folder, private=False), []
     for number, (name, file) in enumerate(sorted(names.items()), 1):

@@ -1,6 +1,6 @@
 """A wrapper around a port: how long its calls take, and which fail. `/metrics` tells it, by port and method.
 
-All calls are timed, but for reads of a port that answers at once (`immediate`): timing a read of the embedded engine
+All calls are timed except reads of a port that answers at once (`immediate`): timing a read of the embedded engine
 costs about as much as the read itself, and a request's latency includes it anyway.
 """
 
