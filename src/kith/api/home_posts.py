@@ -8,15 +8,16 @@ of these changes (`records.memory`); so each page shows what is so now. An own p
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from functools import lru_cache
 
 import msgspec
 
-from kith.api.presenter import EngagementAnswer, Presenter
+from kith.api.presenter import EngagementAnswer, Presenter, RankingAnswer
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
 from kith.graph.together import together
 from kith.home.home import HomePage
+from kith.home.rank.candidates import Placed
 from kith.home.slate import Slate
 from kith.media.library import MediaLibrary
 from kith.media.media import Media
@@ -28,6 +29,8 @@ from kith.records.store import RecordKind
 
 POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
 """What is kept in a process: 1 KB a post, 0.5 a profile or picture, 3 a reader."""
+RANKINGS_MAX = 50_000
+"""Scores as JSON; those of an order come again while it is kept."""
 _OWN_MAX = 100
 """Posts of which it is kept whether a reader likes and saved them."""
 _encode = msgspec.json.Encoder().encode
@@ -42,7 +45,7 @@ _OWN = {
 }
 
 
-class _Encoded(NamedTuple):
+class _Encoded(msgspec.Struct, frozen=True, gc=False):
     """The JSON of a post before and after its numbers, and what it was made from. `pictures`: of it and its author;
     None: one that is not there.
     """
@@ -149,14 +152,15 @@ class HomePosts:
     def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
         """See `ShownPosts.encoded`."""
         placed, seen, copies = page.placed, page.seen, page.copies
-        totals, own, parts = shown.totals, shown.own, list[bytes]()
+        totals, own, kept, parts = shown.totals, shown.own, self._encoded.now, list[bytes]()
         for post in page.posts:
             id_ = post.id
-            head, rest = self._parts(reader, post, shown)
-            parts += (head, totals[id_], own[id_], rest)
+            known = kept.get(id_)
+            if known is None or known.post is not post or post.author == reader or not _is_current(known, shown):
+                known = self._encode(reader, post, shown)
+            parts += (known.head, totals[id_], own[id_], known.rest)
             if id_ in placed:
-                score, reason = placed[id_]
-                parts.append(b',"ranking":{"score":%b,"reason":"%b"}' % (_encode(round(score, 4)), reason.encode()))
+                parts.append(_ranking(placed[id_]))
             if id_ in seen:
                 parts.append(b',"seen":true')
             if id_ in copies:
@@ -164,17 +168,8 @@ class HomePosts:
             parts.append(b"},")
         return b"[%b]" % b"".join(parts)[:-1]
 
-    def _parts(self, reader: NodeId, post: Post, shown: ShownPosts) -> tuple[bytes, bytes]:
-        """The JSON of a post before and after its numbers."""
-        kept = self._encoded.now.get(post.id)
-        if (
-            kept is not None
-            and kept.post is post
-            and kept.profile is shown.profiles[post.author]
-            and reader != post.author
-            and all(shown.media[id_] is media for id_, media in kept.pictures)
-        ):
-            return kept.head, kept.rest
+    def _encode(self, reader: NodeId, post: Post, shown: ShownPosts) -> _Encoded:
+        """A post as `reader` sees it; kept, unless it is their own."""
         profile = shown.profiles[post.author]
         pictures = tuple((id_, shown.media[id_]) for id_ in _pictures_of(post, profile))
         there = {id_: media for id_, media in pictures if media is not None}
@@ -183,7 +178,20 @@ class HomePosts:
         made = _Encoded(post, profile, pictures, head + _NUMBERS, rest[:-1])
         if reader != post.author:
             self._encoded.keep(self._memory.moment, {post.id: made})
-        return made.head, made.rest
+        return made
+
+
+def _is_current(known: _Encoded, shown: ShownPosts) -> bool:
+    """Whether a post is encoded with its author and pictures as they are now."""
+    if known.profile is not shown.profiles[known.post.author]:
+        return False
+    return not known.pictures or all(shown.media[id_] is picture for id_, picture in known.pictures)
+
+
+@lru_cache(RANKINGS_MAX)
+def _ranking(placed: Placed) -> bytes:
+    answer = RankingAnswer(round(placed.score, 4), placed.reason)
+    return b',"ranking":' + _encode(answer)
 
 
 def _pictures_of(post: Post, profile: Profile) -> Collection[int]:

@@ -23,7 +23,7 @@ from kith.graph.together import together
 from kith.home.orders import KeptOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.affinity import ListState
-from kith.home.rank.candidates import Candidates
+from kith.home.rank.candidates import Candidates, Placed
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
 from kith.home.rank.page import Mix, choose
 from kith.home.rank.ranker import Ranker
@@ -31,7 +31,7 @@ from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton.pinned import PinnedPosts, place_among_posts, with_pins
 from kith.home.skeleton.skeleton import Skeleton, Skeletons
-from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Load, Slate, order
+from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Dealt, Load, Slate, order
 from kith.home.visit import Visit
 from kith.posts.post import Post
 from kith.posts.posts import Beside, nothing_beside
@@ -44,13 +44,6 @@ _LOOK = 10
 _SPARED = 5
 """How many more ids than the page has posts are looked at first; usually the rules drop fewer."""
 Rest = TypeVar("Rest", Mark, Slate)
-
-
-class Placed(NamedTuple):
-    """A post's score as its reader is told it, from 0 to 1, and the reason for it in a word."""
-
-    score: float
-    reason: str
 
 
 class HomePage(NamedTuple, Generic[Rest]):
@@ -161,9 +154,7 @@ class Home:
             can_use = self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
             visit.use_timeline, *_ = await together(self._immediate, can_use, visit.get_known(), visit.get_pinned())
         posts: list[Post] = []
-        seen_before: set[int] = set()
-        copies: dict[int, Sequence[int]] = {}
-        shown: list[Candidates] = []
+        dealt = Dealt()
         for round_ in range(_ROUNDS_MAX):
             known: Candidates | None = None  # those of the slate, where they were ranked just now
             if not slate.ids:
@@ -175,7 +166,7 @@ class Home:
             elif round_:
                 slate = await self._shown_of(visit, slate, CHOICE if round_ == 1 else SLATE_MAX)
             if choice is None:
-                taken = Facts.joined([part.facts for part in shown])
+                taken = Facts.joined([part.facts for part in dealt.shown])
                 choice = await self._choose(visit, slate, known, taken, limit - len(posts))
             ids: list[int] = choice.posts.facts.ids.tolist()
             left = slate.after(choice.looked_at, choice.waiting, ids)
@@ -183,20 +174,16 @@ class Home:
             allowed = visit.allowed(ids)
             allowed_ids = {post.id for post in allowed}
             posts += allowed
-            if slate.load.are_seen:
-                seen_before |= allowed_ids
-            if slate.copies:
-                copies |= {id_: slate.copies[id_] for id_ in allowed_ids & slate.copies.keys()}
-            shown.append(choice.posts.only(allowed_ids))
+            dealt.add(slate, choice, allowed_ids, reader, visit.pinned)
             if len(allowed) < len(ids):
                 left = slate.after(choice.looked_at, choice.waiting, allowed_ids)
             slate, choice = left, None
             if len(posts) >= limit:
                 break
-        if copies:
-            copies = _allowed_copies(visit, copies)
-        rest, placed = await self._rest(visit, slate), self._placed(visit, shown, request)
-        return HomePage(posts, rest, visit.degraded.parts, placed, seen_before, copies)
+        copies = _allowed_copies(visit, dealt.copies) if dealt.copies else NO_COPIES
+        rest = await self._rest(visit, slate)
+        self._serve(visit, dealt, request)
+        return HomePage(posts, rest, visit.degraded.parts, dealt.placed, dealt.seen_before, copies)
 
     async def _visit(self, reader: NodeId, beside: Beside = nothing_beside) -> Visit:
         """A request, for which nothing is kept that was changed before it came."""
@@ -247,7 +234,10 @@ class Home:
                 return Slate(skeleton.ids.tolist(), skeleton.end), None
             kept = self._orders.find(reader, basis_of(skeleton, state), limit, seen=seen, now_ms=now_ms)
             if kept is not None:
-                return kept
+                slate, choice = kept
+                if choice is not None and (visit.pinned or not choice.placed):  # others may be pinned by now
+                    choice = choice._replace(placed=choice.posts.placed(reader, visit.pinned))
+                return slate, choice
         else:
             skeleton, _ = await together(self._immediate, self._newest(visit, seen, refresh=refresh), visit.get_known())
         slate, known = await self._rank(visit, skeleton, Load(now_ms))
@@ -256,7 +246,8 @@ class Home:
         choice = await self._choose(visit, slate, known, NO_FACTS, limit)
         if not visit.degraded.parts:
             basis = basis_of(skeleton, (await visit.known()).own.state)
-            self._orders.keep(reader, basis, seen, slate, limit, choice)
+            kept_choice = choice._replace(placed={}) if visit.pinned else choice
+            self._orders.keep(reader, basis, seen, slate, limit, kept_choice)
         return slate, choice
 
     async def _newest(self, visit: Visit, seen: LogPosition, *, refresh: bool = False) -> Skeleton:
@@ -296,7 +287,7 @@ class Home:
                 break
         chosen = found.take(np.array(places, np.int64))
         waiting = set(found.facts.ids.tolist()).difference(chosen.facts.ids.tolist())
-        return Choice(chosen, waiting, len(ids))
+        return Choice(chosen, waiting, len(ids), chosen.placed(visit.reader, visit.pinned))
 
     async def _shown_of(self, visit: Visit, slate: Slate, count: int) -> Slate:
         """The slate without those of the best `count` posts, copies included, that are not for the reader."""
@@ -325,20 +316,14 @@ class Home:
                 return slate
         return None
 
-    def _placed(self, visit: Visit, shown: Sequence[Candidates], request: str) -> dict[int, Placed]:
-        """Why each post of a page stands where it does. What was ranked is logged as served."""
-        ranked = [part for part in shown if part.are_ranked]
-        placed: dict[int, Placed] = {}
-        for part in ranked:
-            told = map(Placed, part.told.tolist(), part.reasons(visit.reader, visit.pinned))
-            placed.update(zip(part.facts.ids.tolist(), told, strict=True))
-        if placed:
-            rows = b"".join(part.features.tobytes() for part in ranked)
+    def _serve(self, visit: Visit, dealt: Dealt, request: str) -> None:
+        """Log what was ranked as served."""
+        if placed := dealt.placed:
+            rows = b"".join(part.features.tobytes() for part in dealt.shown if part.are_ranked)
             scores = [place.score for place in placed.values()]
             self._served.add(
                 Served(request, visit.reader, self._now_ms(), light.MODEL, VERSION, list(placed), scores, rows)
             )
-        return placed
 
     async def why(self, reader: NodeId, post: Post) -> Why:
         """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""

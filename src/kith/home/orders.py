@@ -9,14 +9,14 @@ in a new one, unless the reader's token says that they wrote since.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from kith.core.events import LogPosition
 from kith.home.rank.affinity import ListState
-from kith.home.rank.candidates import Candidates
+from kith.home.rank.candidates import Candidates, Placed
 from kith.home.rank.features import Integers
 from kith.home.skeleton.skeleton import Skeleton
 from kith.home.slate import Choice, Slate
@@ -45,6 +45,7 @@ class Order(NamedTuple):
     limit: int
     chosen: Candidates
     looked_at: int
+    placed: Mapping[int, Placed]  # empty where posts were pinned
 
 
 class KeptOrders:
@@ -83,7 +84,7 @@ class KeptOrders:
         if limit != order.limit:
             return slate, None
         waiting = set(ids[: order.looked_at]).difference(order.chosen.facts.ids.tolist())
-        return slate, Choice(order.chosen, waiting, order.looked_at)
+        return slate, Choice(order.chosen, waiting, order.looked_at, order.placed)
 
     def keep(self, reader: int, basis: Basis, reflects: LogPosition, slate: Slate, limit: int, choice: Choice) -> None:
         """Keep a slate that was ranked now, and what a page of `limit` was chosen of it."""
@@ -92,7 +93,8 @@ class KeptOrders:
         while orders and (len(orders) >= self._readers_max or not _is_young(next(iter(orders.values())), made_ms)):
             del orders[next(iter(orders))]
         ids, bare = np.array(slate.ids, np.int64), Slate([], slate.end, slate.copies, slate.load)
-        orders[reader] = Order(basis, reflects, made_ms, ids, bare, limit, choice.posts, choice.looked_at)
+        posts, _, looked_at, placed = choice
+        orders[reader] = Order(basis, reflects, made_ms, ids, bare, limit, posts, looked_at, placed)
 
 
 def basis_of(skeleton: Skeleton, own: ListState) -> Basis:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from kith.core.ids import NodeId
@@ -33,7 +34,7 @@ VERDICTS_MAX = 100
 """Verdicts that are kept of a reader, 0.2 KB each: those of a page or two."""
 
 
-class _Verdict(NamedTuple):
+class _Verdict(msgspec.Struct, frozen=True, gc=False):
     """What the rules said of a post to a reader. `post`: as stored; `author`: stands for the author's account as it
     was. `seen`: the post as it shows; None: the reader may not see it, muted its author, or hid it.
     """

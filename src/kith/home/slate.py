@@ -11,7 +11,7 @@ it may not be shown (it was deleted, its author is muted, the reader may not see
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -19,8 +19,9 @@ import msgspec
 import numpy as np
 
 from kith.core.errors import BadCursor
+from kith.core.ids import NodeId
 from kith.core.paging import Mark
-from kith.home.rank.candidates import Candidates
+from kith.home.rank.candidates import Candidates, Placed
 from kith.home.rank.features import Flags, Integers
 
 SLATE_MAX = 500
@@ -132,11 +133,33 @@ class Choice(NamedTuple):
     """Which posts of a slate go on a page, before the hard rules.
 
     `waiting`: those that stay for a later page. `looked_at`: how many of the slate's posts both were chosen from.
+    `placed`: why each stands where it does.
     """
 
     posts: Candidates
     waiting: Collection[int]
     looked_at: int
+    placed: Mapping[int, Placed]
+
+
+class Dealt:
+    """What is on a page so far. `placed`: why each post stands where it does; `copies`: of those that have some."""
+
+    def __init__(self) -> None:
+        self.shown: list[Candidates] = []
+        self.placed: dict[int, Placed] = {}
+        self.seen_before: set[int] = set()
+        self.copies: dict[int, Sequence[int]] = {}
+
+    def add(self, slate: Slate, choice: Choice, allowed: Set[int], reader: NodeId, pinned: Container[int]) -> None:
+        """Add what was chosen of a slate and is `allowed`."""
+        part = choice.posts.only(allowed)
+        self.shown.append(part)
+        self.placed |= choice.placed if part is choice.posts else part.placed(reader, pinned)
+        if slate.load.are_seen:
+            self.seen_before |= allowed
+        if slate.copies:
+            self.copies |= {id_: slate.copies[id_] for id_ in allowed & slate.copies.keys()}
 
 
 def unpack(raw: bytes) -> Slate:

@@ -103,7 +103,7 @@ def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[
 
 def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
     orders, basis = KeptOrders(lambda *_: True, readers_max=2), Basis(b"", ListState([], []))
-    choice = Choice(Candidates.unranked(np.arange(2)), {2}, 3)
+    choice = Choice(Candidates.unranked(np.arange(2)), {2}, 3, {})
 
     def keep(reader: int, now_ms: int) -> None:
         orders.keep(reader, basis, NOWHERE, Slate([0, 1, 2], None, load=Load(now_ms)), 2, choice)

@@ -12,6 +12,13 @@ from kith.home.rank import light
 from kith.home.rank.features import Facts, Floats, Integers
 
 
+class Placed(NamedTuple):
+    """A post's score as its reader is told it, from 0 to 1, and the reason for it in a word."""
+
+    score: float
+    reason: str
+
+
 class Candidates(NamedTuple):
     """Posts, what is known of them, and their scores.
 
@@ -52,3 +59,10 @@ class Candidates(NamedTuple):
         return [
             light.OWN if author == reader else light.PINNED if id_ in pinned else reason for id_, author, reason in said
         ]
+
+    def placed(self, reader: NodeId, pinned: Container[int]) -> dict[int, Placed]:
+        """Why each post stands where it does; empty where nothing was ranked."""
+        if not self.are_ranked:
+            return {}
+        told = map(Placed, self.told.tolist(), self.reasons(reader, pinned))
+        return dict(zip(self.facts.ids.tolist(), told, strict=True))

@@ -33,6 +33,8 @@ OWNERS_MAX = 200
 PINS_EACH = 20
 KEPT_MS = 30_000
 _READERS_MAX = 20_000
+_OWNERS_MAX = 50_000
+"""Users of whom it is kept whether they have boards, 0.1 KB each."""
 Pinned = Mapping[int, int]
 """When posts were pinned, in ms since the epoch, by post."""
 
@@ -57,6 +59,7 @@ class PinnedPosts:
         graphs = (boards.settling.follows, boards.settling.own, boards.settling.against)
         self._memory = memory
         self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
+        self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_MAX)
 
     async def of(self, reader: NodeId) -> Pinned:
         """The posts that boards bring to a reader's home, before it is asked who may see them.
@@ -83,11 +86,11 @@ class PinnedPosts:
     async def _candidates(self, reader: NodeId) -> _Kept:
         """Find the boards that the reader may follow, and keep them."""
         questions, now, lists = Questions(), self._now_ms(), self._lists(reader)
-        counts = questions.counts(lists)
-        own, follows = questions.page(lists[1], Window(BOARDS_MAX)), questions.page(lists[0], Window(OWNERS_MAX))
-        answers = await self._store.answer(questions)
-        ids = [mark.id for mark in answers.pages[own].items]
-        followed = [mark.id for mark in answers.pages[follows].items]
+        counts, own = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
+        answers, follows = await together(
+            self._immediate, self._store.answer(questions), self._store.ids(lists[0], OWNERS_MAX)
+        )
+        ids, followed = [mark.id for mark in answers.pages[own].items], follows.tolist()
         boards, others = await together(
             self._immediate, self._settling.read(ids), self._of_owners(followed, BOARDS_MAX - len(ids))
         )
@@ -99,18 +102,29 @@ class PinnedPosts:
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
         """The newest boards of those owners that have any, each with its owner."""
-        boards, ids = self._settling.boards, np.array(owners, np.int64)
+        boards = self._settling.boards
         if not (limit and owners):
             return {}
         if self._store.immediate:  # there a length costs less than a page, and a call more nothing
-            (counts,) = await self._store.counts([(boards, Direction.OUT)], ids)
-            ids = ids[counts > 0][:limit]
-        questions, asked = Questions(), ids.tolist()
-        for owner in asked:
+            owners = (await self._who_have_boards(owners))[:limit]
+        questions = Questions()
+        for owner in owners:
             questions.page(Listing(boards, owner, Direction.OUT), Window(limit))
-        pages = (await self._store.answer(questions)).pages if asked else []
-        marks = [(mark, owner) for owner, page in zip(asked, pages, strict=True) for mark in page.items]
+        pages = (await self._store.answer(questions)).pages if owners else []
+        marks = [(mark, owner) for owner, page in zip(owners, pages, strict=True) for mark in page.items]
         return {mark.id: owner for mark, owner in sorted(marks, reverse=True)[:limit]}
+
+    async def _who_have_boards(self, owners: Sequence[int]) -> list[int]:
+        """Those of the users who have boards."""
+        kept, moment = self._have_boards.now, self._memory.moment
+        known = {owner: kept[owner] for owner in owners if owner in kept}
+        if len(known) < len(owners):
+            unknown = [owner for owner in owners if owner not in known]
+            (counts,) = await self._store.counts([(self._settling.boards, Direction.OUT)], np.array(unknown, np.int64))
+            found = dict(zip(unknown, (counts > 0).tolist(), strict=True))
+            self._have_boards.keep(moment, found)
+            known.update(found)
+        return [owner for owner in owners if known[owner]]
 
     async def _newest(self, reader: NodeId, kept: _Kept) -> tuple[Pinned, bool]:
         """The newest pins of those of the boards that the reader follows; and whether all is yet as it was kept."""
