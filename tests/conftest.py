@@ -15,7 +15,8 @@ import pytest
 import structlog
 from cast import FakeClock
 from coroutines import Run
-from engines import BOTH, HOSTILE, REFERENCE, Engine, engines_with, open_embedded
+from embedded_engine import open_embedded
+from engines import BOTH, HOSTILE, REFERENCE, Engine, engines_with
 from hypothesis import HealthCheck, settings
 from services import service_over
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cast import FakeClock
 from distant import Distant
-from engines import Whole
+from opened import Whole
 from reference_inbox import ReferenceInboxes
 from services import Services, Telling
 

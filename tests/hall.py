@@ -9,7 +9,7 @@ from typing import Any
 
 from cast import ALICE, BOB, CAROL, FakeClock
 from distant import UpToDate
-from engines import Whole
+from opened import Whole
 from services import Social, Telling
 
 from kith.core.clock import HybridClock

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from cast import FakeClock
-from engines import Whole
+from opened import Whole
 from reference_leases import own_leases
 from services import Services, feed_over
 

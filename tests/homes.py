@@ -10,8 +10,8 @@ from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from distant import UpToDate
-from engines import Whole
 from naive_timelines import NaiveTimelines
+from opened import Whole
 from reference_fanout_state import ReferenceFanoutState
 from services import boards_over, service_over
 

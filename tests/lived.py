@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from coroutines import run_all
-from engines import Engine, Whole
+from engines import Engine
+from opened import Whole
 
 
 class Lived(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cast import SECRET, START_MS, FakeClock
 from edges import edge_of, writes_of
-from engines import Logged
+from opened import Logged
 from reference_leases import ReferenceLeases
 
 from kith.graph.graphs import Graphs

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from calls import PAGINATION, code, finish, ids, ok, tell
 from cast import ALICE, BOB, FakeClock, People
-from engines import open_embedded
+from embedded_engine import open_embedded
 from servers import API, eventually, serving
 from services import Social
 
@@ -179,12 +179,7 @@ def test_the_strip_over_http(acting: Acting, people: People) -> None:
     assert set(body) == {"items", "pagination", "partial"}
     assert all(set(item) == ENTRY and item["author"]["id"] == item["id"] for item in body["items"])
     assert body["partial"] is False
-    mine, later, unseen, old = (
-        (people.bob, 1, 0),
-        (people.dana, 2, 2),
-        (people.alice, 1, 1),
-        (people.carol, 1, 0),
-    )
+    mine, later, unseen, old = ((people.bob, 1, 0), (people.dana, 2, 2), (people.alice, 1, 1), (people.carol, 1, 0))
     assert strip(bob) == [mine, later, unseen, old]
     first = ok(bob.get(f"{API}/stories", params={"limit": 3}))
     cursor = first["pagination"]["nextCursor"]

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 
-from engines import FANOUT, Clock, Logged, Opens, Stores, Whole
+from engines import FANOUT
 from local_commands import LocalCommands
+from opened import Clock, Logged, Opens, Stores, Whole
 from reference_edges import ReferenceEdges
 from reference_logs import Partitions as Events
 from reference_logs import ReferenceLog

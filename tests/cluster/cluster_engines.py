@@ -27,7 +27,8 @@ from cassandra_stores import (
     open_stores,
     open_whole,
 )
-from engines import Clock, Engine, Logged, Whole
+from engines import Engine
+from opened import Clock, Logged, Whole
 
 from kith.access.sliding_window import QuotaStore
 from kith.checks.sets import CachedSets

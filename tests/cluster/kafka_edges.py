@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-from engines import Clock, Logged
+from opened import Clock, Logged
 from reference_edges import ReferenceEdges
 from reference_logs import Partitions
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from cast import FakeClock
 from coroutines import Run
-from engines import Engine, Logged, Stores
+from engines import Engine
+from opened import Logged, Stores
 
 from kith.access.sliding_window import QuotaStore
 from kith.graph.store import EdgeStore

@@ -15,7 +15,8 @@ import pytest
 from cast import START_MS, FakeClock
 from coroutines import Run
 from edges import G, all_pages, edge_in, edge_of, writes_of
-from engines import Engine, Whole
+from engines import Engine
+from opened import Whole
 
 from kith.core.clock import hlc_of
 from kith.core.events import (

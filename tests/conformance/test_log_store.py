@@ -11,7 +11,8 @@ import pytest
 from cast import ALICE
 from coroutines import Run
 from edges import G, edge_of, writes_of
-from engines import Engine, Logged
+from engines import Engine
+from opened import Logged
 
 from kith.core.clock import Hlc
 from kith.core.events import NOWHERE, TIMELINE_WANTED, Event, LogPosition

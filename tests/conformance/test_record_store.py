@@ -11,9 +11,10 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS
 from coroutines import Run, run_all
 from edges import G, edge_of, writes_of
-from engines import REFERENCE, Engine, Stores, in_new_folder
+from engines import REFERENCE, Engine, in_new_folder
 from hypothesis import given
 from hypothesis import strategies as st
+from opened import Stores
 
 from kith.core.clock import Hlc, hlc_of
 from kith.core.events import NOWHERE

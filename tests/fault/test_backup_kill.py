@@ -13,7 +13,7 @@ import pytest
 from backups import restored, state
 from coroutines import Run
 from edges import edge_of, writes_of
-from engines import open_embedded
+from embedded_engine import open_embedded
 from forking import Commands, Running, commands
 
 from kith.engines.blobs.archives import FolderArchive

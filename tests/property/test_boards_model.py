@@ -15,9 +15,10 @@ import pytest
 from cast import FakeClock
 from coroutines import answer
 from edges import all_pages
-from engines import Engine, Whole
+from engines import Engine
 from lived import live_through
 from naive_boards import PEOPLE, Naive, Owned
+from opened import Whole
 from reference_leases import own_leases
 from services import Services
 

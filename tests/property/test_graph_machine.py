@@ -18,7 +18,7 @@ import msgspec
 from cast import FakeClock
 from coroutines import answer, time_flies
 from edges import all_pages, marks_of
-from engines import open_embedded
+from embedded_engine import open_embedded
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule

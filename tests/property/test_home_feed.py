@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from coroutines import run_all
-from engines import Engine, Whole
+from engines import Engine
 from home_history import PEOPLE, HomeHistory, OrdersFound
 from lengths import seeds
+from opened import Whole
 
 from kith.core.events import NOWHERE
 from kith.core.paging import Window

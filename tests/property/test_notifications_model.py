@@ -13,8 +13,9 @@ import pytest
 from cast import FakeClock
 from coroutines import answer
 from desk import Desk
-from engines import Engine, Whole
+from engines import Engine
 from lived import live_through
+from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window

@@ -10,9 +10,10 @@ import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import run_all
 from edges import all_pages
-from engines import BOTH, Engine, Stores, in_new_folder
+from engines import BOTH, Engine, in_new_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opened import Stores
 from reference_edges import cut_page
 from services import Services
 

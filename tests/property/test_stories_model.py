@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 from cast import FakeClock
 from coroutines import answer
-from engines import Engine, Whole
+from engines import Engine
 from lived import live_through
+from opened import Whole
 from services import Services
 
 from kith.core.errors import Forbidden, StoryNotFound

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 from coroutines import run_all, time_flies
-from engines import Engine, Whole
+from engines import Engine
 from lengths import seeds
+from opened import Whole
 from services import Services
 
 from kith.core.clock import wall_ms

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import pytest
 from cast import FakeClock
 from coroutines import answer, run_all, time_flies
-from engines import Engine, Whole
+from engines import Engine
+from opened import Whole
 from reference_leases import own_leases
 from services import service_over
 

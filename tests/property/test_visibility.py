@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from coroutines import run_all
-from engines import Stores, open_embedded_stores
+from embedded_engine import open_embedded_stores
+from opened import Stores
 from services import Services
 
 from kith.core.ids import NodeId

@@ -147,6 +147,11 @@ def test_no_file_is_too_long_without_a_reason() -> None:
     assert all(LONG_FILES.values())
 
 
+def test_no_file_of_tests_is_too_long() -> None:
+    files = [path for path in (ROOT / "tests").rglob("*.py") if "node_modules" not in path.parts]
+    assert not [path.name for path in files if len(path.read_text().splitlines()) > FILE_LINES_MAX]
+
+
 def test_no_function_is_too_long_without_a_reason() -> None:
     long = {
         f"{local(MODULES[name])}:{node.name}"

@@ -122,7 +122,7 @@ def after(ids: Ids, beyond: int | None, down: bool) -> Ids:
 
 
 def as_far_as(ids: Ids, reached: int | None, down: bool) -> Ids:
-    """The part of some ids, in order, that ends with `reached`; None: all of them."""
+    """The part of some ids, in order, up to `reached`, which is in it; None: all of them."""
     return ids if reached is None else ids[: _end_of(ids, reached, down)]
 
 

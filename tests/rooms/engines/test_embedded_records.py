@@ -11,7 +11,7 @@ from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, START_MS, FakeClock
 from coroutines import Run
 from edges import edge_of, writes_of
-from engines import open_embedded, open_embedded_stores
+from embedded_engine import open_embedded, open_embedded_stores
 
 from kith.core.clock import hlc_of
 from kith.engines.embedded.commits import CommitQueue

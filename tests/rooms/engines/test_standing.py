@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from coroutines import Run
 from edges import G, edge_of, writes_of
-from engines import open_embedded
+from embedded_engine import open_embedded
 
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, TokenTooOld

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from cast import FakeClock
-from engines import Whole, engines_with
+from engines import engines_with
+from opened import Whole
 
 
 @pytest.fixture(params=engines_with("whole"), ids=str)

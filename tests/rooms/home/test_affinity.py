@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from engines import Whole
 from homes import HomeScene, open_home
+from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS

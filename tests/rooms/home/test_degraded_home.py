@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
-from engines import EMBEDDED, Whole
+from engines import EMBEDDED
 from homes import GROUP, HomeScene, alices_home, failing, ids_of
+from opened import Whole
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from engines import Whole
 from homes import Act, HomeScene, alices_home, failing, ids_of
+from opened import Whole
 from services import feed_over
 
 from kith.core.events import NOWHERE

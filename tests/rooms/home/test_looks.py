@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
-from engines import Whole
 from homes import HomeScene, alices_home, ids_of
+from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window

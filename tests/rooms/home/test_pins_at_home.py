@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
-from engines import Whole
 from homes import HomeScene, alices_home, failing, ids_of
+from opened import Whole
 from services import boards_over
 
 from kith.boards.following import BoardFollowing

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from engines import Whole
 from homes import HomeScene, open_home
 from hypothesis import given
 from hypothesis import strategies as st
+from opened import Whole
 
 from kith.core.labels import LIMIT
 from kith.graph.graphs import LIKES, SAVES, SHARES

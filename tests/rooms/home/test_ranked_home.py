@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
-from engines import Whole
 from homes import FORBIDDING, Act, HomeScene, alices_home, failing, ids_of
+from opened import Whole
 
 from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
 from kith.core.ids import NodeId

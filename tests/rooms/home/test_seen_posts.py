@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from engines import Whole
 from homes import HomeScene, alices_home, ids_of
+from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import VIEWS

@@ -12,7 +12,7 @@ import pytest
 from cast import FakeClock
 from consumer_world import World
 from coroutines import Run
-from engines import open_embedded
+from embedded_engine import open_embedded
 from reference_edges import ReferenceEdges
 from reference_logs import HostileLog, Partitions, ReferenceLog
 from scrambled_edges import ScrambledEdges

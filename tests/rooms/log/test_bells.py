@@ -13,7 +13,7 @@ import pytest
 from cast import ALICE
 from coroutines import Run
 from edges import edge_of, writes_of
-from engines import open_embedded
+from embedded_engine import open_embedded
 
 from kith.core.events import Event
 from kith.engines.embedded.bells import Doorbell
@@ -26,7 +26,7 @@ LIMIT_S = 20.0
 _RING = """
 import asyncio, sys
 from pathlib import Path
-from engines import open_embedded
+from embedded_engine import open_embedded
 from edges import edge_of, writes_of
 with open_embedded(Path(sys.argv[1])) as (_, edges):
     asyncio.run(edges.apply(writes_of(edge_of(1, 2))))

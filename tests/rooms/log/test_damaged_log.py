@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from coroutines import Run
 from edges import edge_of, writes_of
-from engines import open_embedded
+from embedded_engine import open_embedded
 
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import segments

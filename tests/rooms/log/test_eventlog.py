@@ -12,7 +12,7 @@ import pytest
 from cast import ALICE, BOB, DANA, START_MS, FakeClock
 from coroutines import Run, run_all
 from edges import G, edge_in, edge_of, marks_of, writes_of
-from engines import open_embedded
+from embedded_engine import open_embedded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_edges import ReferenceEdges

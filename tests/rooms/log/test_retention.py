@@ -7,7 +7,7 @@ from pathlib import Path
 from cast import ALICE, START_MS, FakeClock
 from coroutines import Run
 from edges import edge_of, writes_of
-from engines import open_embedded
+from embedded_engine import open_embedded
 from servers import eventually
 
 from kith.engines.embedded.edge_store import EmbeddedEdges

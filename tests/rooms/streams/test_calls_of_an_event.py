@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from cast import ALICE, BOB, CAROL, FakeClock
-from engines import open_embedded
+from embedded_engine import open_embedded
 from hall import Ear
 from paced import Call, Pace, PacedLoop
 from services import Services
