@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,3 +36,20 @@ def test_what_a_process_counted_stays_and_one_that_counted_nothing_leaves_no_fil
     assert 'kith_store_call_seconds_bucket{le="0.005",method="apply",port="edges"} 1.0' in text
     assert 'kith_store_call_errors_total{code="STORE_FULL",method="apply",port="edges"} 1.0' in text
     later.close()
+
+
+def test_a_process_where_nothing_happens_writes_nothing_and_is_seen(tmp_path: Path) -> None:
+    idle = metrics(tmp_path)
+    [(file, written)] = [(tmp_path / f"api-{one.pid}.json", one) for one in idle.of_processes()]
+    inode = file.stat().st_ino
+    os.utime(file, (0, 0))
+    [seen] = idle.of_processes()
+    assert seen.seen_ms >= written.seen_ms > 0
+    assert file.stat().st_ino == inode
+    idle.observe("check", time.perf_counter(), 200)
+    [counted] = idle.of_processes()
+    assert counted.counts.responses == {"check 200": 1}
+    assert file.stat().st_ino != inode
+    file.unlink()
+    assert [one.counts for one in (*idle.of_processes(), *idle.of_processes())] == [counted.counts]
+    idle.close()

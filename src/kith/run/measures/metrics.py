@@ -85,7 +85,7 @@ class Metrics:
         self._depth, self._gauges = depth, gauges
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._file = folder, folder / f"{process}-{os.getpid()}.json"
-        self._stop = threading.Event()
+        self._stop, self._leaving, self._left = threading.Event(), threading.Lock(), b""  # what is in the file
         self._thread = threading.Thread(target=self._loop, name="kith-metrics", daemon=True)
 
     def observe(self, operation: str, started: float, status: int) -> None:
@@ -185,13 +185,20 @@ class Metrics:
             self._leave()
 
     def _leave(self) -> None:
-        self._counts.queue_depth = self._depth()
-        partial = self._file.with_suffix(f".{threading.get_ident()}.part")
-        try:
-            partial.write_bytes(msgspec.json.encode(self._counts))
-            partial.replace(self._file)
-        except (OSError, RuntimeError):  # a full disk, or a new operation while encoding: the next round writes it
-            partial.unlink(missing_ok=True)
+        partial = self._file.with_suffix(".part")
+        with self._leaving:
+            self._counts.queue_depth = self._depth()
+            try:
+                counts = msgspec.json.encode(self._counts)
+                if counts == self._left:
+                    os.utime(self._file)  # nothing happened, and the process is there
+                else:
+                    partial.write_bytes(counts)
+                    partial.replace(self._file)
+                self._left = counts
+            except (OSError, RuntimeError):  # a full disk, or a new operation while encoding: the next round writes it
+                self._left = b""
+                partial.unlink(missing_ok=True)
 
     def _all(self) -> Iterator[OfProcess]:
         for file in self._folder.glob("*.json"):
