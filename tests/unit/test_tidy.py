@@ -274,6 +274,11 @@ def test_engines_know_ports_and_core_only() -> None:
     }
 
 
+def test_the_client_needs_core_only() -> None:
+    known = {found for name, imported in imports().items() if is_in(name, "kith.client") for found in imported}
+    assert not {found for found in known if not any(is_in(found, room) for room in ("kith.core", "kith.client"))}
+
+
 def test_the_core_does_no_input_or_output() -> None:
     outside = {"socket", "pathlib", "httpx", "lmdb", "asyncio", "subprocess", "shutil", "io"}
     for name in MODULES:
