@@ -25,7 +25,7 @@ from kith.home.rank import light
 from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates, Placed
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
-from kith.home.rank.page import Mix, choose
+from kith.home.rank.mixing import Mix, choose
 from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
