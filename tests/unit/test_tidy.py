@@ -226,6 +226,15 @@ def test_pages_for_developers_name_files_that_exist(page: str) -> None:
     assert not [name for name in sorted(named) if not any((root / name).exists() for root in roots)]
 
 
+def test_the_pages_about_tests_name_each_suite_and_each_module_that_tests_share() -> None:
+    folder = ROOT / "tests"
+    page, suites = ((one / "README.md").read_text() for one in (folder, folder / "conformance"))
+    shared = {path.stem for path in folder.glob("*.py")} - {"conftest"}
+    named = set(re.findall(r"`([a-z0-9_]+)`", page))
+    assert not sorted(name for name in shared - named if not name.startswith("reference_"))
+    assert not [path.name for path in (folder / "conformance").glob("test_*.py") if f"`{path.name}`" not in suites]
+
+
 # Who knows whom: `lint-imports` holds the layers (pyproject.toml); here is what it has no words for
 
 
