@@ -226,6 +226,50 @@ def test_pages_for_developers_name_files_that_exist(page: str) -> None:
     assert not [name for name in sorted(named) if not any((root / name).exists() for root in roots)]
 
 
+def test_pages_of_engines_name_files_that_exist() -> None:
+    pages = sorted((SOURCE / "kith" / "engines").rglob("*.md"))
+    named = {page: re.findall(r"`(?:(\w+)/)?(\w+\.(?:py|lua))`", page.read_text()) for page in pages}
+    assert any(named.values())
+    wrong = [
+        (page.parent.name, file)
+        for page, found in named.items()
+        for folder, file in found
+        if not (page.parent / file).exists() and not any(one.name == file for one in FILES if folder)
+    ]
+    assert not wrong
+
+
+def classes() -> dict[str, tuple[set[str], set[str]]]:
+    """By the name of each class: what it and its methods name, and its bases."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for node in (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        names, bases = found.setdefault(node.name, (set(), set()))
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(inner.name)
+            elif isinstance(inner, ast.Name | ast.Attribute):
+                names.add(inner.id if isinstance(inner, ast.Name) else inner.attr)
+        bases |= {ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases}
+    return found
+
+
+def test_methods_that_docstrings_point_to_exist() -> None:
+    known = classes()
+
+    def names(class_: str) -> set[str]:
+        own, bases = known.get(class_, (set(), set()))
+        return own.union(*map(names, bases - {class_}))
+
+    pointed = re.compile(r"`(?:\w+\.)*([A-Z]\w*)\.([a-z]\w*)`")
+    wrong = [
+        f"{module}: {class_}.{name}"
+        for module, path in MODULES.items()
+        for class_, name in pointed.findall(path.read_text())
+        if class_ in known and name not in names(class_)
+    ]
+    assert not wrong
+
+
 def test_the_pages_about_tests_name_each_suite_and_each_module_that_tests_share() -> None:
     folder = ROOT / "tests"
     page, suites = ((one / "README.md").read_text() for one in (folder, folder / "conformance"))

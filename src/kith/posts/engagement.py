@@ -120,7 +120,7 @@ class Engagement:
         return found
 
     async def likers(self, viewer: Viewer, post: NodeId, window: Window) -> Page:
-        """Who likes a post, the newest like first, of those who are there for `viewer` (`Privacy.present_to`).
+        """Who likes a post, the newest like first, of those who are there for `viewer` (`Privacy.ask_present_to`).
 
         PostNotFound if the viewer may not see the post.
         """
