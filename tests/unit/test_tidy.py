@@ -152,6 +152,12 @@ def test_no_file_of_tests_is_too_long() -> None:
     assert not [path.name for path in files if len(path.read_text().splitlines()) > FILE_LINES_MAX]
 
 
+def test_what_opens_a_store_is_no_unit_test() -> None:
+    opens = re.compile(r"\b(?:open_environment|open_embedded\w*|wiring\.opened|EmbeddedEdges|Environment)\(")
+    files = (ROOT / "tests" / "unit").rglob("test_*.py")
+    assert not [path.name for path in files if opens.search(path.read_text())]
+
+
 def test_no_function_is_too_long_without_a_reason() -> None:
     long = {
         f"{local(MODULES[name])}:{node.name}"
