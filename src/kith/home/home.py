@@ -31,7 +31,7 @@ from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton.pinned import PinnedPosts, place_among_posts, with_pins
 from kith.home.skeleton.skeleton import Skeleton, Skeletons
-from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Dealt, Load, Slate, order
+from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Dealt, Scroll, Slate, order
 from kith.home.visit import Visit
 from kith.posts.post import Post
 from kith.posts.posts import Beside, nothing_beside
@@ -160,8 +160,8 @@ class Home:
             if not slate.ids:
                 if slate.is_last:
                     break
-                load = slate.load if slate.end is not None else slate.load._replace(are_seen=True)
-                slate, known = await self._rank_below(visit, slate.end, load)
+                scroll = slate.scroll if slate.end is not None else slate.scroll._replace(are_seen=True)
+                slate, known = await self._rank_below(visit, slate.end, scroll)
                 choice = None
             elif round_:
                 slate = await self._shown_of(visit, slate, CHOICE if round_ == 1 else SLATE_MAX)
@@ -211,13 +211,13 @@ class Home:
         found, _ = await together(self._immediate, posts(), visit.get_pinned())
         return with_pins(found, visit.pinned, after) if visit.pinned else found
 
-    async def _rank_below(self, visit: Visit, after: Mark | None, load: Load) -> tuple[Slate, Candidates | None]:
+    async def _rank_below(self, visit: Visit, after: Mark | None, scroll: Scroll) -> tuple[Slate, Candidates | None]:
         """A slate of the posts beyond `after` that are unseen, or whose turn it is as seen, and its candidates.
 
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
         skeleton = await self._below(visit, after, SLATE_MAX)
-        return await self._rank(visit, skeleton.first(SLATE_MAX), load)
+        return await self._rank(visit, skeleton.first(SLATE_MAX), scroll)
 
     async def _first(
         self, visit: Visit, limit: int, seen: LogPosition, *, refresh: bool
@@ -240,7 +240,7 @@ class Home:
                 return slate, choice
         else:
             skeleton, _ = await together(self._immediate, self._newest(visit, seen, refresh=refresh), visit.get_known())
-        slate, known = await self._rank(visit, skeleton, Load(now_ms))
+        slate, known = await self._rank(visit, skeleton, Scroll(now_ms))
         if known is None:
             return slate, None
         choice = await self._choose(visit, slate, known, NO_FACTS, limit)
@@ -262,20 +262,20 @@ class Home:
             visit.degraded.failed("ranking")
             return None
 
-    async def _rank(self, visit: Visit, skeleton: Skeleton, load: Load) -> tuple[Slate, Candidates | None]:
+    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, Candidates | None]:
         """As `_rank_below`, of the posts of a skeleton."""
         ids, end = skeleton.ids, skeleton.end
         try:
             reader = await visit.known()
-            if load.are_seen:
-                wanted = await self._ranker.seen(visit.reader, ids, load.begun_ms)
+            if scroll.are_seen:
+                wanted = await self._ranker.seen(visit.reader, ids, scroll.begun_ms)
             else:
                 wanted = await self._ranker.unseen(reader, ids)
-                load = load._replace(seen_left=load.seen_left or len(wanted) < len(ids))
-            return order(await self._ranker.score(reader, wanted, visit.pinned), end, load)
+                scroll = scroll._replace(seen_left=scroll.seen_left or len(wanted) < len(ids))
+            return order(await self._ranker.score(reader, wanted, visit.pinned), end, scroll)
         except Exception:
             visit.degraded.failed("ranking")
-            return (Slate([], None) if load.are_seen else Slate(ids.tolist(), end)), None
+            return (Slate([], None) if scroll.are_seen else Slate(ids.tolist(), end)), None
 
     async def _choose(self, visit: Visit, slate: Slate, known: Candidates | None, taken: Facts, want: int) -> Choice:
         """At most `want` posts that go well with those `taken` for the page."""
@@ -352,7 +352,7 @@ class Home:
 
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
-        visit, begun = await self._visit(reader), Load(self._now_ms())
+        visit, begun = await self._visit(reader), Scroll(self._now_ms())
         slate, _ = await self._rank(visit, await self._newest(visit, NOWHERE), begun)
         for best, copies in slate.copies.items():
             if post in copies:
