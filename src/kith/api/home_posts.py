@@ -68,7 +68,7 @@ class ShownPosts:
         self.own: dict[int, bytes] = {}
 
     async def read(self, posts: Sequence[Post]) -> None:
-        """Read what these posts are shown with, while it is asked which may be shown (see `posts.Beside`)."""
+        """Read what these posts are shown with, while it is asked which may be shown (see `posts.Prefetch`)."""
         if posts:
             await self._home.read(self._reader, posts, self)
 

@@ -34,7 +34,7 @@ from kith.home.skeleton.skeleton import Skeleton, Skeletons
 from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Dealt, Scroll, Slate, order
 from kith.home.visit import Visit
 from kith.posts.post import Post
-from kith.posts.posts import Beside, nothing_beside
+from kith.posts.posts import Prefetch, no_prefetch
 
 CHOICE = 50
 """The best of a slate that a page is chosen of (article 001); all of it where these do not fill the page."""
@@ -103,14 +103,14 @@ class Home:
         *,
         seen: LogPosition = NOWHERE,
         refresh: bool = False,
-        beside: Beside = nothing_beside,
+        prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
 
-        `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `beside`:
+        `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `prefetch`:
         reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
         """
-        visit, posts = await self._visit(reader, beside), list[Post]()
+        visit, posts = await self._visit(reader, prefetch), list[Post]()
         after, size, look = window.after, 2 * window.limit, window.limit + _SPARED
         for round_ in range(_ROUNDS_MAX):
             if round_:
@@ -140,14 +140,14 @@ class Home:
         request: str = "",
         seen: LogPosition = NOWHERE,
         refresh: bool = False,
-        beside: Beside = nothing_beside,
+        prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Slate]:
         """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones. After
         them, in the same way, what the reader saw before.
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """
-        visit, choice = await self._visit(reader, beside), None
+        visit, choice = await self._visit(reader, prefetch), None
         if slate is None:
             slate, choice = await self._first(visit, limit, seen, refresh=refresh)
         else:
@@ -185,10 +185,10 @@ class Home:
         self._serve(visit, dealt, request)
         return HomePage(posts, rest, visit.degraded.parts, dealt.placed, dealt.seen_before, copies)
 
-    async def _visit(self, reader: NodeId, beside: Beside = nothing_beside) -> Visit:
+    async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch) -> Visit:
         """A request, for which nothing is kept that was changed before it came."""
         await self._rules.memory.look()
-        return Visit(reader, self._ranker, self._rules, self._pins, beside)
+        return Visit(reader, self._ranker, self._rules, self._pins, prefetch)
 
     async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
         found = await self._posts_below(visit, after, want)
