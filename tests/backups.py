@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from distant import Stopped
 from histories import content
 
 from kith.engines.blobs.archives import Archive, FolderArchive, Listed
@@ -39,14 +40,10 @@ def restored(archive: Archive, folder: Path, at: str | None = None) -> tuple[Res
         return done, state(store)
 
 
-class Killed(BaseException):
-    """The process ends here: nothing that it would have done is done."""
-
-
 class Dying:
     """An archive in a folder that fails at a step: before, within, or right after something is done to it."""
 
-    def __init__(self, folder: Path, error: Callable[[], BaseException] = Killed) -> None:
+    def __init__(self, folder: Path, error: Callable[[], BaseException] = Stopped) -> None:
         self._real, self._error = FolderArchive(folder), error
         self.where = self._real.where
         self.left = 1 << 30

@@ -94,6 +94,11 @@ def make(http: httpx.Client, text: str = "hello", **fields: Any) -> str:
     return str(ok(http.post(f"{API}/posts", json={"content": {"text": text}, **fields}), 201)["id"])
 
 
+def home(http: httpx.Client) -> list[int]:
+    """The ids at the reader's home, newest first."""
+    return [int(post["id"]) for post in ok(http.get(f"{API}/feed?type=latest"))["posts"]]
+
+
 def say(http: httpx.Client, post: str, text: str, **fields: Any) -> str:
     """The id of a new comment."""
     return str(ok(http.post(f"{API}/posts/{post}/comments", json={"text": text, **fields}), 201)["id"])

@@ -123,8 +123,10 @@ def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
     return [item for hand in given for item in hand]
 
 
-def pytest_make_parametrize_id(val: object) -> str | None:
-    """What a case is called where its value has no short name: as Python writes it, in some words."""
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """What a case is called whose value has no short name, as Python writes it; a number alone says what it counts."""
+    if type(val) in (int, float, bool, type(None)):
+        return f"{argname} {val}"
     if isinstance(val, set | frozenset):
         val = sorted(val, key=repr)  # in one order in every process
     if not isinstance(val, dict | list | tuple | bytes | BaseException | msgspec.Struct):

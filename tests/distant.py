@@ -48,7 +48,7 @@ class UpToDate:
 
 
 class Stopped(BaseException):
-    """The process ends here."""
+    """The process ends here: nothing that it would have done is done."""
 
 
 class Stopping:

@@ -14,6 +14,7 @@ from kith.core.events import Event
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.programs import Leaf
 from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
 
@@ -41,6 +42,11 @@ def edge_in(event: Event) -> Edge:
 def writes_of(*edges: Edge) -> list[EdgeWrite]:
     """Unconditional writes."""
     return [EdgeWrite(edge) for edge in edges]
+
+
+def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Leaf:
+    """A list of graph G, as a part of a set program."""
+    return Leaf(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
 
 
 async def fill(store: EdgeStore, size: int, seed: int = 0) -> list[Mark]:

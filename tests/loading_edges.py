@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from distant import Stopped
 from edges import all_pages
 from reference_leases import own_leases
 
@@ -40,18 +41,14 @@ class Silent:
     def _step(self, *_: int) -> None:
         self._left -= 1
         if self._left < 0:
-            raise Killed
+            raise Stopped
 
     reading = writing = _step
 
 
-class Killed(BaseException):
-    """Stands for a kill; real ones are in `fault/test_import_kill.py`."""
-
-
 def die(*_: object, **__: object) -> None:
-    """The process dies here."""
-    raise Killed
+    """The process dies here; of real kills are the tests in `fault/test_import_kill.py`."""
+    raise Stopped
 
 
 class Drawn(NamedTuple):

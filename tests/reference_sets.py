@@ -47,7 +47,7 @@ class ReferenceSets:
             return Wait(ends_ms - self._now_ms())
         return Members([id_ in members for id_ in ids])
 
-    async def bring(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
+    async def fill(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
         self._asked()
         if self.sets.get((generation, key), (None, 0))[0] != lease:
             return False

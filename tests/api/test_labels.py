@@ -9,16 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
-from calls import add_edges, code, finish, ids, ok
+from calls import add_edges, code, finish, ids, make, ok
 from cast import People
 from servers import AGREED, API, ON_CLUSTER, serving
 
 Acting = Callable[[int], httpx.Client]
-
-
-def make(http: httpx.Client, text: str = "hello", **fields: Any) -> str:
-    """The id of a new post."""
-    return str(ok(http.post(f"{API}/posts", json={"content": {"text": text}, **fields}), 201)["id"])
 
 
 def label(http: httpx.Client, kind: str, id_: int | str, *labels: str, **fields: Any) -> Any:

@@ -118,7 +118,7 @@ def test_what_is_asked_of_a_node_at_once_is_one_request_and_each_hears_their_own
         for source in range(20):
             (lease,) = await sets.look(generation, [((FOLLOWS, source), [BOB])])
             assert isinstance(lease, FillLease)
-            assert await sets.bring(generation, (FOLLOWS, source), lease.name, [BOB + source], 60_000)
+            assert await sets.fill(generation, (FOLLOWS, source), lease.name, [BOB + source], 60_000)
         spoilt = 20
         await cluster.execute_command("RPUSH", f"{prefix}:set:{generation.hex()}:{FOLLOWS}:{spoilt}", "no set")
         monkeypatch.setattr(script, "send", counted)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
-from calls import make, ok
+from calls import home, make, ok
 from cast import People, people_of
 from cluster_engines import NODES
 from coroutines import Run
@@ -22,10 +21,6 @@ from kith.home.timelines import RATE_MAX
 @pytest.fixture
 def people() -> People:
     return people_of(7)
-
-
-def home(reader: httpx.Client) -> list[int]:
-    return [int(post["id"]) for post in ok(reader.get(f"{API}/feed?type=latest"))["posts"]]
 
 
 def timelines(server: Server) -> int:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from calls import make, ok
+from calls import home, make, ok
 from cast import People, people_of
 from servers import API, Server, eventually, keyspace_of, named, on_cluster, serving
 
@@ -29,10 +29,6 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server,
 @pytest.fixture
 def people(request: pytest.FixtureRequest) -> People:
     return people_of(sum(request.node.name.encode()))
-
-
-def home(reader: httpx.Client) -> list[int]:
-    return [int(post["id"]) for post in ok(reader.get(f"{API}/feed?type=latest"))["posts"]]
 
 
 def test_what_is_written_on_one_machine_is_read_on_the_other(machines: tuple[Server, Server], people: People) -> None:

@@ -38,16 +38,16 @@ async def there(sets: CachedSets, *ids: int, key: tuple[int, int] = ALICE) -> li
     return found.there
 
 
-def test_one_of_those_who_look_for_a_set_that_is_not_there_may_bring_it(run: Run, sets: CachedSets) -> None:
+def test_one_of_those_who_look_for_a_set_that_is_not_there_may_fill_it(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         lease = await lease_of(sets)
         (other,) = await sets.look(OLD, [(ALICE, [1])])
         assert isinstance(other, Wait)
         assert 0 < other.ms <= 2_000
-        assert not await sets.bring(OLD, ALICE, b"no-lease", [1], 60_000)
-        assert await sets.bring(OLD, ALICE, lease, [*reversed(IDS)], 60_000)
+        assert not await sets.fill(OLD, ALICE, b"no-lease", [1], 60_000)
+        assert await sets.fill(OLD, ALICE, lease, [*reversed(IDS)], 60_000)
         assert await there(sets, 0, *IDS, 3, 2**53, 2**32 + 2) == [False, *[True] * len(IDS), False, False, False]
-        assert not await sets.bring(OLD, ALICE, lease, [], 60_000), "a lease is good for once"
+        assert not await sets.fill(OLD, ALICE, lease, [], 60_000), "a lease is good for once"
 
     run(scene())
 
@@ -55,7 +55,7 @@ def test_one_of_those_who_look_for_a_set_that_is_not_there_may_bring_it(run: Run
 def test_sets_are_apart_and_looked_at_together(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
         for key, ids in ((ALICE, [1, 2]), (BOB, list[int]())):
-            assert await sets.bring(OLD, key, await lease_of(sets, key), ids, 60_000)
+            assert await sets.fill(OLD, key, await lease_of(sets, key), ids, 60_000)
         found = await sets.look(OLD, [(BOB, [1, 2]), (ALICE, [2, 3]), ((4, 7), [1])])
         assert found[:2] == [Members([False, False]), Members([True, False])]
         assert isinstance(found[2], FillLease)
@@ -68,8 +68,8 @@ def test_what_was_read_before_a_drop_is_not_brought_after_it(run: Run, sets: Cac
         before = await lease_of(sets)
         await sets.drop(OLD, [ALICE, BOB])
         after = await lease_of(sets)
-        assert not await sets.bring(OLD, ALICE, before, [1], 60_000)
-        assert await sets.bring(OLD, ALICE, after, [2], 60_000)
+        assert not await sets.fill(OLD, ALICE, before, [1], 60_000)
+        assert await sets.fill(OLD, ALICE, after, [2], 60_000)
         assert await there(sets, 1, 2) == [False, True]
         await sets.drop(OLD, [ALICE])
         await lease_of(sets)
@@ -79,7 +79,7 @@ def test_what_was_read_before_a_drop_is_not_brought_after_it(run: Run, sets: Cac
 
 def test_a_set_that_is_none_to_be_kept_is_not_asked_for_again_and_again(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
-        assert await sets.bring(OLD, ALICE, await lease_of(sets), None, 60_000)
+        assert await sets.fill(OLD, ALICE, await lease_of(sets), None, 60_000)
         (found,) = await sets.look(OLD, [(ALICE, [1])])
         assert isinstance(found, Wait)
         assert 2_000 < found.ms <= 60_000
@@ -89,7 +89,7 @@ def test_a_set_that_is_none_to_be_kept_is_not_asked_for_again_and_again(run: Run
 
 def test_those_of_another_generation_are_as_if_not_there(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
-        assert await sets.bring(OLD, ALICE, await lease_of(sets), [1], 60_000)
+        assert await sets.fill(OLD, ALICE, await lease_of(sets), [1], 60_000)
         (found,) = await sets.look(NEW, [(ALICE, [1])])
         assert isinstance(found, FillLease)
 

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from backups import Dying, Killed, State, restored, state
+from backups import Dying, State, restored, state
+from distant import Stopped
 from histories import History
 
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
@@ -139,10 +140,10 @@ def test_a_clock_that_went_back_never_brings_what_was_logged_after_the_time_that
             assert found == one.was.get(done.event, found)
 
 
-@pytest.mark.parametrize("error", [Killed, lambda: OSError(28, "No space left on device")], ids=["killed", "full"])
+@pytest.mark.parametrize("error", [Stopped, lambda: OSError(28, "No space left on device")], ids=["killed", "full"])
 @pytest.mark.parametrize("whole", [False, True], ids=["increment", "whole"])
 def test_a_backup_that_ends_at_any_step_does_not_count_and_the_next_goes_on(
-    tmp_path: Path, error: type[Killed], whole: bool
+    tmp_path: Path, error: type[Stopped], whole: bool
 ) -> None:
     with told(tmp_path / "data", 3) as one:
         media = tmp_path / "data" / "media"
@@ -163,7 +164,7 @@ def test_a_backup_that_ends_at_any_step_does_not_count_and_the_next_goes_on(
             try:
                 BackUp(one.store, dying, media).make(whole=whole)
                 ended = True
-            except (Killed, KithError, OSError):
+            except (Stopped, KithError, OSError):
                 done, found = restored(FolderArchive(kept), back)
                 assert done.event in (before, one.event)
                 assert found == one.was[done.event]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cast import FakeClock
 from coroutines import answer
+from distant import Stopped
 from edges import all_pages
 from engines import Engine
 from lived import live_through
@@ -31,10 +32,6 @@ from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
 
 PORT = "whole"
-
-
-class Stopped(Exception):
-    """The process ended here."""
 
 
 class Stopping:

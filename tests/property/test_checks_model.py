@@ -1,7 +1,7 @@
 """Checks by layers say what the store says, whatever state the layers are in, and however late the log is.
 
 Random histories: edges come, go and come again, in any order and repeatedly, while the worker, the filter's process and
-those who bring sets are stopped anywhere, snapshots are spoilt and the cache is emptied or away. Whoever carries the
+those who fill sets are stopped anywhere, snapshots are spoilt and the cache is emptied or away. Whoever carries the
 token of a write sees it. Who has none sees what is so once STALE_S have passed, even if nobody did anything meanwhile.
 """
 
@@ -125,7 +125,7 @@ class World:
         """Something happens."""
         do = self.chance.choice([
             self.write, self.write, self.write, self.look, self.keeper.step, self.filter.step, self.filter.look,
-            self.standing.learn, self.make, self.bring, self.mishap, self.catch_up, self.look_again,
+            self.standing.learn, self.make, self.fill, self.mishap, self.catch_up, self.look_again,
         ])  # fmt: skip
         try:
             await do()
@@ -138,13 +138,13 @@ class World:
         await self.layers.exists_many(graph, [(source, other) for other in DESTINATIONS])
 
     async def look_again(self) -> None:
-        """All is known, and sets of all sources are brought; then all answers are the store's."""
+        """All is known, and sets of all sources are filled; then all answers are the store's."""
         await self.catch_up()
         await self.check_all()
-        await self.bring()
+        await self.fill()
         await self.check_all()
 
-    async def bring(self) -> None:
+    async def fill(self) -> None:
         await self.layers.settled()
 
     async def make(self) -> None:
@@ -196,7 +196,7 @@ def test_layers_say_what_the_store_says(tmp_path: Path, seed: int, hostile: bool
         for step in range(STEPS):
             await world.step()
             if step % 50 == 49:
-                await world.bring()
+                await world.fill()
                 world.clock.ms += int(STALE_S * 1_000)
                 await world.check_all()
         world.sets.away = False

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import answer, run_all
+from distant import Stopped
 from reference_edges import ReferenceEdges
 from reference_records import ReferenceRecords, RowRecords
 from scrambled_edges import ScrambledEdges
@@ -32,10 +33,6 @@ SKEWS_MS = (-3_600_000, 0, 3_600_000)
 """How far the clock of the host that competes is from the other's."""
 WHOLE = Window(100)
 Change = Callable[["Room"], Awaitable[Any]]
-
-
-class Stopped(Exception):
-    """The process ended here."""
 
 
 class Room(NamedTuple):

@@ -152,6 +152,12 @@ def test_no_file_of_tests_is_too_long() -> None:
     assert not [path.name for path in files if len(path.read_text().splitlines()) > FILE_LINES_MAX]
 
 
+def test_what_opens_a_store_is_no_unit_test() -> None:
+    opens = re.compile(r"\b(?:open_environment|open_embedded\w*|wiring\.opened|EmbeddedEdges|Environment)\(")
+    files = (ROOT / "tests" / "unit").rglob("test_*.py")
+    assert not [path.name for path in files if opens.search(path.read_text())]
+
+
 def test_no_function_is_too_long_without_a_reason() -> None:
     long = {
         f"{local(MODULES[name])}:{node.name}"
@@ -226,6 +232,59 @@ def test_pages_for_developers_name_files_that_exist(page: str) -> None:
     assert not [name for name in sorted(named) if not any((root / name).exists() for root in roots)]
 
 
+def test_pages_of_engines_name_files_that_exist() -> None:
+    pages = sorted((SOURCE / "kith" / "engines").rglob("*.md"))
+    named = {page: re.findall(r"`(?:(\w+)/)?(\w+\.(?:py|lua))`", page.read_text()) for page in pages}
+    assert any(named.values())
+    wrong = [
+        (page.parent.name, file)
+        for page, found in named.items()
+        for folder, file in found
+        if not (page.parent / file).exists() and not any(one.name == file for one in FILES if folder)
+    ]
+    assert not wrong
+
+
+def classes() -> dict[str, tuple[set[str], set[str]]]:
+    """By the name of each class: what it and its methods name, and its bases."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for node in (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        names, bases = found.setdefault(node.name, (set(), set()))
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(inner.name)
+            elif isinstance(inner, ast.Name | ast.Attribute):
+                names.add(inner.id if isinstance(inner, ast.Name) else inner.attr)
+        bases |= {ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases}
+    return found
+
+
+def test_methods_that_docstrings_point_to_exist() -> None:
+    known = classes()
+
+    def names(class_: str) -> set[str]:
+        own, bases = known.get(class_, (set(), set()))
+        return own.union(*map(names, bases - {class_}))
+
+    pointed = re.compile(r"`(?:\w+\.)*([A-Z]\w*)\.([a-z]\w*)`")
+    wrong = [
+        f"{module}: {class_}.{name}"
+        for module, path in MODULES.items()
+        for class_, name in pointed.findall(path.read_text())
+        if class_ in known and name not in names(class_)
+    ]
+    assert not wrong
+
+
+def test_the_pages_about_tests_name_each_suite_and_each_module_that_tests_share() -> None:
+    folder = ROOT / "tests"
+    page, suites = ((one / "README.md").read_text() for one in (folder, folder / "conformance"))
+    shared = {path.stem for path in folder.glob("*.py")} - {"conftest"}
+    named = set(re.findall(r"`([a-z0-9_]+)`", page))
+    assert not sorted(name for name in shared - named if not name.startswith("reference_"))
+    assert not [path.name for path in (folder / "conformance").glob("test_*.py") if f"`{path.name}`" not in suites]
+
+
 # Who knows whom: `lint-imports` holds the layers (pyproject.toml); here is what it has no words for
 
 
@@ -272,6 +331,11 @@ def test_engines_know_ports_and_core_only() -> None:
     assert not {
         found for found in known - PORTS if not any(is_in(found, room) for room in ("kith.core", "kith.engines"))
     }
+
+
+def test_the_client_needs_core_only() -> None:
+    known = {found for name, imported in imports().items() if is_in(name, "kith.client") for found in imported}
+    assert not {found for found in known if not any(is_in(found, room) for room in ("kith.core", "kith.client"))}
 
 
 def test_the_core_does_no_input_or_output() -> None:

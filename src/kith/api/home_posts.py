@@ -32,7 +32,7 @@ POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
 RANKINGS_MAX = 50_000
 """Scores as JSON; those of an order come again while it is kept."""
 _OWN_MAX = 100
-"""Posts of which it is kept whether a reader likes and saved them."""
+"""Of how many posts it is kept whether a reader likes and saved them; beyond, only of those on the last page."""
 _encode = msgspec.json.Encoder().encode
 _NO_COUNTS = PostCounts(0, 0, 0, 0, False, False)
 _NUMBERS = b',"engagement":'
@@ -68,7 +68,7 @@ class ShownPosts:
         self.own: dict[int, bytes] = {}
 
     async def read(self, posts: Sequence[Post]) -> None:
-        """Read it of these posts, of which some may not be shown (a `Beside`)."""
+        """Read what these posts are shown with, while it is asked which may be shown (see `posts.Prefetch`)."""
         if posts:
             await self._home.read(self._reader, posts, self)
 
@@ -93,7 +93,7 @@ class HomePosts:
         self._encoded: Remembered[_Encoded] = memory.of_records(RecordKind.POST, POSTS_MAX)
 
     def of(self, reader: NodeId) -> ShownPosts:
-        """A place for what the posts of a page are shown with."""
+        """An empty `ShownPosts`, for one page of this reader."""
         return ShownPosts(self, reader)
 
     async def read(self, reader: NodeId, posts: Sequence[Post], into: ShownPosts) -> None:

@@ -235,6 +235,8 @@ def _operation(spec: Spec, handler: Handler) -> Operation:
     keys = [key for key in signature if key not in ("call", "body")]
     if keys[: len(in_path)] != in_path:
         raise TypeError(f"{spec.path}: {handler.__name__} takes its path as {in_path}, in this order, before all else")
+    if spec.streams and spec.quota is not None:
+        raise TypeError(f"{spec.path}: what streams is not counted against a quota; bound how many are open instead")
     parameters = [_parameter(key, hints[key], key in in_path, signature[key].default) for key in keys]
     body = hints.get("body")
     default = inspect.Parameter.empty if body is None else signature["body"].default

@@ -25,7 +25,7 @@ from kith.posts.comment import Comment
 from kith.posts.comment_reader import CommentCounts, CommentPage, CommentReader, StoredComments
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post, PostType, Visibility
-from kith.posts.posts import Beside
+from kith.posts.posts import Prefetch
 from kith.records.fields import NO_ATTRIBUTES
 from kith.records.store import RecordKind
 
@@ -200,8 +200,8 @@ class Presenter:
         authors, media, counts = known
         return [self._post(viewer, post, counts[post.id], authors[post.author], media) for post in posts]
 
-    def reading(self, viewer: Viewer) -> tuple[ShownWith, Beside]:
-        """A place for what posts are shown with, and what reads it there while it is asked who may see them."""
+    def reading(self, viewer: Viewer) -> tuple[ShownWith, Prefetch]:
+        """An empty `ShownWith`, and the prefetch that fills it."""
         known = ShownWith({}, {}, {})
         return known, partial(self.read_shown_with, viewer, into=known)
 

@@ -12,18 +12,18 @@ import time
 
 from kith.http.exchange import Outgoing
 
-TAKEN_S = 2.0
-"""So long a client that comes back may take to read half of the buffer."""
-LOOKED_EVERY_S = 0.01
-"""How often it is looked at, after the first looks: a reader that is quick does not wait so long."""
-_FIRST_LOOKED_S = 0.0005
+DRAIN_S = 2.0
+"""Time a resuming client has to drain half its buffer."""
+POLL_S = 0.01
+"""Longest pause between two looks at the buffer. The first pauses are shorter, so that a quick reader hardly waits."""
+_FIRST_POLL_S = 0.0005
 
 
 class Sink:
     """The outgoing side of one stream."""
 
-    def __init__(self, outgoing: Outgoing, bytes_max: int, *, taken_s: float = TAKEN_S) -> None:
-        self._outgoing, self._bytes_max, self._taken_s = outgoing, bytes_max, taken_s
+    def __init__(self, outgoing: Outgoing, bytes_max: int, *, drain_s: float = DRAIN_S) -> None:
+        self._outgoing, self._bytes_max, self._drain_s = outgoing, bytes_max, drain_s
         self._waiting = 0  # bytes handed over that the client may not have taken
         self.ended: str | None = None
 
@@ -38,17 +38,17 @@ class Sink:
         self._outgoing.send(raw)
 
     async def room(self) -> None:
-        """Wait until half of the buffer is free. A client that leaves it full for `taken_s` is slow, and cut off; where
+        """Wait until half of the buffer is free. A client that leaves it full for `drain_s` is slow, and cut off; where
         the client is gone, the stream has ended.
         """
         if self._outgoing.closed:
             self.end("gone")
-        last_s, pause_s = time.monotonic() + self._taken_s, _FIRST_LOOKED_S
+        last_s, pause_s = time.monotonic() + self._drain_s, _FIRST_POLL_S
         while self.ended is None and not self.has_room:
             if time.monotonic() > last_s:
                 self.end("slow")
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LOOKED_EVERY_S)
+            pause_s = min(2 * pause_s, POLL_S)
 
     def end(self, why: str) -> None:
         """Close the stream; the client resumes with its last event id."""

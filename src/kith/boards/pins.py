@@ -13,7 +13,7 @@ from kith.graph.graphs import PINS
 from kith.graph.shapes import Listing
 from kith.people.privacy import Viewer
 from kith.posts.post import Post
-from kith.posts.posts import Beside, Posts, nothing_beside
+from kith.posts.posts import Posts, Prefetch, no_prefetch
 
 
 class Pins:
@@ -40,11 +40,11 @@ class Pins:
         return change.outcome is Outcome.APPLIED, mark
 
     async def of_board(
-        self, viewer: Viewer, board: int, window: Window, beside: Beside = nothing_beside
+        self, viewer: Viewer, board: int, window: Window, prefetch: Prefetch = no_prefetch
     ) -> tuple[list[Post], Page]:
         """The posts on a board that `viewer` may see, the newest pin first, and their page. BoardNotFound."""
         await self._boards.get(viewer, board)
-        return await self._posts.listed(viewer, Listing(self._pins, board, Direction.OUT), window, beside)
+        return await self._posts.listed(viewer, Listing(self._pins, board, Direction.OUT), window, prefetch)
 
     async def counts(self, boards: Sequence[int]) -> list[int]:
         """How many pins each board has, whoever may see them."""

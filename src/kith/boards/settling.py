@@ -173,12 +173,21 @@ class Settling:
         `ended`: the user follows nothing of the owner's any more; where there was no follow of the owner to drop, this
         is noted in its row. Where lists may lag it is noted in any case: they may not show yet what it ends.
         """
-        boards = await self.said(user, owner)
-        if ended and (boards or not self.store.transactional):
-            edge = self.graph.now(self.follows, user, owner, State.REMOVED)
-            write = EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.REMOVED}))
-            await self.store.apply([write])
+        if ended and not self.store.transactional:
+            boards, _ = await together(self.store.immediate, self.said(user, owner), self._note_end(user, owner))
+        else:
+            boards = await self.said(user, owner)
+            if ended and boards:
+                await self._note_end(user, owner)
         return await self.settle([(user, board) for board in boards])
+
+    async def _note_end(self, user: NodeId, owner: NodeId) -> None:
+        """Give the row of a follow that is not there a new version: from then on, what the user said of boards is
+        void.
+        """
+        edge = self.graph.now(self.follows, user, owner, State.REMOVED)
+        write = EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.REMOVED}))
+        await self.store.apply([write])
 
     async def said(self, user: int, owner: int) -> list[Board]:
         """The boards of an owner that a user followed or unfollowed by themselves, as the rows say.

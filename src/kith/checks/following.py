@@ -59,12 +59,12 @@ class FollowedFilter:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._snapshots, self._log, self._graphs, self._now_s = snapshots, log, dict(graphs), now_s
-        self._serving: _Fed | None = None
-        self._shadow: _Fed | None = None
-        self._found: _Fed | None = None
+        self._serving: _Fed | None = None  # answers
+        self._shadow: _Fed | None = None  # newer, and catching up with the log
+        self._found: _Fed | None = None  # loaded, for the next step
         self._end, self._end_asked_s = NOWHERE, float("-inf")  # where the log ended when that was asked last
         self._fresh_until_s = 0.0
-        self._known_ms = 0
+        self._known_ms = 0  # when the newest snapshot that was loaded was made
         self.covered = frozenset(self._graphs.values())
 
     def for_reader(self, seen: LogPosition) -> Filter | None:

@@ -30,6 +30,7 @@ MADE_EVERY_MS = 6 * 3_600_000
 """Age at which a filter is made anew: until then edges that were removed stay in it."""
 _STANDS_MS = int(FRESH_S * 1000)
 _READ_MAX, _REST_S, _TURN_S = 2_000, 0.5, 2.0
+_LEASE = "filter of checks"  # of the log: it keeps what the newest snapshot lacks
 _log = structlog.get_logger("kith.checks")
 
 
@@ -48,7 +49,7 @@ class SetKeeper:
     ) -> None:
         """`now_s`: a clock that never goes back."""
         self._now_s, self._end_due_s = now_s, 0.0
-        self._end, self._until_ms = NOWHERE, 0  # where the log ended, and until when who is there is up to date
+        self._end, self._until_ms = NOWHERE, 0  # where the log ended; until when sets that are as far are up to date
         self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
         self._stopping = Stopping()
         self._standing: SetsStanding | None = None
@@ -143,9 +144,6 @@ class SnapshotMaker:
             return False
         await asyncio.to_thread(self._snapshots.save, made)
         return True
-
-
-_LEASE = "filter of checks"
 
 
 async def lag(sets: CachedSets, log: LogStore, now_ms: int) -> Lag | None:

@@ -28,14 +28,14 @@ from kith.graph.store import EdgeStore
 from kith.log.store import LogStore
 
 SET_IDS_MAX = 1_000
-"""Sources that lead to more are not cached: to bring their sets costs more than the checks of them."""
+"""Sources that lead to more are not cached: to fill their sets costs more than the checks of them."""
 KEPT_S = 600.0
-"""How long a set is kept, give or take a fifth: those brought together do not end together."""
+"""How long a set is kept, give or take a fifth: sets that were filled together do not end together."""
 STALE_S = 3.0
 """Longest that an answer may be behind the store, by any layer."""
 _STANDS_S = STALE_S - FRESH_S
 _PATIENCE_S, _PAUSE_S = 0.1, 1.0
-_BROUGHT_AT_ONCE, _WAITING_MAX = 64, 100_000
+_FILLED_AT_ONCE, _WAITING_MAX = 64, 100_000
 _seen: contextvars.ContextVar[LogPosition] = contextvars.ContextVar("kith_seen", default=NOWHERE)
 _log = structlog.get_logger("kith.checks")
 
@@ -84,7 +84,7 @@ class StandingSets:
         return self._standing if self.now_s() < self._until_s else None
 
     def rest(self) -> None:
-        """Do not ask for a moment."""
+        """Answer `now` with nothing until `learn` has asked again: sets did not answer just now."""
         self._until_s = 0.0
 
     async def run(self) -> None:
@@ -108,7 +108,7 @@ class LayeredEdges:
     ) -> None:
         self._store, self._log, self._filtered, self._sets, self._observer = store, log, filtered, sets, observer
         self._waiting: dict[SetKey, float] = {}  # when to ask again, by `now_s`
-        self._bringing: set[asyncio.Task[None]] = set()
+        self._filling: set[asyncio.Task[None]] = set()
 
     def __getattr__(self, name: str) -> Any:
         found = self.__dict__[name] = getattr(self._store, name)
@@ -196,7 +196,7 @@ class LayeredEdges:
             if isinstance(one, Wait):
                 self._wait(key, now_s + one.ms / 1000)
             else:
-                self._begin_bringing(standing.generation, key, one)
+                self._begin_filling(standing.generation, key, one)
         return sorted(left)
 
     def _wait(self, key: SetKey, until_s: float) -> None:
@@ -205,14 +205,14 @@ class LayeredEdges:
             self._waiting.clear()
         self._waiting[key] = until_s
 
-    def _begin_bringing(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
-        """Bring a set beside answering; where too many are under way, the lease ends by itself."""
-        if len(self._bringing) < _BROUGHT_AT_ONCE:
-            task = asyncio.create_task(self._bring(generation, key, lease))
-            self._bringing.add(task)
-            task.add_done_callback(self._bringing.discard)
+    def _begin_filling(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
+        """Fill a set beside answering; where too many are under way, the lease ends by itself."""
+        if len(self._filling) < _FILLED_AT_ONCE:
+            task = asyncio.create_task(self._fill(generation, key, lease))
+            self._filling.add(task)
+            task.add_done_callback(self._filling.discard)
 
-    async def _bring(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
+    async def _fill(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
         graph, source = key
         ttl_ms = int(KEPT_S * random.uniform(800, 1_200))
         try:
@@ -223,11 +223,11 @@ class LayeredEdges:
                 here = [edge for edge in edges if edge is not None and edge.state is State.NORMAL]
                 if not any(edge.expires_ms for edge in here):  # a set does not know when they end
                     members = [edge.destination for edge in here]
-            await self._sets.sets.bring(generation, key, lease.name, members, ttl_ms)
+            await self._sets.sets.fill(generation, key, lease.name, members, ttl_ms)
         except KithError as error:
-            _log.debug("a set is not brought", error=error.message)
+            _log.debug("a set is not filled", error=error.message)
 
     async def settled(self) -> None:
-        """Wait until all sets that are under way are brought, or given up."""
-        while self._bringing:
-            await asyncio.wait(self._bringing)
+        """Wait until all sets that are under way are filled, or given up."""
+        while self._filling:
+            await asyncio.wait(self._filling)

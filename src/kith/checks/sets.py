@@ -55,7 +55,7 @@ class CachedSets(Protocol):
         """For each set, which of some ids are in it; all at once."""
         ...
 
-    async def bring(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
+    async def fill(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
         """Store a set for `ttl_ms`; None: it is too large to keep. False: the lease is over, and nothing is stored."""
         ...
 

@@ -56,7 +56,7 @@ def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
 
 
 class _UsersBar:
-    """Counts the users, then goes through them. See `suggestions.batch.Report`."""
+    """Counts the users, then goes through them. See `suggestions.batch.BatchObserver`."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars

@@ -74,7 +74,7 @@ class Inbound:
         self._begin()
 
     def feed(self, data: bytes) -> None:
-        """More came."""
+        """Take bytes that came from the client."""
         self._data += data
 
     def take(self) -> bytes | None:

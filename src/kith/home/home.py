@@ -25,16 +25,16 @@ from kith.home.rank import light
 from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates, Placed
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
-from kith.home.rank.page import Mix, choose
+from kith.home.rank.mixing import Mix, choose
 from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton.pinned import PinnedPosts, place_among_posts, with_pins
 from kith.home.skeleton.skeleton import Skeleton, Skeletons
-from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Dealt, Load, Slate, order
+from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Dealt, Scroll, Slate, order
 from kith.home.visit import Visit
 from kith.posts.post import Post
-from kith.posts.posts import Beside, nothing_beside
+from kith.posts.posts import Prefetch, no_prefetch
 
 CHOICE = 50
 """The best of a slate that a page is chosen of (article 001); all of it where these do not fill the page."""
@@ -103,14 +103,14 @@ class Home:
         *,
         seen: LogPosition = NOWHERE,
         refresh: bool = False,
-        beside: Beside = nothing_beside,
+        prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
 
-        `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `beside`:
+        `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `prefetch`:
         reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
         """
-        visit, posts = await self._visit(reader, beside), list[Post]()
+        visit, posts = await self._visit(reader, prefetch), list[Post]()
         after, size, look = window.after, 2 * window.limit, window.limit + _SPARED
         for round_ in range(_ROUNDS_MAX):
             if round_:
@@ -140,14 +140,14 @@ class Home:
         request: str = "",
         seen: LogPosition = NOWHERE,
         refresh: bool = False,
-        beside: Beside = nothing_beside,
+        prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Slate]:
         """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones. After
         them, in the same way, what the reader saw before.
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """
-        visit, choice = await self._visit(reader, beside), None
+        visit, choice = await self._visit(reader, prefetch), None
         if slate is None:
             slate, choice = await self._first(visit, limit, seen, refresh=refresh)
         else:
@@ -160,8 +160,8 @@ class Home:
             if not slate.ids:
                 if slate.is_last:
                     break
-                load = slate.load if slate.end is not None else slate.load._replace(are_seen=True)
-                slate, known = await self._rank_below(visit, slate.end, load)
+                scroll = slate.scroll if slate.end is not None else slate.scroll._replace(are_seen=True)
+                slate, known = await self._rank_below(visit, slate.end, scroll)
                 choice = None
             elif round_:
                 slate = await self._shown_of(visit, slate, CHOICE if round_ == 1 else SLATE_MAX)
@@ -185,10 +185,10 @@ class Home:
         self._serve(visit, dealt, request)
         return HomePage(posts, rest, visit.degraded.parts, dealt.placed, dealt.seen_before, copies)
 
-    async def _visit(self, reader: NodeId, beside: Beside = nothing_beside) -> Visit:
+    async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch) -> Visit:
         """A request, for which nothing is kept that was changed before it came."""
         await self._rules.memory.look()
-        return Visit(reader, self._ranker, self._rules, self._pins, beside)
+        return Visit(reader, self._ranker, self._rules, self._pins, prefetch)
 
     async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
         found = await self._posts_below(visit, after, want)
@@ -211,13 +211,13 @@ class Home:
         found, _ = await together(self._immediate, posts(), visit.get_pinned())
         return with_pins(found, visit.pinned, after) if visit.pinned else found
 
-    async def _rank_below(self, visit: Visit, after: Mark | None, load: Load) -> tuple[Slate, Candidates | None]:
+    async def _rank_below(self, visit: Visit, after: Mark | None, scroll: Scroll) -> tuple[Slate, Candidates | None]:
         """A slate of the posts beyond `after` that are unseen, or whose turn it is as seen, and its candidates.
 
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
         skeleton = await self._below(visit, after, SLATE_MAX)
-        return await self._rank(visit, skeleton.first(SLATE_MAX), load)
+        return await self._rank(visit, skeleton.first(SLATE_MAX), scroll)
 
     async def _first(
         self, visit: Visit, limit: int, seen: LogPosition, *, refresh: bool
@@ -240,7 +240,7 @@ class Home:
                 return slate, choice
         else:
             skeleton, _ = await together(self._immediate, self._newest(visit, seen, refresh=refresh), visit.get_known())
-        slate, known = await self._rank(visit, skeleton, Load(now_ms))
+        slate, known = await self._rank(visit, skeleton, Scroll(now_ms))
         if known is None:
             return slate, None
         choice = await self._choose(visit, slate, known, NO_FACTS, limit)
@@ -262,20 +262,20 @@ class Home:
             visit.degraded.failed("ranking")
             return None
 
-    async def _rank(self, visit: Visit, skeleton: Skeleton, load: Load) -> tuple[Slate, Candidates | None]:
+    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, Candidates | None]:
         """As `_rank_below`, of the posts of a skeleton."""
         ids, end = skeleton.ids, skeleton.end
         try:
             reader = await visit.known()
-            if load.are_seen:
-                wanted = await self._ranker.seen(visit.reader, ids, load.begun_ms)
+            if scroll.are_seen:
+                wanted = await self._ranker.seen(visit.reader, ids, scroll.begun_ms)
             else:
                 wanted = await self._ranker.unseen(reader, ids)
-                load = load._replace(seen_left=load.seen_left or len(wanted) < len(ids))
-            return order(await self._ranker.score(reader, wanted, visit.pinned), end, load)
+                scroll = scroll._replace(seen_left=scroll.seen_left or len(wanted) < len(ids))
+            return order(await self._ranker.score(reader, wanted, visit.pinned), end, scroll)
         except Exception:
             visit.degraded.failed("ranking")
-            return (Slate([], None) if load.are_seen else Slate(ids.tolist(), end)), None
+            return (Slate([], None) if scroll.are_seen else Slate(ids.tolist(), end)), None
 
     async def _choose(self, visit: Visit, slate: Slate, known: Candidates | None, taken: Facts, want: int) -> Choice:
         """At most `want` posts that go well with those `taken` for the page."""
@@ -352,7 +352,7 @@ class Home:
 
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
-        visit, begun = await self._visit(reader), Load(self._now_ms())
+        visit, begun = await self._visit(reader), Scroll(self._now_ms())
         slate, _ = await self._rank(visit, await self._newest(visit, NOWHERE), begun)
         for best, copies in slate.copies.items():
             if post in copies:

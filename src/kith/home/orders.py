@@ -80,7 +80,7 @@ class KeptOrders:
         ):
             return None
         ids: list[int] = order.ids.tolist()
-        slate = Slate(ids, order.slate.end, order.slate.copies, order.slate.load._replace(begun_ms=now_ms))
+        slate = Slate(ids, order.slate.end, order.slate.copies, order.slate.scroll._replace(begun_ms=now_ms))
         if limit != order.limit:
             return slate, None
         waiting = set(ids[: order.looked_at]).difference(order.chosen.facts.ids.tolist())
@@ -88,11 +88,11 @@ class KeptOrders:
 
     def keep(self, reader: int, basis: Basis, reflects: LogPosition, slate: Slate, limit: int, choice: Choice) -> None:
         """Keep a slate that was ranked now, and what a page of `limit` was chosen of it."""
-        made_ms, orders = slate.load.begun_ms, self._orders
+        made_ms, orders = slate.scroll.begun_ms, self._orders
         orders.pop(reader, None)
         while orders and (len(orders) >= self._readers_max or not _is_young(next(iter(orders.values())), made_ms)):
             del orders[next(iter(orders))]
-        ids, bare = np.array(slate.ids, np.int64), Slate([], slate.end, slate.copies, slate.load)
+        ids, bare = np.array(slate.ids, np.int64), Slate([], slate.end, slate.copies, slate.scroll)
         posts, _, looked_at, placed = choice
         orders[reader] = Order(basis, reflects, made_ms, ids, bare, limit, posts, looked_at, placed)
 

@@ -36,7 +36,7 @@ Copies = Mapping[int, Sequence[int]]
 NO_COPIES: Copies = MappingProxyType({})
 
 
-class Load(NamedTuple):
+class Scroll(NamedTuple):
     """One scroll through home: first what the reader has not seen, then what they saw before it.
 
     `begun_ms`: when the first page was made; what was seen since then does not come again. `seen_left`: something was
@@ -48,7 +48,7 @@ class Load(NamedTuple):
     are_seen: bool = False
 
 
-_NO_LOAD = Load(0)
+_NO_SCROLL = Scroll(0)
 
 
 class Slate(msgspec.Struct, frozen=True):
@@ -59,12 +59,12 @@ class Slate(msgspec.Struct, frozen=True):
     ids: list[int]
     end: Mark | None
     copies: Copies = NO_COPIES
-    load: Load = _NO_LOAD
+    scroll: Scroll = _NO_SCROLL
 
     @property
     def is_last(self) -> bool:
         """Whether nothing comes after these posts."""
-        return self.end is None and (self.load.are_seen or not self.load.seen_left)
+        return self.end is None and (self.scroll.are_seen or not self.scroll.seen_left)
 
     def best(self, count: int) -> list[int]:
         """The first posts: as many as make `count` together with their copies, the last one's beyond that."""
@@ -91,7 +91,7 @@ class Slate(msgspec.Struct, frozen=True):
         """
         ids, later = self.ids[:looked_at], self.ids[looked_at:]
         if not self.copies:
-            return Slate([id_ for id_ in ids if id_ in waiting] + later, self.end, load=self.load)
+            return Slate([id_ for id_ in ids if id_ in waiting] + later, self.end, scroll=self.scroll)
         left, copies = [], dict(self.copies)
         for id_ in ids:
             if id_ in waiting:
@@ -102,7 +102,7 @@ class Slate(msgspec.Struct, frozen=True):
                 left.append(alike[0])
                 if alike[1:]:
                     copies[alike[0]] = alike[1:]
-        return Slate(left + later, self.end, copies, self.load)
+        return Slate(left + later, self.end, copies, self.scroll)
 
     def without(self, barred: Collection[int]) -> Slate:
         """What is left where these may not be shown: the best of its copies takes a post's place."""
@@ -114,7 +114,7 @@ class Slate(msgspec.Struct, frozen=True):
                 left.append(alike[0])
                 if alike[1:]:
                     copies[alike[0]] = alike[1:]
-        return Slate(left, self.end, copies, self.load)
+        return Slate(left, self.end, copies, self.scroll)
 
     def pack(self) -> bytes:
         """The slate as a cursor carries it: a head, then 8 bytes a post; `~id`: a copy of the post before."""
@@ -122,7 +122,7 @@ class Slate(msgspec.Struct, frozen=True):
         if self.copies:
             entries = [entry for id_ in self.ids for entry in (id_, *(~copy for copy in self.copies.get(id_, ())))]
         count = len(entries)
-        begun_ms, seen_left, are_seen = self.load
+        begun_ms, seen_left, are_seen = self.scroll
         flags = _MORE * (self.end is not None) | _SEEN_LEFT * seen_left | _ARE_SEEN * are_seen
         head = _HEAD.pack(_FORM, flags, count, begun_ms, *(self.end or (0, 0)))
         filler = bytes(_ID_BYTES * (max(1, -(-count // PAD)) * PAD - count))
@@ -156,7 +156,7 @@ class Dealt:
         part = choice.posts.only(allowed)
         self.shown.append(part)
         self.placed |= choice.placed if part is choice.posts else part.placed(reader, pinned)
-        if slate.load.are_seen:
+        if slate.scroll.are_seen:
             self.seen_before |= allowed
         if slate.copies:
             self.copies |= {id_: slate.copies[id_] for id_ in allowed & slate.copies.keys()}
@@ -175,11 +175,11 @@ def unpack(raw: bytes) -> Slate:
         raise _foreign()
     are_copies = entries < 0
     ids, copies = _grouped(np.where(are_copies, ~entries, entries), are_copies)
-    load = Load(begun_ms, bool(flags & _SEEN_LEFT), bool(flags & _ARE_SEEN))
-    return Slate(ids, Mark(position, id_) if flags & _MORE else None, copies, load)
+    scroll = Scroll(begun_ms, bool(flags & _SEEN_LEFT), bool(flags & _ARE_SEEN))
+    return Slate(ids, Mark(position, id_) if flags & _MORE else None, copies, scroll)
 
 
-def order(candidates: Candidates, end: Mark | None, load: Load = _NO_LOAD) -> tuple[Slate, Candidates]:
+def order(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL) -> tuple[Slate, Candidates]:
     """A slate of all candidates, best first; and those that are no copies, in the same order.
 
     Copies have the same fingerprint. The best of them stands for them all.
@@ -188,7 +188,7 @@ def order(candidates: Candidates, end: Mark | None, load: Load = _NO_LOAD) -> tu
     in_order = np.sort(candidates.facts.fingerprints)
     if (in_order[1:] != in_order[:-1]).all():
         ranked = candidates.take(places)
-        return Slate(ranked.facts.ids.tolist(), end, load=load), ranked
+        return Slate(ranked.facts.ids.tolist(), end, scroll=scroll), ranked
     fingerprints = candidates.facts.fingerprints[places]
     kinds, firsts = np.unique(fingerprints, return_index=True)
     best = firsts[np.searchsorted(kinds, fingerprints)]  # of each, where the best of its kind stands
@@ -196,7 +196,7 @@ def order(candidates: Candidates, end: Mark | None, load: Load = _NO_LOAD) -> tu
     are_copies = best[together] != together
     places = places[together]
     ids, copies = _grouped(candidates.facts.ids[places], are_copies)
-    return Slate(ids, end, copies, load), candidates.take(places[~are_copies])
+    return Slate(ids, end, copies, scroll), candidates.take(places[~are_copies])
 
 
 def _grouped(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:

@@ -1,8 +1,11 @@
 """The port behind home timelines: for each active user, the newest post ids that were pushed to them.
 
 A timeline is a cache: one that is lost is built again from the outboxes of those whom the user follows, so engines
-keep it in memory and sync nothing. Implemented by `embedded/timeline_store`, held to `tests/naive_timelines.py` by the
-conformance suite. Posts, blocks and visibility are not known here.
+keep it in memory and sync nothing. Posts, blocks and visibility are not known here.
+
+A timeline is evicted in two cases: the store is full (`put` takes the one not read for longest), or it was not read for
+`timeline_days` (a task of the worker `fanout` calls `evict`). Implemented by `engines/embedded` and `engines/redis`,
+held to `tests/naive_timelines.py` by the conformance suite.
 """
 
 from __future__ import annotations

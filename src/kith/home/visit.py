@@ -18,7 +18,7 @@ from kith.home.rank.ranker import NO_PINS, Ranker, ReaderFacts
 from kith.home.rules import HomeRules
 from kith.home.skeleton.pinned import Pinned, PinnedPosts
 from kith.posts.post import Post
-from kith.posts.posts import Beside, nothing_beside
+from kith.posts.posts import Prefetch, no_prefetch
 
 
 class Visit:
@@ -31,10 +31,10 @@ class Visit:
     pinned: Pinned = NO_PINS
 
     def __init__(
-        self, reader: NodeId, ranker: Ranker, rules: HomeRules, pins: PinnedPosts, beside: Beside = nothing_beside
+        self, reader: NodeId, ranker: Ranker, rules: HomeRules, pins: PinnedPosts, prefetch: Prefetch = no_prefetch
     ) -> None:
         self.reader, self.degraded, self._pins = reader, Degraded(), pins
-        self._ranker, self._rules, self._beside = ranker, rules, beside
+        self._ranker, self._rules, self._prefetch = ranker, rules, prefetch
         self._known: ReaderFacts | None = None
         self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
 
@@ -66,7 +66,7 @@ class Visit:
         allowed, _ = await together(
             self._rules.immediate,
             self._rules.allowed(self.reader, read, self.pinned),
-            self._beside([post for post in read if post.id in shown]),
+            self._prefetch([post for post in read if post.id in shown]),
         )
         found.update(dict.fromkeys(new))
         found.update((post.id, post) for post in allowed)

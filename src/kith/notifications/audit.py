@@ -160,7 +160,7 @@ class Auditor:
             after = chunk.after
 
     async def _reached(self, notice: Notice, fate: Fate, without: Sequence[int], found: NoticeAudit) -> list[int]:
-        """Those of these followers of a celebrity whom a tier told for sure; the others count as pull."""
+        """Which of these followers of a celebrity a tier told for sure; the others count as pull."""
         reached = list[int]()
         if fate.whole and without:
             seen, made_ms = await self._activity.last_seen(np.array(without, np.int64)), made_at_ms(notice.id)
@@ -170,7 +170,7 @@ class Auditor:
         return reached
 
     async def _left_out_of(self, notice: Notice, followers: Users, found: NoticeAudit) -> list[int]:
-        """Those of these followers who have no row, though they wanted to be told when the mention was made."""
+        """Which of these followers have no row, though they wanted to be told when the mention was made."""
         held = await self._inbox.holding(notice.id, followers)
         others = followers[~held].tolist()
         asked = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, others) if others else []

@@ -140,7 +140,7 @@ class Notifications:
         return _count(rows, marks, looking)
 
     async def some(self, user: NodeId, ids: Sequence[int]) -> list[Notice]:
-        """Those of the notices, of which the user is told, that they may see and want to know now."""
+        """Some notices of a user: those that the user may see by now, and wants to."""
         if not ids:
             return []
         looking = _Looking(self._graph, self._notices, self._rules, user, await self.preferences.of(user), Reads())
@@ -148,12 +148,12 @@ class Notifications:
         return looking.shown(ids)
 
     async def told(self, notice: int, users: Users) -> list[int]:
-        """Those of these users, who ascend, that have a row of a notice."""
+        """Which of these users have a notice in their inbox. `users` ascend."""
         found: list[int] = users[await self._inbox.holding(notice, users)].tolist()
         return found
 
     async def held(self, user: NodeId, ids: Collection[int]) -> set[int]:
-        """Those of these notices of which the user has a row, looked for among PAGE_MAX rows."""
+        """Which of these notices are in the user's inbox, looked for among PAGE_MAX rows."""
         if not ids:
             return set()
         return {*ids} & {*await self._inbox.page(user, before=max(ids) + 1, after=min(ids) - 1, limit=PAGE_MAX)}
@@ -261,7 +261,7 @@ class _Looking:
             self.boards.update(shown.content.boards)
 
     def shown(self, ids: Sequence[int]) -> list[Notice]:
-        """Those of these rows that the reader may see and wants to."""
+        """The notices among these that the reader may see, and wants to."""
         return [one for id_ in ids if (one := self._known[id_]) is not None]
 
     def _wants(self, one: Notice) -> bool:

@@ -55,7 +55,7 @@ class Presence:
             await self._activity.seen(_ascending(seen), now_ms)
 
     async def keep_telling(self) -> None:
-        """Tell again and again."""
+        """Call `tell` every TELL_S, until cancelled."""
         while True:
             try:
                 await self.tell()

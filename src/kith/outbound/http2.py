@@ -66,7 +66,7 @@ class _Exchange:
         self.body = bytearray()
 
     def end(self) -> None:
-        """It is whole, as far as it is read."""
+        """Nothing more of the answer is read: hand it over."""
         if not self.answer.done():
             self.answer.set_result(Received(self.status, self.headers, bytes(self.body)))
 

@@ -12,14 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kith.core.errors import (
-    BatchTooLarge,
-    FollowLimitReached,
-    Forbidden,
-    RequesterLimitReached,
-    SelfEdge,
-    UserNotFound,
-)
+from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, RequesterLimitReached, SelfEdge, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
@@ -288,11 +281,13 @@ class Relations:
             self._follows, actor, target, if_public=if_public, expires_ms=expires_ms, any_of=self._lists_of(actor)
         )
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
-        written, change = await self._write_allowed(follow, answered)
-        mark = await self._settle(change, (actor, target))
-        if written is None or mark is NO_MARK:
-            return written
-        return RelationWritten(written.holds, written.changed, mark, requested=written.requested)
+        changes, mark = await self._graph.write([follow, answered])
+        barred, after = await together(
+            self._store.immediate,
+            self._undo_if_barred(follow, changes[0]),
+            self._settle(changes[0], (actor, target)),
+        )
+        return await self._allowed(follow, changes[0], mark if after is NO_MARK else after, barred=barred)
 
     def _lists_of(self, user: NodeId) -> tuple[Listing, ...]:
         """Lists that say whether anything may depend on how `user` stands to others."""
@@ -309,25 +304,25 @@ class Relations:
         `asked`: the answer to the write; an engine that is not transactional tells nothing by it. The mark is that of
         the last change; NO_MARK if there was none.
         """
-        ties, mark = self._ties, NO_MARK
+        ties = self._ties
         if ties is None or (self._store.transactional and not asked.any_listed):
-            return mark
-        for pair in pairs:
-            if (changed := await ties.changed(*pair, ended=ended)) is not NO_MARK:
-                mark = changed
-        return mark
+            return NO_MARK
+        marks = await together(self._store.immediate, *(ties.changed(*pair, ended=ended) for pair in pairs))
+        return next((mark for mark in reversed(marks) if mark is not NO_MARK), NO_MARK)
 
     async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile."""
-        written, _ = await self._write_allowed(self._conditional(self._requests, actor, target, expires_ms=expires_ms))
-        (node,) = await self._store.nodes([target])
+        request = self._conditional(self._requests, actor, target, expires_ms=expires_ms)
+        changes, mark = await self._graph.write([request])
+        barred, (node,) = await together(
+            self._store.immediate, self._undo_if_barred(request, changes[0]), self._store.nodes([target])
+        )
+        await self._allowed(request, changes[0], mark, barred=barred)
         if not node.private:
             followed = await self._follow(actor, target, if_public=True, expires_ms=expires_ms)
             if followed is not None:
                 return followed
-        if written is None:
-            return RelationWritten(False, False, NO_MARK, requested=True)
-        return RelationWritten(False, written.changed, written.mark, requested=True)
+        return RelationWritten(False, changes[0].outcome is _APPLIED, mark, requested=True)
 
     def _conditional(
         self,
@@ -352,20 +347,27 @@ class Relations:
             any_of=any_of,
         )
 
-    async def _write_allowed(self, write: EdgeWrite, *more: EdgeWrite) -> tuple[RelationWritten | None, EdgeChange]:
-        """Write, and raise the error of the condition that refused the first write; None if the account is private.
-        And the answer to the first write.
+    async def _undo_if_barred(self, write: EdgeWrite, change: EdgeChange) -> bool:
+        """Whether one of the two has blocked the other by now. Asked after the write where it could not be asked in it,
+        which is undone then.
         """
+        if change.outcome is not _APPLIED or self._store.transactional:
+            return False
+        graph, source, destination = write.edge.graph, write.edge.source, write.edge.destination
+        if not any(await self._privacy.blocks([(source, destination), (destination, source)])):
+            return False
+        await self._remove([(graph, source, destination)])
+        return True
+
+    async def _allowed(
+        self, write: EdgeWrite, change: EdgeChange, mark: WriteMark, *, barred: bool
+    ) -> RelationWritten | None:
+        """The answer to a write, or the error of the condition that refused it; None if the account is private."""
         source, destination = write.edge.source, write.edge.destination
-        changes, mark = await self._graph.write([write, *more])
-        outcome = changes[0].outcome
-        late = outcome is Outcome.APPLIED and not self._store.transactional
-        if late and any(await self._privacy.blocks([(source, destination), (destination, source)])):
-            await self._remove([(write.edge.graph, source, destination)])
-            outcome = Outcome.FORBIDDEN
+        outcome = Outcome.FORBIDDEN if barred else change.outcome
         match outcome:
             case Outcome.PRIVATE:
-                return None, changes[0]
+                return None
             case Outcome.OVER_LIMIT:
                 limit = self._limits.follows_max
                 raise FollowLimitReached(f"a user may follow {limit} others at most; unfollow someone first", max=limit)
@@ -375,7 +377,7 @@ class Relations:
                 await check_active(self._store, source)
                 raise UserNotFound("this account is deactivated", id=str(destination))
             case _:
-                return RelationWritten(True, outcome is _APPLIED, mark), changes[0]
+                return RelationWritten(True, outcome is _APPLIED, mark)
 
     async def _write_first(self, write: EdgeWrite) -> RelationWritten:
         changes, mark = await self._graph.write([write])

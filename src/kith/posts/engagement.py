@@ -27,7 +27,7 @@ from kith.graph.together import together
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy, Viewer
 from kith.posts.post import Post
-from kith.posts.posts import Beside, Posts, nothing_beside
+from kith.posts.posts import Posts, Prefetch, no_prefetch
 
 _LOOKED_UP_MAX = 4
 """Up to this many posts, looking up each edge is faster than reading the viewer's list of likes."""
@@ -120,7 +120,7 @@ class Engagement:
         return found
 
     async def likers(self, viewer: Viewer, post: NodeId, window: Window) -> Page:
-        """Who likes a post, the newest like first, of those who are there for `viewer` (`Privacy.present_to`).
+        """Who likes a post, the newest like first, of those who are there for `viewer` (`Privacy.ask_present_to`).
 
         PostNotFound if the viewer may not see the post.
         """
@@ -136,10 +136,10 @@ class Engagement:
         return present(answers)
 
     async def saved(
-        self, viewer: Viewer, user: NodeId, window: Window, beside: Beside = nothing_beside
+        self, viewer: Viewer, user: NodeId, window: Window, prefetch: Prefetch = no_prefetch
     ) -> tuple[list[Post], Page]:
         """The posts that `user` saved and `viewer` may see, the newest save first; the page as in `Posts.listed`."""
-        return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window, beside)
+        return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window, prefetch)
 
     async def counts(self, viewer: Viewer, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`; the caller makes sure that the viewer may see them."""

@@ -53,13 +53,12 @@ from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Record
 OUTBOX_LOOKS_MAX = 5_000
 """How many posts a page of an outbox may look at to find those that its viewer may see; about 5 us each."""
 
-Beside: TypeAlias = Callable[[Sequence[Post]], Coroutine[Any, Any, object]]
-"""Reads what posts are shown with, at the same time as the rules of who may see them. The viewer may turn out not to
-see some."""
+Prefetch: TypeAlias = Callable[[Sequence[Post]], Coroutine[Any, Any, object]]
+"""Reads what posts are shown with while it is asked who may see them: for some of them in vain."""
 
 
-async def nothing_beside(_: Sequence[Post]) -> None:
-    """A Beside that reads nothing."""
+async def no_prefetch(_: Sequence[Post]) -> None:
+    """A Prefetch that reads nothing."""
 
 
 class Shelf(NamedTuple):
@@ -282,25 +281,25 @@ class Posts:
         return seen
 
     async def outbox(
-        self, viewer: Viewer, author: NodeId, window: Window, beside: Beside = nothing_beside
+        self, viewer: Viewer, author: NodeId, window: Window, prefetch: Prefetch = no_prefetch
     ) -> tuple[list[Post], Page]:
         """The posts of `author` that `viewer` may see, newest first, and their page, as `listed`."""
-        return await self.listed(viewer, Listing(self._authored, author, Direction.OUT), window, beside)
+        return await self.listed(viewer, Listing(self._authored, author, Direction.OUT), window, prefetch)
 
     async def mentioning(
-        self, viewer: Viewer, user: NodeId, window: Window, beside: Beside = nothing_beside
+        self, viewer: Viewer, user: NodeId, window: Window, prefetch: Prefetch = no_prefetch
     ) -> tuple[list[Post], Page]:
         """The posts that mention `user` and that `viewer` may see, newest first, and their page, as `listed`."""
         listing = Listing(self.graph.graphs.number(MENTIONED), user, Direction.OUT)
-        return await self.listed(viewer, listing, window, beside)
+        return await self.listed(viewer, listing, window, prefetch)
 
     async def listed(
-        self, viewer: Viewer, listing: Listing, window: Window, beside: Beside = nothing_beside
+        self, viewer: Viewer, listing: Listing, window: Window, prefetch: Prefetch = no_prefetch
     ) -> tuple[list[Post], Page]:
         """The posts of a list that `viewer` may see, newest first, and their page, as if there were no others.
 
         A page that is not full after looking at OUTBOX_LOOKS_MAX posts is short, and says that there is more.
-        `beside`: is asked about as many posts as the page lacks, if it may show all.
+        `prefetch`: is asked about as many posts as the page lacks, if it may show all.
         """
         shown: dict[int, Post] = {}
 
@@ -311,7 +310,7 @@ class Posts:
             answers, _ = await together(
                 self.store.immediate,
                 self.graph.store.answer(questions),
-                beside(there[: window.limit - len(shown)]),
+                prefetch(there[: window.limit - len(shown)]),
             )
             posts = seen(answers)
             shown.update((post.id, post) for post in posts if post is not None)

@@ -34,7 +34,7 @@ from kith.log.store import LogStore
 from kith.records.store import RecordKind
 
 EVENTS_MAX = 2_000
-"""Events that a look reads, 2 us each; where there are more, all that was kept is given up."""
+"""Events that a look reads, 2 us each; where there are more, all that was kept is forgotten."""
 KEPT_S = 60.0
 """All is read again this often, so that a repair of counts (`kith audit`), which the log does not tell, shows."""
 _READ_MAX = 500
@@ -73,18 +73,18 @@ class Remembered(Generic[V]):
             self._kept.update(found)
 
     def forget(self, *ids: int) -> None:
-        """Give up the values of these ids."""
+        """Forget the values of these ids."""
         for id_ in ids:
             self._kept.pop(id_, None)
 
     def clear(self) -> None:
-        """Give up all."""
+        """Forget all."""
         self._kept.clear()
 
 
 class ReadMemory:
-    """Tables whose values are given up as the log tells changes. `moment`: names what was known at the last look; 0:
-    nothing may be relied on.
+    """Tables whose values are forgotten as the log tells changes. `moment`: a number that is another after each look
+    that found a change; 0: nothing that was kept may be relied on.
     """
 
     def __init__(self, store: Edges, log: LogStore, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -121,7 +121,7 @@ class ReadMemory:
         return table
 
     async def look(self) -> None:
-        """Give up what changed until now. What is kept afterwards is as it was acknowledged."""
+        """Read the log to its end, and forget what it says has changed. What is kept afterwards is current."""
         if not self._store.immediate:
             return
         if not await self._store.tells_all():  # asked first: what expires after this is told by the next look
@@ -150,7 +150,7 @@ class ReadMemory:
         return False
 
     def _told(self, event: Event) -> None:
-        """Give up what an event touches."""
+        """Forget what an event touches."""
         state = event.state
         if state <= State.REMOVED or state == EDGE_FORGOTTEN:
             for table in self._by_graph.get(event.graph, ()):

@@ -1,7 +1,7 @@
 """Every kind of change that readers are told of: what each one means while they are connected, and when they resume.
 
-`interpreter` reads events of the log as changes. Each kind of change says whom it concerns and what
-they are sent: `live` tells the open streams, `missed` tells one reader who resumes.
+`interpreter` reads events of the log as changes. Each kind of change says whom it concerns and what they are sent:
+`live` tells the open streams, `missed` tells one reader who resumes. What a message says stands in `messages`.
 
 The two differ for one reason. An open stream knows which posts are on its reader's screen. Of a reader who resumes only
 the posts are known that their client names, and the past is kept nowhere: which posts they could see, whom they

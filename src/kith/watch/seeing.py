@@ -76,7 +76,7 @@ class Seeing:
         return True
 
     async def seen(self, user: NodeId, pending: Sequence[Pending], graphs: Graphs) -> list[Pending]:
-        """Those of the changes that a user may see, in their order, as they are told to that user."""
+        """The changes that a user may see, in their order, as this user is told them."""
         edges = [one for one in pending if isinstance(one.change, EdgeTold)]
         told: dict[int, Change] = {id(one): change for one, change in await self._of_edges(user, edges, graphs)}
         for kind in self._visible:

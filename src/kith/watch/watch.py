@@ -320,7 +320,7 @@ class Watch:
             self._told_s[watcher] = now_s
 
     async def _told_to(self, watcher: Watcher, events: Sequence[Event], at: LogPosition) -> bytes:
-        """Those of the events, after `at`, that one watcher is told, as they go over the wire."""
+        """What one watcher is told of the events after `at`, as bytes on the wire."""
         user, wanted = watcher.user, watcher.wanted
         if user is None:
             return self._told(events, wanted, watcher.frame, at)
@@ -340,7 +340,7 @@ class Watch:
         return watcher.frame(changes)
 
     def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame, at: LogPosition) -> bytes:
-        """Those of the events, after `at`, that are wanted, as they go over the wire. A token covers those before."""
+        """The wanted events after `at`, as bytes on the wire. The token of each covers those before it."""
         asked = wanted.among(events)
         places = list(accumulate((event.mark for event in asked), self._log.joined, initial=at))[1:]
         tokens, graphs = self._tokens.issue_all(places), self._graphs

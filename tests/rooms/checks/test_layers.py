@@ -23,7 +23,7 @@ def test_each_layer_answers_what_the_one_before_it_cannot(run: Run, layered: Lay
         await layered.follow(BOB)
         assert await layered.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)])
         await layered.keep()
-        assert await layered.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)]), "this brought the set"
+        assert await layered.ask(BOB, CAROL) == ([True, False], [("store", 1, 1)]), "this filled the set"
         assert await layered.ask(BOB, CAROL) == ([True, False], [("cache", 1, 1)])
         await layered.maker.make()
         await layered.feed()

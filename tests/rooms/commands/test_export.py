@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from distant import Stopped
 from loading_edges import (
     ALICE,
     BOB,
     CAROL,
     FOLLOWS,
-    Killed,
     bring,
     die,
     do,
@@ -77,7 +77,7 @@ def test_an_export_that_fails_leaves_no_file(set_to: Settings, tmp_path: Path) -
         async with opened_graph(set_to) as service:
             await export(service.store, 1, tmp_path / "out.csv", die)
 
-    with pytest.raises(Killed):
+    with pytest.raises(Stopped):
         asyncio.run(run())
     assert not list(tmp_path.glob("out*"))
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from loading_edges import Killed, Silent, look
+from distant import Stopped
+from loading_edges import Silent, look
 
 from kith.commands.edges import import_pins
 from kith.commands.transfer import pins
@@ -113,7 +114,7 @@ def test_an_import_of_pins_cut_short_resumes_and_ends_the_same(
     chosen = random.Random(calls)
     text = "".join(f"{user} {' '.join(map(str, chosen.sample(range(90), 5)))}\n" for user in range(1, 41))
     path = file_of(tmp_path, text)
-    with pytest.raises(Killed):
+    with pytest.raises(Stopped):
         bring(set_to, path, Silent(calls))
     done = bring(set_to, path)
     assert (done.way, done.refused) == ("bulk", 0)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from distant import Stopped
 from loading_edges import (
     ALICE,
     ELSEWHERE,
-    Killed,
     Silent,
     bring,
     die,
@@ -32,7 +32,7 @@ from kith.run.serving import supervisor
 
 def cut_short(set_to: Settings, path: Path, calls: int, **how: bool) -> None:
     """Start an import that dies when it reports progress for the `calls`-th time."""
-    with pytest.raises(Killed):
+    with pytest.raises(Stopped):
         bring(set_to, path, progress=Silent(calls), **how)
 
 
@@ -135,7 +135,7 @@ def written(
     rows = random_rows(1, 100, 3)
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", die)
-        with pytest.raises(Killed):
+        with pytest.raises(Stopped):
             bring(set_to, file_of(tmp_path, rows))
     return rows
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, run_all
-from edges import G, all_pages, edge_of, writes_of
+from edges import G, all_pages, edge_of, leaf, writes_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_edges import ReferenceEdges
@@ -43,10 +43,6 @@ from kith.graph.store import EdgeStore
 
 NUMBER = Graphs({"follows": G, "likes": 2}).number
 LEAF = {"graph": "follows", "node": "1", "direction": "out"}
-
-
-def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Leaf:
-    return Leaf(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
 
 
 USERS = range(6)

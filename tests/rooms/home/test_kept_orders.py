@@ -20,7 +20,7 @@ from kith.home.orders import KEPT_MS, Basis, KeptOrders
 from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.ranker import ReaderFacts
-from kith.home.slate import Choice, Load, Slate
+from kith.home.slate import Choice, Scroll, Slate
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit
 
@@ -76,7 +76,7 @@ def test_one_who_comes_again_is_not_ranked_again(
     assert first.rest is not None
     assert again.rest is not None
     assert again.rest.ids == first.rest.ids
-    assert again.rest.load.begun_ms == home.clock.ms, "what is seen from now on does not come again"
+    assert again.rest.scroll.begun_ms == home.clock.ms, "what is seen from now on does not come again"
     everything = run(home.all(7))
     assert len(everything) == len(set(everything)) == 12
 
@@ -106,7 +106,7 @@ def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
     choice = Choice(Candidates.unranked(np.arange(2)), {2}, 3, {})
 
     def keep(reader: int, now_ms: int) -> None:
-        orders.keep(reader, basis, NOWHERE, Slate([0, 1, 2], None, load=Load(now_ms)), 2, choice)
+        orders.keep(reader, basis, NOWHERE, Slate([0, 1, 2], None, scroll=Scroll(now_ms)), 2, choice)
 
     def are_kept(now_ms: int) -> set[int]:
         return {reader for reader in range(5) if orders.find(reader, basis, 2, seen=NOWHERE, now_ms=now_ms) is not None}

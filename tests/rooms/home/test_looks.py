@@ -22,7 +22,7 @@ def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
 
 
 class Noted:
-    """A Beside that keeps what it was asked about."""
+    """A Prefetch that keeps what it was asked about."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -35,10 +35,10 @@ def test_what_is_read_beside_the_rules_is_of_the_posts_of_the_page(run: Run, hom
     made = [run(home.post((BOB, CAROL)[at % 2])).id for at in range(10)][::-1]
     run(home.engagement.add(HIDES, ALICE, NodeId(made[1])))
     latest, ranked = Noted(), Noted()
-    page = run(home.feed.latest(ALICE, Window(3), beside=latest))
+    page = run(home.feed.latest(ALICE, Window(3), prefetch=latest))
     assert ids_of(page.posts) == [made[0], made[2], made[3]]
     assert latest.ids == made[:3], "the one in place of what is hidden is read with the page"
-    assert len(run(home.feed.ranked(ALICE, 3, beside=ranked)).posts) == 3
+    assert len(run(home.feed.ranked(ALICE, 3, prefetch=ranked)).posts) == 3
     assert len(ranked.ids) <= 4, "neither of copies, nor of what is left for the next page"
 
 

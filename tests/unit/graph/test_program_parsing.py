@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cast import ALICE
-from edges import G
+from edges import G, leaf
 
 from kith.core.errors import BadId, BadRequest, ProgramTooComplex, UnknownGraph
 from kith.graph.edge import Direction, State
@@ -24,10 +24,6 @@ from kith.graph.shapes import Listing
 
 NUMBER = Graphs({"follows": G, "likes": 2}).number
 LEAF = {"graph": "follows", "node": "1", "direction": "out"}
-
-
-def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Leaf:
-    return Leaf(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
 
 
 def test_a_list_is_read_with_its_states_each_once() -> None:

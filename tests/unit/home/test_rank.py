@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.home.rank import light
 from kith.home.rank.features import FEATURES, TYPES, VELOCITY_HALF, Facts, Floats, features
-from kith.home.rank.page import Mix, choose
+from kith.home.rank.mixing import Mix, choose
 
 HOUR_MS = 3_600_000
 NOW = START_MS

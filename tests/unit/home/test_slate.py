@@ -15,7 +15,7 @@ from kith.core.errors import BadCursor
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark
 from kith.home.rank.candidates import Candidates
-from kith.home.slate import PAD, SLATE_MAX, Load, Slate, order, unpack
+from kith.home.slate import PAD, SLATE_MAX, Scroll, Slate, order, unpack
 
 ids = st.integers(0, ID_MAX)
 ends = st.one_of(st.none(), st.builds(Mark, st.integers(-(2**63), 2**63 - 1), ids))
@@ -33,10 +33,10 @@ def slate_of(posts: list[int], are_copies: list[bool], end: Mark | None) -> Slat
     return Slate(found, end, copies)
 
 
-loads = st.builds(Load, st.integers(0, 2**62), st.booleans(), st.booleans())
+scrolls = st.builds(Scroll, st.integers(0, 2**62), st.booleans(), st.booleans())
 slates = st.builds(
-    lambda load, *parts: msgspec.structs.replace(slate_of(*parts), load=load),
-    loads,
+    lambda scroll, *parts: msgspec.structs.replace(slate_of(*parts), scroll=scroll),
+    scrolls,
     st.lists(ids, unique=True, max_size=SLATE_MAX),
     st.lists(st.booleans(), min_size=SLATE_MAX),
     ends,
@@ -68,11 +68,11 @@ def stored(*entries: int, form: int = 3, count: int | None = None, end: Mark | N
 
 def test_cursors_that_are_out_there_still_open() -> None:
     end = Mark(1_700_000_000_000, 9)
-    slate = Slate([1, 4, 5], end, {1: [2, 3], 5: [6]}, Load(5))
+    slate = Slate([1, 4, 5], end, {1: [2, 3], 5: [6]}, Scroll(5))
     assert unpack(stored(1, ~2, ~3, 4, 5, ~6, end=end)) == slate
-    assert unpack(stored(1, 2)) == Slate([1, 2], None, load=Load(5))
-    assert unpack(stored(1, 2, flags=2)) == Slate([1, 2], None, load=Load(5, seen_left=True))
-    assert unpack(stored(1, 2, flags=6)) == Slate([1, 2], None, load=Load(5, seen_left=True, are_seen=True))
+    assert unpack(stored(1, 2)) == Slate([1, 2], None, scroll=Scroll(5))
+    assert unpack(stored(1, 2, flags=2)) == Slate([1, 2], None, scroll=Scroll(5, seen_left=True))
+    assert unpack(stored(1, 2, flags=6)) == Slate([1, 2], None, scroll=Scroll(5, seen_left=True, are_seen=True))
     assert slate.pack() == stored(1, ~2, ~3, 4, 5, ~6, end=end)
 
 
@@ -136,11 +136,11 @@ def test_what_was_seen_comes_after_all_that_was_not() -> None:
     end = Mark(7, 7)
     assert Slate([1], None).is_last
     assert not Slate([1], end).is_last
-    assert not Slate([1], None, load=Load(5, seen_left=True)).is_last
-    assert Slate([1], None, load=Load(5, seen_left=True, are_seen=True)).is_last
+    assert not Slate([1], None, scroll=Scroll(5, seen_left=True)).is_last
+    assert Slate([1], None, scroll=Scroll(5, seen_left=True, are_seen=True)).is_last
     for copies in ({}, {1: [2]}):
-        slate = Slate([1, 3], end, copies, Load(5, seen_left=True))
-        assert slate.after(1, waiting=set(), shown={1}) == Slate([3], end, load=slate.load)
+        slate = Slate([1, 3], end, copies, Scroll(5, seen_left=True))
+        assert slate.after(1, waiting=set(), shown={1}) == Slate([3], end, scroll=slate.scroll)
 
 
 # --- how it is made ----------------------------------------------------------------------------------------

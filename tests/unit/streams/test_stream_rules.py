@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from kith.access.guard import Guard, Rates, UserTokens
-from kith.api import sink as sink_module
 from kith.api.resources.stream import frame, shown_posts
-from kith.api.sink import LOOKED_EVERY_S, Sink
+from kith.api.sink import POLL_S, Sink
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import NOWHERE, LogPosition
 from kith.engines.embedded.history import History, StorePositions
@@ -204,7 +203,7 @@ def test_a_client_that_comes_back_is_waited_for_while_it_reads() -> None:
 
     async def play() -> None:
         sending = asyncio.create_task(send())
-        await asyncio.sleep(3 * LOOKED_EVERY_S)
+        await asyncio.sleep(3 * POLL_S)
         assert 5_000 < len(client.got) < 6_000, "half of the buffer waits, and no more"
         client.reads = True
         await sending
@@ -214,11 +213,10 @@ def test_a_client_that_comes_back_is_waited_for_while_it_reads() -> None:
     assert sink.ended is None
 
 
-def test_a_client_that_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink_module, "TAKEN_S", 0.0)
+def test_a_client_that_comes_back_and_takes_nothing_is_cut() -> None:
     client: Any = Client()
     client.reads = False
-    sink = Sink(client, 10_000)
+    sink = Sink(client, 10_000, drain_s=0.0)
     fill(sink, 50)
     asyncio.run(sink.room())
     assert sink.ended == "slow"

@@ -331,8 +331,8 @@ class BoardsResource:
     ) -> PostsAnswer:
         """The newest pin first: what of it the acting user may see."""
         query = f"pins {board_id}"
-        window, (known, beside) = self._window(call, query, limit, cursor), self._present.reading(call.viewer)
-        posts, page = await self._pins.of_board(call.viewer, board_id, window, beside)
+        window, (known, prefetch) = self._window(call, query, limit, cursor), self._present.reading(call.viewer)
+        posts, page = await self._pins.of_board(call.viewer, board_id, window, prefetch)
         return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
 
     # --- answers ---------------------------------------------------------------------------------------

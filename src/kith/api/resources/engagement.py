@@ -97,8 +97,8 @@ class EngagementResource:
         """The user's own: posts that they may still see, the newest save first."""
         check_own(call.caller, user_id)
         query = f"saved {user_id}"
-        window, (known, beside) = call.window_of_objects(query, limit, cursor), self._present.reading(call.viewer)
-        posts, page = await self._engagement.saved(call.viewer, user_id, window, beside)
+        window, (known, prefetch) = call.window_of_objects(query, limit, cursor), self._present.reading(call.viewer)
+        posts, page = await self._engagement.saved(call.viewer, user_id, window, prefetch)
         return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
 
     @post("/posts/{post_id}/save", "Save a post", callers="acting", quota="engagement")

@@ -51,7 +51,7 @@ class ByteRange(NamedTuple):
     end: int | None = None
 
     def within(self, size: int) -> tuple[int, int]:
-        """The same of a file of `size` bytes; empty where it has none of them."""
+        """Start and end of this range in a file of `size` bytes; an empty range where the file ends before it."""
         start = max(0, size + self.start) if self.start < 0 else self.start
         return start, size if self.end is None else min(self.end, size)
 

@@ -143,7 +143,7 @@ class HomeResource:
     ) -> tuple[bytes, str | None, list[str]]:
         reader, query, seen = call.acting, f"feed latest {call.acting}", call.must_reflect()
         window, shown = call.window(query, limit, cursor), self._shown.of(reader)
-        page = await self._home.latest(reader, window, seen=seen, refresh=refresh, beside=shown.read)
+        page = await self._home.latest(reader, window, seen=seen, refresh=refresh, prefetch=shown.read)
         following = None if page.rest is None else call.next_cursor(query, page.rest)
         return await shown.encoded(page), following, page.degraded
 
@@ -153,7 +153,7 @@ class HomeResource:
         reader, query, seen = call.acting, f"feed ranked {call.acting}", call.must_reflect()
         slate, shown = None if not cursor else unpack(call.unseal(query, cursor)), self._shown.of(reader)
         page = await self._home.ranked(
-            reader, limit, slate, request=request_id, seen=seen, refresh=refresh, beside=shown.read
+            reader, limit, slate, request=request_id, seen=seen, refresh=refresh, prefetch=shown.read
         )
         following = None if page.rest is None else call.seal(query, page.rest.pack())
         return await shown.encoded(page), following, page.degraded

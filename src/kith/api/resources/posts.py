@@ -183,11 +183,11 @@ class PostsResource:
         """
         query = ranged(f"posts {user_id}", since, until)
         window = call.window_of_objects(query, limit, cursor, since, until)
-        known, beside = self._present.reading(call.viewer)
+        known, prefetch = self._present.reading(call.viewer)
         _, (posts, page) = await together(
             self._posts.store.immediate,
             self._access.check_may_see_lists(call.caller, user_id),
-            self._posts.outbox(call.viewer, user_id, window, beside),
+            self._posts.outbox(call.viewer, user_id, window, prefetch),
         )
         return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
 
@@ -196,8 +196,8 @@ class PostsResource:
         """The user's own: posts that they may see, newest first."""
         check_own(call.caller, user_id)
         query = f"mentions {user_id}"
-        window, (known, beside) = call.window_of_objects(query, limit, cursor), self._present.reading(call.viewer)
-        posts, page = await self._posts.mentioning(call.viewer, user_id, window, beside)
+        window, (known, prefetch) = call.window_of_objects(query, limit, cursor), self._present.reading(call.viewer)
+        posts, page = await self._posts.mentioning(call.viewer, user_id, window, prefetch)
         return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
 
 

@@ -22,15 +22,18 @@ from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS
 from kith.graph.shapes import Listing
+from kith.home.fanout import consumer as fanout
 from kith.home.fanout.state import FanoutSnapshot, FanoutState
 from kith.log.runner import lag_of
 from kith.log.store import LogStore
+from kith.notifications import intake, spread
 from kith.notifications.tracing import TracedMention, trace_mentions
 from kith.notifications.walks import Walks
 from kith.posts.post import Post, read_post
 from kith.records.store import RecordKind, RecordStore
 
-_READ_BY = ("fanout", "notifications", "mentions")
+_READ_BY = (fanout.NAME, intake.NAME, spread.NAME)
+"""The consumers that bring a post to others, fan-out first."""
 
 
 class ConsumerOfPost(msgspec.Struct, frozen=True):

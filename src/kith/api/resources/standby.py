@@ -25,7 +25,7 @@ Name = Annotated[
 ]
 WAIT_MS_MAX = 2_000
 _BUFFER_BYTES = 4 << 20
-_TAKEN_S = 60.0
+_DRAIN_S = 60.0
 """How long a standby may take to write half of the buffer to its disk."""
 _log = structlog.get_logger("kith.api")
 _RAW = ("content-type", "application/octet-stream")
@@ -66,7 +66,7 @@ class StandbyResource:
             self._keep(name, None)
         chunks = self._source.snapshot()
         first = await anext(chunks)
-        sink = Sink(call.exchange.stream(200, [_RAW]), _BUFFER_BYTES, taken_s=_TAKEN_S)
+        sink = Sink(call.exchange.stream(200, [_RAW]), _BUFFER_BYTES, drain_s=_DRAIN_S)
         self._observe("standby_snapshot", call.started, 200)
         try:
             sink.write(first)

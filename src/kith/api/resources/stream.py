@@ -130,7 +130,7 @@ class StreamResource:
         user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
         place = resume or last_event_id or None
-        with self._room(user):
+        with self._slot(user):
             if shown is None:
                 shown = await self._deadline.within(self._newest(user))
             self._check_open()
@@ -181,7 +181,7 @@ class StreamResource:
             self._metrics.stream_ended(sink.ended or "gone")
 
     @contextlib.contextmanager
-    def _room(self, user: NodeId) -> Iterator[None]:
+    def _slot(self, user: NodeId) -> Iterator[None]:
         """A place among all streams and those of the user, from before the first wait; Overloaded, TooManyStreams."""
         self._check_open()
         if self._count >= self._limits.streams_max:

@@ -1,8 +1,8 @@
 """Group commit: each process has one queue that turns concurrent writes into a few synced transactions.
 
 A write is a function of a `Transaction`. The queue's thread runs all waiting writes in one transaction, syncs it, and
-only then answers them. If the transaction fails, nothing of it is stored and all of them get
-the error. If one write raises, only that one fails: the others run again, each in a transaction of its own.
+only then answers them. If the transaction fails, nothing of it is stored and all of them get the error. If one write
+raises, only that one fails: the others run again, each in a transaction of its own.
 """
 
 from __future__ import annotations

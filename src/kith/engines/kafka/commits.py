@@ -120,7 +120,7 @@ class ToldRecord(NamedTuple):
         return 64 + (memoryview(self.rows).nbytes if isinstance(self.rows, msgspec.Raw) else 64)
 
     def alone(self) -> ToldRecord:
-        """The same without answers, and without keeping the record that it was read from."""
+        """A copy without answers, which does not keep the whole record in memory that it was read from."""
         return self._replace(rows=self.rows.copy() if isinstance(self.rows, msgspec.Raw) else self.rows, answers=())
 
     def answered(self, name: bytes) -> list[CommandAnswer]:

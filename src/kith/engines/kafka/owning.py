@@ -152,7 +152,7 @@ class Owning:
         self._apart_s = min(_APART_S_MAX, 2 * self._apart_s)
 
     def reached_store(self) -> None:
-        """It is not away from here."""
+        """The store answered: the next time it is away, others get the partitions for the shortest time again."""
         self._apart_s = _APART_S
 
     # --- what tasks of partitions ask -----------------------------------------------------------------------

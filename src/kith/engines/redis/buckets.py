@@ -18,7 +18,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Buckets:
-    """So many buckets."""
+    """Divides users among `count` buckets."""
 
     def __init__(self, count: int = BUCKETS) -> None:
         self.count = count

@@ -3,7 +3,7 @@
 kith:{checks}:last             generation (8 bytes), then the place in the log up to which sets were kept up to date
 kith:{checks}:standing         "1", while a worker keeps them up to date; ends by itself
 kith:set:GENERATION:GRAPH:SOURCE
-                               "L", then the name of a lease: whoever has it may bring the set; ends after `LEASE_MS`
+                               "L", then the name of a lease: whoever has it may fill the set; ends after `LEASE_MS`
                                "S", then the members, 8 bytes each, big-endian, ascending; ends when its time is over
                                "N": the set is none to be kept; ends likewise
 
@@ -45,9 +45,9 @@ class RedisSets:
         answers = await self._script.run_all(calls)
         return [_looked(answer, lease) for answer, lease in zip(answers, leases, strict=True)]
 
-    async def bring(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
+    async def fill(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
         value = b"N" if ids is None else b"S" + _packed(sorted(ids))
-        return bool(await self._script.run(self._key(generation, key), "bring", lease, value, ttl_ms))
+        return bool(await self._script.run(self._key(generation, key), "fill", lease, value, ttl_ms))
 
     async def drop(self, generation: bytes, keys: Sequence[SetKey]) -> None:
         await ask_all(self._cluster, [("UNLINK", self._key(generation, key)) for key in keys])

@@ -34,7 +34,7 @@ function operations.look(lease, lease_ms, ids)
   return {'S', table.concat(found)}
 end
 
-function operations.bring(lease, value, ttl_ms)
+function operations.fill(lease, value, ttl_ms)
   if redis.call('GET', KEYS[1]) ~= 'L' .. lease then return 0 end
   redis.call('SET', KEYS[1], value, 'PX', ttl_ms)
   return 1

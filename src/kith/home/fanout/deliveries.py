@@ -58,7 +58,7 @@ class Deliveries:
         return bool(self._known)
 
     async def first(self) -> Delivery | None:
-        """The one to go on with, once `hold` says so; None: others have all there are."""
+        """The delivery to work on, once `hold` says so; None: other workers have all there are."""
         await self._look()
         return self._known[0] if self._known else None
 
@@ -101,7 +101,7 @@ class Deliveries:
             await self._state.deliver(failed)
 
     async def ended(self) -> None:
-        """The first one is done."""
+        """Note that the first delivery is done, and let its lease go."""
         await together(self._state.immediate, self._state.end_delivery(self._known[0].post), self._let_go())
         del self._known[0]
 

@@ -2,5 +2,6 @@
 
 What ranking must read: `ranker` (all of it, in batches) · `facts` (of posts, the same for every reader) · `affinity`
 (of a reader to authors). Decided from arrays, by pure functions that read no store: `features` (numbers from 0 to 1) ·
-`light` (features to scores) · `candidates` (posts with both, in columns) · `page` (diversity, room for new posts).
+`light` (features to scores) · `candidates` (posts with both, in columns) · `mixing` (of authors, types and new posts on
+a page).
 """

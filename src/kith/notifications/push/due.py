@@ -51,7 +51,7 @@ class Dues:
         self._records, self._marks = notices.records, MarksKept(notices.records, graph.clock)
 
     async def of(self, told: Sequence[Told], now_ms: int) -> list[DuePush]:
-        """Those of these that ring now, in their order; those of one user after another."""
+        """Which of these notices ring now, with the devices of their users. The order stays."""
         lasting = [one for one in told if made_at_ms(one.notice.id) + TTL_MS > now_ms]
         devices = await self._devices.of(list({one.user for one in lasting}))
         asked = [one for one in lasting if devices[one.user]]
@@ -69,7 +69,7 @@ class Dues:
         return [due._replace(devices=devices[due.user]) for due in await self._shown(ringing)]
 
     async def _shown(self, told: Sequence[Told]) -> list[DuePush]:
-        """Those that their users may see, as messages without devices."""
+        """Which of these their users may see, as messages without devices."""
         if not told:
             return []
         questions, content = Questions(), await self._rules.content([one.notice for one in told])

@@ -1,0 +1,29 @@
+"""What no row of the table of operations may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from kith.api.call import Call
+from kith.api.operations import get, operations_of
+from kith.api.parameters import Id
+
+
+class Counted:
+    """A resource whose stream has a quota, which the door would not take."""
+
+    @get("/counted", "A stream", streams=True, quota="feed")
+    async def counted(self, call: Call) -> None: ...
+
+
+class Swapped:
+    """A resource that takes the ids of its path in another order."""
+
+    @get("/{one}/{other}", "Two")
+    async def swapped(self, call: Call, other: Id, one: Id) -> None: ...
+
+
+@pytest.mark.parametrize("resource", [Counted(), Swapped()], ids=["a quota of a stream", "a path in another order"])
+def test_a_row_that_the_door_would_not_follow_is_refused_at_the_start(resource: object) -> None:
+    with pytest.raises(TypeError):
+        operations_of(resource)
