@@ -120,12 +120,12 @@ class EmbeddedEdges(EmbeddedScans):
                 pages.append(self._page(txn, listing, window, over))
         return Answers(_states(rows, over), towards, members, nodes, counts, pages)
 
-    async def tells_all(self) -> bool:
+    async def last_told(self) -> int:
         commit, first_ms = self._first_expiry
         if commit == self._environment.last_commit():
-            return first_ms is None or first_ms > self._commits.now_ms()
+            return commit if first_ms is None or first_ms > self._commits.now_ms() else 0
         with self._begin() as txn:
-            return self._over(txn) is None
+            return txn.id() if self._over(txn) is None else 0
 
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin() as txn:

@@ -43,7 +43,6 @@ class EmbeddedLog:
         self._environment, self._commits, self._positions = environment, commits, environment.positions
         self.covers, self.joined = environment.positions.covers, environment.positions.joined
         self._decode = DecodedRows().events_of
-        self._ended = store.Batch((), NOWHERE), 0  # what follows the last event, as of a commit
 
     def bell(self) -> AbstractContextManager[Bell]:
         return self._environment.doorbell.bell()
@@ -57,14 +56,9 @@ class EmbeddedLog:
         return self._positions.of(self.bounds()[1])
 
     async def read(self, after: LogPosition, limit: int) -> store.Batch:
-        ended, commit = self._ended
-        if after == ended.next and commit == self._environment.last_commit():
-            return ended
         sequence = self._positions.sequence(after)
         with self.begin() as txn:
             found = self.read_after(txn, sequence or 0, limit)
-            if sequence is not None and len(found.events) < limit:
-                self._ended = store.Batch((), found.next), txn.id()
         return found if sequence is not None else found._replace(lost=True)
 
     def read_after(self, txn: Txn, sequence: int, limit: int) -> store.Batch:
