@@ -31,6 +31,7 @@ from kith.home.slate import Slate, unpack
 from kith.log.store import LogStore
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
+from kith.posts.kept import KeptPosts
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
 from kith.records.memory import ReadMemory
@@ -109,7 +110,7 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     ranker = Ranker(graph, facts, affinity, memory, clock)
     skeletons = Skeletons(graph, timelines.store, fanout, log, memory, now_s=lambda: clock.ms / 1000)
     pins = PinnedPosts(boards_over(graph, objects), memory, clock)
-    feed = Home(skeletons, ranker, HomeRules(graph, objects, memory), pins, served=served, now_ms=clock)
+    feed = Home(skeletons, ranker, HomeRules(graph, KeptPosts(objects, memory)), pins, served=served, now_ms=clock)
     home = HomeScene(
         clock,
         graph,

@@ -281,8 +281,8 @@ class ReferenceEdges:
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         return [self._nodes.get(node, Node()) for node in nodes]
 
-    async def tells_all(self) -> bool:
-        return False  # so that with it nothing is kept; the embedded engine is the one that can promise it
+    async def last_told(self) -> int:
+        return 0  # so that with it nothing is kept; the embedded engine is the one that can promise it
 
     async def change_node(
         self,

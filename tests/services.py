@@ -50,6 +50,7 @@ from kith.people.relations import RelationLimits, Relations
 from kith.posts.comment_reader import CommentPage
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
+from kith.posts.kept import KeptPosts
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
@@ -209,7 +210,7 @@ def feed_over(
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, memory, now_ms), memory, now_ms)
     skeletons = Skeletons(graph, timelines, fanout, log, memory, now_s=lambda: now_ms() / 1000)
     pins = PinnedPosts(boards_over(graph, posts), memory, now_ms)
-    return Home(skeletons, ranker, HomeRules(graph, posts, memory), pins, now_ms=now_ms)
+    return Home(skeletons, ranker, HomeRules(graph, KeptPosts(posts, memory)), pins, now_ms=now_ms)
 
 
 def boards_over(graph: Graph, posts: Posts) -> Boards:

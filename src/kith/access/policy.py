@@ -47,6 +47,7 @@ from kith.graph.questions import Questions
 from kith.graph.shapes import Listing, Pair
 from kith.graph.store import EdgeStore
 from kith.graph.together import together
+from kith.people.plain import PlainPeople
 from kith.people.privacy import Privacy
 
 T = TypeVar("T")
@@ -105,10 +106,14 @@ def check_own_read(caller: Caller, user: NodeId) -> None:
 class ReadPolicy:
     """What a caller may read of graphs and of people's lists."""
 
-    def __init__(self, graph: Graph, privacy: Privacy, checked: EdgeStore | None = None) -> None:
-        """`checked`: answers whether an edge is there; by default the graph's store."""
+    def __init__(
+        self, graph: Graph, privacy: Privacy, checked: EdgeStore | None = None, plain: PlainPeople | None = None
+    ) -> None:
+        """`checked`: answers whether an edge is there; by default the graph's store. `plain`: where stores answer at
+        once, knows of whom the rules need not be asked.
+        """
         self._graphs, self._store, self._privacy = graph.graphs, checked or graph.store, privacy
-        self._graph, self._follows = graph, graph.graphs.number(FOLLOWS)
+        self._graph, self._follows, self._plain = graph, graph.graphs.number(FOLLOWS), plain
 
     def check_list(self, caller: Caller, listing: Listing) -> None:
         """Forbidden unless the list is the caller's own: out of them in a graph of users, or into them in `follows`.
@@ -183,9 +188,16 @@ class ReadPolicy:
         """Followers of a user (IN), or whom they follow (OUT), less those whom the caller must not see. Forbidden or
         UserNotFound where the caller may not see the list.
         """
-        questions, viewer = Questions(), caller.viewer
+        viewer, listing = caller.viewer, Listing(self._follows, user, direction)
+        if self._plain is not None and isinstance(viewer, int):
+            await self._plain.memory.look()
+            page = await self._graph.store.page(listing, window)
+            people = [user, *[mark.id for mark in page.items]]
+            if await self._plain.is_unblocked(viewer) and await self._plain.are_plain(people):
+                return page
+        questions = Questions()
         check = self._privacy.ask_may_see(questions, viewer, user)
-        at = questions.page(Listing(self._follows, user, direction), window)
+        at = questions.page(listing, window)
         answers = await self._graph.store.answer(questions)
         check(answers)
         return await self._privacy.shown_to(viewer, answers.pages[at])

@@ -75,10 +75,10 @@ class Edges(Protocol):
         """Answer questions of any kind in one call, from one moment where `transactional`."""
         ...
 
-    async def tells_all(self) -> bool:
-        """Whether the log tells all that is so by now, whoever wrote it: each change can be read in rows and in the log
-        from the same moment on, and nothing has expired that the log does not tell yet. Always False on engines that
-        cannot promise it.
+    async def last_told(self) -> int:
+        """The number of the last transaction, of whoever wrote, if the log tells all that is so by then: each change
+        can be read in rows and in the log from the same moment on, and nothing has expired that the log does not tell
+        yet. Otherwise 0; always on engines that cannot promise it.
         """
         ...
 

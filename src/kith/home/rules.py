@@ -23,13 +23,13 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
+from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
-from kith.posts.posts import Posts, seen_of
-from kith.records.memory import ReadMemory, Remembered
-from kith.records.store import RecordKind
+from kith.posts.posts import seen_of
+from kith.records.memory import Remembered
 
-POSTS_MAX, AUTHORS_MAX, READERS_MAX = 20_000, 20_000, 4_000
-"""Posts, authors and readers that are kept in a process: 1 KB a post, 0.1 an author."""
+AUTHORS_MAX, READERS_MAX = 20_000, 4_000
+"""Authors and readers that are kept in a process: 0.1 KB an author."""
 VERDICTS_MAX = 100
 """Verdicts that are kept of a reader, 0.2 KB each: those of a page or two."""
 
@@ -57,25 +57,13 @@ class _Found(NamedTuple):
 class HomeRules:
     """Filters posts for homes. `immediate`: whether the stores that it reads answer at once."""
 
-    def __init__(self, graph: Graph, posts: Posts, memory: ReadMemory) -> None:
-        self._posts, self._store, self.memory = posts, graph.store, memory
+    def __init__(self, graph: Graph, kept: KeptPosts) -> None:
+        self._posts, self._store, self.memory, self.read = kept.posts, graph.store, kept.memory, kept.read
         self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
-        self.immediate = graph.store.immediate and posts.store.immediate
-        self._records: Remembered[Post] = memory.of_records(RecordKind.POST, POSTS_MAX)
+        self.immediate, memory = graph.store.immediate and kept.posts.store.immediate, kept.memory
         self._accounts: Remembered[object] = memory.of_nodes(AUTHORS_MAX)
         ties = [graph.graphs.number(name) for name in (FOLLOWS, BLOCKS, MUTES, HIDES)]
         self._verdicts: Remembered[dict[int, _Verdict]] = memory.of_edges(ties, READERS_MAX)
-
-    async def read(self, ids: Sequence[int]) -> list[Post]:
-        """Those of the posts that are there, in their order, whoever may see them."""
-        known = self._records.now
-        posts = {id_: known[id_] for id_ in ids if id_ in known}
-        if len(posts) < len(ids):
-            moment, missing = self.memory.moment, [id_ for id_ in ids if id_ not in posts]
-            found = {post.id: post for post in await self._posts.read(missing) if post is not None}
-            self._records.keep(moment, found)
-            posts.update(found)
-        return [post for id_ in ids if (post := posts.get(id_)) is not None and not post.deleted]
 
     async def allowed(self, reader: NodeId, posts: Sequence[Post], pinned: Container[int] = frozenset()) -> list[Post]:
         """Those of the posts, which were just read, that `reader` may and wants to see at home, in their order.

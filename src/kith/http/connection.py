@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import cast
 
 import httptools
 import structlog
 
-from kith.core.errors import BadRequest, KithError, Overloaded
-from kith.http.exchange import Exchange, Serve
-from kith.http.headers import Pairs
+from kith.core.errors import BadRequest, KithError
+from kith.http.exchange import Exchange
+from kith.http.serving_state import ServingState
+from kith.http.starting import start
 
 _HEAD_BYTES_MAX = 1 << 16
 _HEADERS_MAX = 100
@@ -28,34 +28,7 @@ _DISCARDED_BYTES_MAX = 1 << 24
 LINGER_S = 2.0
 """How long a connection stays after its last answer, for the client to read it and go."""
 
-
-Refusal = Callable[[KithError], tuple[int, Pairs, bytes]]
-"""An error as an answer: status, headers, body."""
 _log = structlog.get_logger("kith.http")
-
-
-class ServingState:
-    """What all connections of a process share. `now_s`, and the date in `last_lines`, are as of the last look."""
-
-    def __init__(self, door: Serve, refusal: Refusal, connections_max: int) -> None:
-        self.door, self.refusal, self._max = door, refusal, connections_max
-        self.loop = asyncio.get_running_loop()
-        self.now_s, self.last_lines = 0.0, b""
-        self.connections, self.all_lost = set[Connection](), asyncio.Event()
-        self.all_lost.set()
-
-    def opened(self, connection: Connection) -> None:
-        """A client connected."""
-        self.connections.add(connection)
-        self.all_lost.clear()
-        if len(self.connections) > self._max:
-            connection.refuse(Overloaded("this process has as many connections as it takes; connect again later"))
-
-    def lost(self, connection: Connection) -> None:
-        """It is gone."""
-        self.connections.discard(connection)
-        if not self.connections:
-            self.all_lost.set()
 
 
 class Connection(asyncio.Protocol):
@@ -68,7 +41,9 @@ class Connection(asyncio.Protocol):
         "_gone",
         "_head_bytes",
         "_in_head",
+        "_is_answering",
         "_is_at_end",
+        "_is_between",
         "_is_finishing",
         "_is_reading",
         "_parser",
@@ -99,11 +74,13 @@ class Connection(asyncio.Protocol):
         self._queue: deque[Exchange] = deque()  # begun, and not answered yet
         self._arriving = Exchange(self)  # the last one that began
         self._target, self._in_head = b"", False
+        self._is_between = True  # the parser has read nothing of a request that is not here whole
         self._head_bytes = 0  # that came without any of a body between them
         self._refusal: KithError | None = None  # what is wrong with the one that arrives
         self._unread = 0  # bytes of bodies
         self._rest = memoryview(b"")  # that came and is not read yet; then no more is taken from the client
-        self._answering: asyncio.Task[None] | None = None
+        self._is_answering = False
+        self._answering: asyncio.Task[None] | None = None  # what answers, once it waits
         self._is_reading, self._is_finishing, self._discarded = True, False, 0
         self._room: asyncio.Future[None] | None = None  # while the client takes no more
         self._gone: asyncio.Future[None] | None = None
@@ -131,7 +108,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more; it may still wait for answers."""
         self._end_of_input()
-        return self._answering is not None
+        return self._is_answering
 
     def _end_of_input(self) -> None:
         self._is_at_end = True
@@ -141,13 +118,31 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Read requests, and begin to answer the first."""
-        size = len(data)
-        if size > _PIECE_BYTES:
+        if len(data) > _PIECE_BYTES:
             self._read_in_pieces(memoryview(data))
             return
         if self._is_finishing or self._refusal is not None:
-            self._discard(size)
+            self._discard(len(data))
             return
+        if self._is_answering or not self._is_between or isinstance(data, memoryview):
+            self._parse(data)
+        elif (known := self._shared.heads.find(data)) is not None:
+            self._arriving, self._head_bytes = Exchange.of_get(self, *known), 0
+            self._queue.append(self._arriving)
+        else:
+            self._parse(data)
+            if self._is_between and len(self._queue) == 1 and self._refusal is None:
+                self._shared.heads.learn(data, self._queue[0].headers)
+        if self._is_answering:
+            if len(self._queue) > _AHEAD_MAX:
+                self._pause_reading()
+        elif self._queue or self._refusal is not None:
+            self._is_answering = True
+            if (answering := start(self._answer_all(), self._shared.loop)) is not None:
+                self._answering = answering
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        """Have the parser read on."""
         arriving, unread = self._arriving, self._unread
         try:
             try:
@@ -159,17 +154,12 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._refusal = self._refusal or BadRequest(f"this is not HTTP/1.1 that we can read: {error}")
         if not arriving.complete and self._arriving is arriving:  # the part that it began with may be of those before
-            self._head_bytes = self._head_bytes + size if self._unread == unread else 0
+            self._head_bytes = self._head_bytes + len(data) if self._unread == unread else 0
             if self._head_bytes > _HEAD_BYTES_MAX:
                 why = f"the head of a request, or what comes after its body, has at most {_HEAD_BYTES_MAX} bytes"
                 self._refusal = self._refusal or BadRequest(why)
         if self._refusal is not None:
             self._arriving.fail(self._refusal)
-        if self._answering is None:
-            if self._queue or self._refusal is not None:
-                self._answering = self._shared.loop.create_task(self._answer_all())
-        elif len(self._queue) > _AHEAD_MAX:
-            self._pause_reading()
 
     def _read_in_pieces(self, data: memoryview) -> None:
         while data and len(self._queue) <= _AHEAD_MAX:
@@ -213,7 +203,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._arriving = Exchange(self)
+        self._arriving, self._is_between = Exchange(self), False
         self._target, self._in_head = b"", True
 
     def on_url(self, part: bytes) -> None:
@@ -249,6 +239,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """It is here whole."""
+        self._is_between = True
         self._arriving.end()
 
     # Answering.
@@ -272,7 +263,7 @@ class Connection(asyncio.Protocol):
                 await self.room()
             if not self._is_reading:
                 self._resume_reading()  # the body of the next may be what has to come
-        self._answering = None
+        self._is_answering = False
         self.quiet_since_s = shared.now_s
         if self._refusal is not None and not self._is_finishing:
             self.refuse(self._refusal)
@@ -382,7 +373,7 @@ class Connection(asyncio.Protocol):
     def drain(self) -> None:
         """Answer what has begun, and end."""
         self.draining = True
-        if self._answering is None and not self._is_finishing:
+        if not (self._is_answering or self._is_finishing):
             self.close()
 
     def look(self, now_s: float, idle_s: float) -> None:
@@ -393,5 +384,5 @@ class Connection(asyncio.Protocol):
                 self._unsent, self._unsent_since_s = unsent, now_s
             elif now_s - self._unsent_since_s > idle_s:
                 self.abort()
-        elif self._answering is None and now_s - self.quiet_since_s > (LINGER_S if self._is_finishing else idle_s):
+        elif not self._is_answering and now_s - self.quiet_since_s > (LINGER_S if self._is_finishing else idle_s):
             self.abort() if self._is_finishing else self.close()

@@ -70,6 +70,14 @@ class Exchange:
         self._waiter: asyncio.Future[None] | None = None
         self._failure: KithError | None = None  # why the rest of the body does not come
 
+    @classmethod
+    def of_get(cls, connection: Wire, target: bytes, headers: Headers) -> Exchange:
+        """A GET of HTTP/1.1 that is here whole, of a plain target."""
+        exchange = cls(connection)
+        exchange.method, exchange.headers, exchange.complete = "GET", headers, True
+        exchange.path, _, exchange.query_string = target.decode().partition("?")
+        return exchange
+
     # What came, told by the connection.
 
     def begin(self, method: bytes, target: bytes, version: str, persistent: bool) -> None:

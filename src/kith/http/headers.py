@@ -17,8 +17,8 @@ class Headers:
 
     def __init__(self) -> None:
         self._pairs: list[tuple[bytes, bytes]] = []
-        self._values: dict[bytes, bytes] | None = None
-        self._repeated: dict[bytes, list[bytes]] = {}  # of names sent twice
+        self._values: dict[str, str] | None = None
+        self._repeated: dict[str, list[bytes]] = {}  # of names sent twice
 
     def add(self, name: bytes, value: bytes) -> None:
         """Note one more header."""
@@ -27,32 +27,48 @@ class Headers:
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def _sorted(self) -> dict[bytes, bytes]:
+    def _sorted(self) -> dict[str, str]:
         """The first value of each lower-case name."""
-        values = self._values = {name.lower(): value for name, value in reversed(self._pairs)}
+        values = self._values = {_name(name): _text(value) for name, value in reversed(self._pairs)}
         if len(values) < len(self._pairs):
             for name, value in self._pairs:
-                self._repeated.setdefault(name.lower(), []).append(value)
+                self._repeated.setdefault(_name(name), []).append(value)
             self._repeated = {name: those for name, those in self._repeated.items() if len(those) > 1}
         return values
 
     def __contains__(self, name: str) -> bool:
-        return name.encode() in (self._values or self._sorted())
+        return name in (self._values or self._sorted())
+
+    @property
+    def are_repeated(self) -> bool:
+        """Whether any was sent twice."""
+        return len(self._values or self._sorted()) < len(self._pairs)
 
     def get(self, name: str) -> str | None:
         """The value of a header, the first where it was sent more than once; None if it was not sent."""
-        value = (self._values or self._sorted()).get(name.encode())
-        if value is None:
-            return None
-        return value.strip().decode() if value.isascii() else UNREADABLE
+        return (self._values or self._sorted()).get(name)
 
     def single(self, name: str) -> str | None:
         """As `get`, of a header that says who asks. BadRequest if it was sent twice: which of both is meant?"""
         value = self.get(name)
-        if self._repeated and (values := self._repeated.get(name.encode())):
+        if self._repeated and (values := self._repeated.get(name)):
             raise BadRequest(f"{name} was sent {len(values)} times; send it once, and have no proxy add another")
         return value
+
+    def but(self, name: str, value: str) -> Headers:
+        """The same headers with another value of one that was sent once."""
+        other = Headers()
+        other._pairs, other._values = self._pairs, {**(self._values or self._sorted()), name: value}
+        return other
 
     def lines(self, without: bytes) -> list[bytes]:
         """The headers once more as lines, but for one of this lower-case name."""
         return [b"%b: %b" % (name, value.strip()) for name, value in self._pairs if name.lower() != without]
+
+
+def _name(raw: bytes) -> str:
+    return raw.lower().decode("latin-1")
+
+
+def _text(raw: bytes) -> str:
+    return raw.strip().decode() if raw.isascii() else UNREADABLE

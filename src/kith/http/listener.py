@@ -8,8 +8,9 @@ import socket
 import time
 from email.utils import formatdate
 
-from kith.http.connection import Connection, Refusal, ServingState
+from kith.http.connection import Connection
 from kith.http.exchange import Serve
+from kith.http.serving_state import Refusal, ServingState
 
 BACKLOG = 4096
 _LOOKED_EVERY_S = 1.0

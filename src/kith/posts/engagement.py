@@ -153,7 +153,7 @@ class Engagement:
     async def own(self, viewer: Viewer, posts: Sequence[int]) -> list[tuple[bool, bool]]:
         """Whether the viewer likes each of `posts`, and whether they saved it."""
         questions = Questions()
-        own = self._ask_own(questions, viewer, posts)
+        own = self.ask_own(questions, viewer, posts)
         likes, saves = own(await self._graph.store.answer(questions))
         return list(zip(likes, saves, strict=True))
 
@@ -169,7 +169,7 @@ class Engagement:
         self, questions: Questions, viewer: Viewer, posts: Sequence[int]
     ) -> tuple[Answers, list[PostCounts]]:
         """The answers to some questions, and the counts of each of `posts`."""
-        store, own = self._graph.store, self._ask_own(questions, viewer, posts)
+        store, own = self._graph.store, self.ask_own(questions, viewer, posts)
         if len(posts) <= _LOOKED_UP_MAX:
             counted = questions.totals(self._lists, posts)
             answers = await store.answer(questions)
@@ -177,7 +177,7 @@ class Engagement:
         answers, totals = await together(store.immediate, store.answer(questions), self._totals(posts))
         return answers, _counts(totals, own(answers))
 
-    def _ask_own(
+    def ask_own(
         self, questions: Questions, viewer: Viewer, posts: Sequence[int]
     ) -> Callable[[Answers], list[list[bool]]]:
         """Ask which of `posts` the viewer likes, and which they saved."""

@@ -1,6 +1,6 @@
 """What a process keeps of what it read, until the log tells that it changed.
 
-Where rows and log change in one transaction (`Edges.tells_all`), one look at the end of the log finds all that was
+Where rows and log change in one transaction (`Edges.last_told`), one look at the end of the log finds all that was
 acknowledged before it. What was kept and is not touched by it is as good as read again, whichever process wrote. On
 other engines, and for a moment while something that expired is not told yet, nothing is kept and all is read.
 
@@ -94,6 +94,7 @@ class ReadMemory:
         self._by_node: list[Remembered[Any]] = []
         self._tables: list[Remembered[Any]] = []
         self._at, self._begun_s, self._count = NOWHERE, 0.0, 1
+        self._told_to = 0  # the transaction up to which all was read
         self.moment = 0
 
     def of_records(self, kind: RecordKind, size_max: int) -> Remembered[V]:
@@ -115,6 +116,13 @@ class ReadMemory:
         self._by_node.append(table)
         return table
 
+    def of_users(self, graphs: Collection[int], size_max: int) -> Remembered[V]:
+        """A table by users, of what their records say, their edges in these graphs, and what is stored about them."""
+        table: Remembered[V] = self.of_edges(graphs, size_max)
+        self._by_record[RecordKind.USER].append(table)
+        self._by_node.append(table)
+        return table
+
     def _table(self, size_max: int) -> Remembered[Any]:
         table: Remembered[Any] = Remembered(self, size_max)
         self._tables.append(table)
@@ -124,14 +132,18 @@ class ReadMemory:
         """Read the log to its end, and forget what it says has changed. What is kept afterwards is current."""
         if not self._store.immediate:
             return
-        if not await self._store.tells_all():  # asked first: what expires after this is told by the next look
+        told = await self._store.last_told()  # asked first: what comes after this is told by the next look
+        if not told:
             self.moment = 0
             return
-        if self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S or not await self._follow():
-            self._at, self._begun_s = await self._log.end(), self._now_s()
-            self._count += 1
-            for table in self._tables:
-                table.clear()
+        is_old = self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S
+        if told != self._told_to or is_old:
+            if is_old or not await self._follow():
+                self._at, self._begun_s = await self._log.end(), self._now_s()
+                self._count += 1
+                for table in self._tables:
+                    table.clear()
+            self._told_to = told
         self.moment = self._count
 
     async def _follow(self) -> bool:

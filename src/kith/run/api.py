@@ -20,8 +20,8 @@ from kith.api.call import Carried
 from kith.api.consistency import Consistency
 from kith.api.cors import CrossOrigin
 from kith.api.door import Door
-from kith.api.home_posts import HomePosts
 from kith.api.operations import Operation, operations_of
+from kith.api.post_answers import PostAnswers
 from kith.api.presenter import Presenter
 from kith.api.resources.accounts import AccountsResource
 from kith.api.resources.boards import BoardsResource
@@ -54,6 +54,7 @@ from kith.core.tokens import WriteTokens
 from kith.http.exchange import Serve
 from kith.notifications.walks import Walks
 from kith.people.by_name import ByName
+from kith.people.plain import PlainPeople
 from kith.people.search import PeopleSearch
 from kith.run import config, limits
 from kith.run.audits import AuditProcesses
@@ -101,12 +102,13 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
     graph, metrics = opened.graph, opened.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
-    access = ReadPolicy(graph, services.privacy, opened.checked)
+    plain = PlainPeople(graph, services.memory)
+    access = ReadPolicy(graph, services.privacy, opened.checked, plain if graph.store.immediate else None)
     present = Presenter(
         services.profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
-    shown = HomePosts(present, services.profiles, services.media, services.engagement, services.memory)
+    shown = PostAnswers(present, services.profiles, services.media, services.engagement, services.kept_posts, plain)
     stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
     standbys = [] if machine is None else [StandbyResource(machine.source, machine.keep, metrics.observe)]
     history, audits = MeasureHistory(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
@@ -122,9 +124,9 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
             services.relations, access, present, ByName(services.profiles), PeopleSearch(graph, services.profiles)
         ),
         AccountsResource(services.jobs, services.profiles),
-        ProfilesResource(services.profiles, graph, services.privacy, services.media, services.openings, present),
+        ProfilesResource(services.profiles, graph, services.privacy, services.media, services.openings, present, plain),
         SuggestionsResource(services.suggestions),
-        PostsResource(services.posts, access, present),
+        PostsResource(services.posts, access, present, shown),
         EngagementResource(services.engagement, present),
         CommentsResource(services.comments, present),
         MediaResource(services.media, present),
@@ -148,7 +150,8 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     operations = [operation for resource in resources for operation in operations_of(resource)]
     carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe))
     refusal = None if machine is None else machine.refusal
-    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, refusal)
+    at_once = opened.folder is not None and not settings.redis  # whose client asks for a task
+    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, refusal, at_once=at_once)
     door = door if machine is None else machine.before(door)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)

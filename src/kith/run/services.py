@@ -47,6 +47,7 @@ from kith.people.relations import Relations
 from kith.people.removal import account_jobs
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
+from kith.posts.kept import KeptPosts
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
 from kith.records.memory import ReadMemory
@@ -96,6 +97,7 @@ class Services(NamedTuple):
     strip: Strip
     home: Home
     memory: ReadMemory
+    kept_posts: KeptPosts
     live: Live
     watch: Watch
     webhooks: Webhooks
@@ -138,14 +140,12 @@ async def _services(
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, memory, wall_ms)
     skeletons = Skeletons(graph, kept, parts.fanout_state, parts.log, memory)
-    live = Live(
-        posts, engagement, told.notifications, parts.log, parts.metrics,
-        resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
-    )  # fmt: skip
+    live = _live(settings, parts, posts, engagement, told.notifications)
     settling = Settling(graph, parts.records)
     upkeep = Upkeep(settling)
     boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
-    ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, posts, memory)
+    kept_posts = KeptPosts(posts, memory)
+    ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, kept_posts)
     home = Home(skeletons, ranker, rules, PinnedPosts(boards, memory, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
     known = await keys.known(parts.credentials, settings)
@@ -167,7 +167,8 @@ async def _services(
                 parts, number, known, privacy, people,
                 profiles, jobs, openings, suggested, posts, comments, engagement,
                 Moderation(posts), media, boards, following, pins,
-                stories, Strip(graph, stories, affinity.by_author), home, memory, live, watch,
+                stories, Strip(graph, stories, affinity.by_author), home, memory, kept_posts,
+                live, watch,
                 hooks,
                 told.notifications, told.outside, presence,
                 devices, push_keys(settings, known.signing).offer(settings.webpush_hosts),
@@ -181,6 +182,16 @@ async def _services(
         await suggested.close()
         served.flush()
         media.close()
+
+
+def _live(
+    settings: Settings, parts: Opened, posts: Posts, engagement: Engagement, notifications: Notifications
+) -> Live:
+    """Tells connected readers what changes."""
+    return Live(
+        posts, engagement, notifications, parts.log, parts.metrics,
+        resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
+    )  # fmt: skip
 
 
 def _watch(

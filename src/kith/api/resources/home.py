@@ -14,9 +14,9 @@ from msgspec import Meta
 
 from kith.api.answers import Pagination, Time
 from kith.api.call import Call
-from kith.api.home_posts import HomePosts
 from kith.api.operations import Header, get
 from kith.api.parameters import Cursor, Id
+from kith.api.post_answers import PostAnswers
 from kith.api.presenter import PostAnswer
 from kith.core.errors import BadRequest, FeedUnavailable, Unavailable
 from kith.core.paging import LIMIT_DEFAULT
@@ -90,7 +90,7 @@ class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
 class HomeResource:
     """The acting user's home. `note`: is told who looks at it."""
 
-    def __init__(self, home: Home, posts: Posts, shown: HomePosts, note: Callable[[int], None]) -> None:
+    def __init__(self, home: Home, posts: Posts, shown: PostAnswers, note: Callable[[int], None]) -> None:
         self._home, self._posts, self._shown, self._note = home, posts, shown, note
 
     @get("/feed", "The acting user's home", callers="acting", quota="feed", answers=FeedAnswer)

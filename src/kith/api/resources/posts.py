@@ -12,11 +12,14 @@ from kith.api.answers import LookupRequest, Time, check_lookup, ids_of, ranged
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, patch, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
+from kith.api.post_answers import PostAnswers
 from kith.api.presenter import AuthorAnswer, ContentAnswer, PostAnswer, PostsAnswer, Presenter, time_of
 from kith.graph.together import together
 from kith.posts.post import Draft, Location, PostEdit, PostType, Visibility
 from kith.posts.posts import Posts
 from kith.records.fields import pack_attributes
+
+_encode = msgspec.json.Encoder().encode
 
 
 class ContentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -109,8 +112,8 @@ class PostsLookedUp(msgspec.Struct, frozen=True):
 class PostsResource:
     """Posts of all, as far as the caller may see them."""
 
-    def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter) -> None:
-        self._posts, self._access, self._present = posts, access, present
+    def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter, shown: PostAnswers) -> None:
+        self._posts, self._access, self._present, self._shown = posts, access, present, shown
 
     @post("/posts", "Make a post", status=201, callers="acting", quota="posts")
     async def create_post(self, call: Call, body: PostRequest, idempotency_key: IdempotencyKey = None) -> PostCreated:
@@ -129,13 +132,15 @@ class PostsResource:
         content = self._present.content(made, media)
         return PostCreated(str(made.id), authors[made.author], content, time_of(made.created_at), made.visibility)
 
-    @get("/posts/{post_id}", "A post")
-    async def get_post(self, call: Call, post_id: Id) -> PostAnswer:
+    @get("/posts/{post_id}", "A post", answers=PostAnswer)
+    async def get_post(self, call: Call, post_id: Id) -> bytes:
         """404 for what does not exist, is deleted, or is not there for the acting user."""
+        if call.caller.user is not None and self._shown.immediate:
+            return await self._shown.one(call.caller.user, post_id)
         (found,) = await self._present.seen_posts(call.viewer, await self._posts.read([post_id]))
         if found is None:
             raise self._posts.missing(post_id)
-        return found
+        return _encode(found)
 
     @ask("/posts/lookup", "Many posts by id")
     async def lookup_posts(self, call: Call, body: LookupRequest) -> PostsLookedUp:

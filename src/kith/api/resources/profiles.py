@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -27,10 +27,16 @@ from kith.graph.together import together
 from kith.media.library import MediaLibrary
 from kith.media.media import Media
 from kith.people.opening import Openings
-from kith.people.privacy import Privacy, Viewer, is_there
+from kith.people.plain import PlainPeople
+from kith.people.privacy import SYSTEM, Privacy, Viewer, is_there
 from kith.people.profiles import Profile, Profiles
 from kith.records.fields import pack_attributes
+from kith.records.memory import Remembered
+from kith.records.store import RecordKind
 
+USERS_MAX = 20_000
+"""Users that are kept in a process, 0.7 KB each."""
+_encode = msgspec.json.Encoder().encode
 Username = Annotated[str, Meta(description="In any spelling.")]
 
 
@@ -78,6 +84,15 @@ class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
     is_verified: bool | UnsetType = UNSET
 
 
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    """A user as strangers get them, who may see them or not. `picture`: stands for their avatar as it was."""
+
+    node: Node
+    avatar: int | None
+    picture: object
+    raw: bytes
+
+
 class ProfilesResource:
     """Users as others see them, and as they set themselves."""
 
@@ -89,16 +104,26 @@ class ProfilesResource:
         media: MediaLibrary,
         openings: Openings,
         present: Presenter,
+        plain: PlainPeople,
     ) -> None:
         self._profiles, self._graph, self._privacy = profiles, graph, privacy
         self._media, self._openings, self._present = media, openings, present
         follows, authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
+        self._plain, self._memory = plain, plain.memory
+        memory = plain.memory
+        self._known: Remembered[_Known] = memory.of_users((follows, authored), USERS_MAX)
+        self._pictures: Remembered[object] = memory.of_records(RecordKind.MEDIA, USERS_MAX)
         self._counted = ((follows, Direction.OUT), (follows, Direction.IN), (authored, Direction.OUT))
 
-    @get("/users/{user_id}", "A user")
-    async def get_user(self, call: Call, user_id: Id) -> ProfileAnswer:
+    @get("/users/{user_id}", "A user", answers=ProfileAnswer)
+    async def get_user(self, call: Call, user_id: Id) -> bytes:
         """Profile, state and exact counts. Ids come from the app, so a user nobody has met yet is simply empty."""
-        return await self._seen(call.viewer, user_id)
+        viewer = call.viewer
+        if viewer is not SYSTEM and viewer != user_id:
+            await self._memory.look()
+            if self._memory.moment:
+                return await self._to_stranger(viewer, user_id)
+        return _encode(await self._seen(viewer, user_id))
 
     @get("/users/by-username/{username}", "The user of this name")
     async def user_by_username(self, call: Call, username: Username) -> ProfileAnswer:
@@ -132,6 +157,33 @@ class ProfilesResource:
         if isinstance(answer, ProfileAnswer):
             return answer
         raise answer
+
+    async def _to_stranger(self, viewer: NodeId | None, user: NodeId) -> bytes:
+        """A user as another gets them: encoded once, and kept until the log tells a change of them."""
+        known = self._known.now.get(user)
+        if known is None or (known.avatar is not None and self._pictures.now.get(known.avatar) is not known.picture):
+            known = await self._know(user)
+        if not is_there(known.node, user, viewer):
+            raise _not_there(user)
+        if viewer is None or await self._plain.is_unblocked(viewer):
+            return known.raw
+        if (await self._privacy.blocks([(user, viewer)]))[0]:
+            raise _not_available(user)
+        return known.raw
+
+    async def _know(self, user: NodeId) -> _Known:
+        moment, questions = self._memory.moment, Questions()
+        nodes, counted = questions.nodes([user]), questions.totals(self._counted, [user])
+        (profile,), media = await self._said([user])
+        answers = await self._graph.store.answer(questions)
+        (node,), avatar = answers.nodes[nodes], profile.avatar
+        counts = [numbers[0] for numbers in counted(answers)]
+        picture = None if avatar is None else self._pictures.now.get(avatar) or object()
+        known = _Known(node, avatar, picture, _encode(self._answer(None, user, node, profile, counts, media)))
+        self._known.keep(moment, {user: known})
+        if avatar is not None and picture is not None:
+            self._pictures.keep(moment, {avatar: picture})
+        return known
 
     async def _set(self, call: Call, user: NodeId, body: ProfileRequest) -> ProfileAnswer:
         """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it.
@@ -170,26 +222,39 @@ class ProfilesResource:
         return [
             _not_there(user)
             if not is_there(node, user, viewer)
-            else Forbidden("this account is not available to you", id=str(user))
+            else _not_available(user)
             if bar and user != viewer
-            else ProfileAnswer(
-                str(user),
-                node.state.name.lower(),
-                node.private,
-                following,
-                followers,
-                authored,
-                profile.username or None,
-                profile.display_name,
-                profile.bio,
-                str(profile.avatar) if profile.avatar in media else None,
-                self._present.avatar_url(profile.avatar, media),
-                profile.verified,
-                read_attributes(profile.attributes),
-                shown_labels(node.labels, viewer, user),
-            )
-            for user, node, bar, profile, (following, followers, authored) in rows
+            else self._answer(viewer, user, node, profile, counts, media)
+            for user, node, bar, profile, counts in rows
         ]
+
+    def _answer(
+        self,
+        viewer: Viewer,
+        user: NodeId,
+        node: Node,
+        profile: Profile,
+        counts: Sequence[int],
+        media: Mapping[int, Media],
+    ) -> ProfileAnswer:
+        """`counts`: as in `_counted`."""
+        following, followers, authored = counts
+        return ProfileAnswer(
+            str(user),
+            node.state.name.lower(),
+            node.private,
+            following,
+            followers,
+            authored,
+            profile.username or None,
+            profile.display_name,
+            profile.bio,
+            str(profile.avatar) if profile.avatar in media else None,
+            self._present.avatar_url(profile.avatar, media),
+            profile.verified,
+            read_attributes(profile.attributes),
+            shown_labels(node.labels, viewer, user),
+        )
 
     async def _said(self, users: Sequence[NodeId]) -> tuple[list[Profile], dict[int, Media]]:
         """The profiles of users, and their pictures."""
@@ -206,6 +271,10 @@ class ProfilesResource:
 
 def _not_there(user: NodeId) -> UserNotFound:
     return UserNotFound("there is no such account, or it is not there for you", id=str(user))
+
+
+def _not_available(user: NodeId) -> Forbidden:
+    return Forbidden("this account is not available to you", id=str(user))
 
 
 def _changes(body: ProfileRequest) -> dict[str, Any]:

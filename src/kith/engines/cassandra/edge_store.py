@@ -40,8 +40,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
         EdgeScans.__init__(self, rows, asker)
         self._metadata = Metadata(rows.session)
 
-    async def tells_all(self) -> bool:
-        return False
+    async def last_told(self) -> int:
+        return 0
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return await self._metadata.declare(list(names))

@@ -65,6 +65,8 @@ class EmbeddedEdges(EmbeddedScans):
     """See `graph.store.EdgeStore`; this engine is transactional."""
 
     transactional = immediate = True
+    _first_expiry: tuple[int, int | None] = (0, None)
+    """When the first edge expires, as of a commit."""
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return self._environment.declare(list(names))
@@ -118,9 +120,12 @@ class EmbeddedEdges(EmbeddedScans):
                 pages.append(self._page(txn, listing, window, over))
         return Answers(_states(rows, over), towards, members, nodes, counts, pages)
 
-    async def tells_all(self) -> bool:
+    async def last_told(self) -> int:
+        commit, first_ms = self._first_expiry
+        if commit == self._environment.last_commit():
+            return commit if first_ms is None or first_ms > self._commits.now_ms() else 0
         with self._begin() as txn:
-            return self._over(txn) is None
+            return txn.id() if self._over(txn) is None else 0
 
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin() as txn:
@@ -132,7 +137,11 @@ class EmbeddedEdges(EmbeddedScans):
 
     def _over(self, txn: Txn) -> expiries.Over | None:
         """What has expired and is still stored as it was; None if nothing is."""
-        return expiries.over(txn, self._environment.rows, self._commits.now_ms)
+        commit, first_ms = self._first_expiry
+        if commit != txn.id():
+            first_ms = expiries.first(txn, self._environment.rows)
+            self._first_expiry = txn.id(), first_ms
+        return None if first_ms is None else expiries.over(txn, self._environment.rows, self._commits.now_ms)
 
     def _page(self, txn: Txn, listing: Listing, window: Window, over: expiries.Over | None) -> Page:
         cursor, prefix = txn.cursor(self._graph_db(listing.graph)), list_prefix(listing)

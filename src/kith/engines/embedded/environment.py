@@ -323,6 +323,10 @@ class Environment:
                     put_note(write.txn, self.meta, key, found)
         return found
 
+    def last_commit(self) -> int:
+        """The number of the last transaction that any process committed. Asks no transaction."""
+        return int(self.lmdb.info()["last_txnid"])
+
     def bytes_used(self) -> int:
         """How many bytes of the file are in use, in whole pages, free ones included."""
         return int(self.lmdb.info()["last_pgno"] + 1) * int(self.lmdb.stat()["psize"])

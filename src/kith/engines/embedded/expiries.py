@@ -59,11 +59,17 @@ def changed(txn: Txn, rows: Rows, before: Edge | None, after: Edge | None) -> No
 
 def over(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> Over | None:
     """The edges that have expired by now and are still stored unchanged; None if there is none."""
-    first = txn.get(_FIRST, None, rows["meta"])
-    if first is None:
+    first_ms = first(txn, rows)
+    if first_ms is None:
         return None
     now = now_ms()
-    return Over(txn, rows["objects"], now) if _TIME.unpack(first)[0] <= now else None
+    return Over(txn, rows["objects"], now) if first_ms <= now else None
+
+
+def first(txn: Txn, rows: Rows) -> int | None:
+    """When the first of the edges that are to expire, or have, expires; None if there is none."""
+    row = txn.get(_FIRST, None, rows["meta"])
+    return None if row is None else int(_TIME.unpack(row)[0])
 
 
 class Over:

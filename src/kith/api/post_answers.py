@@ -1,4 +1,4 @@
-"""The posts of a page of home as JSON, of which what is the same for every reader is encoded once.
+"""Posts as JSON, by themselves and on a page of home: what is the same for every reader is encoded once.
 
 Kept in a process by the id of the post: its JSON before and after the numbers, which holds for the very post, profile
 and pictures that it was made from; its numbers; and by reader, which posts they like and saved. The log tells when one
@@ -15,16 +15,19 @@ import msgspec
 from kith.api.presenter import EngagementAnswer, Presenter, RankingAnswer
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
+from kith.graph.questions import Questions
 from kith.graph.together import together
 from kith.home.home import HomePage
 from kith.home.rank.candidates import Placed
 from kith.home.slate import Slate
 from kith.media.library import MediaLibrary
 from kith.media.media import Media
+from kith.people.plain import PlainPeople
 from kith.people.profiles import Profile, Profiles
 from kith.posts.engagement import Engagement, PostCounts
+from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import Remembered
 from kith.records.store import RecordKind
 
 POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
@@ -60,7 +63,7 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
 class ShownPosts:
     """What the posts of one page are shown with, by the ids of authors, pictures and posts."""
 
-    def __init__(self, home: HomePosts, reader: NodeId) -> None:
+    def __init__(self, home: PostAnswers, reader: NodeId) -> None:
         self._home, self._reader = home, reader
         self.profiles: dict[int, Profile] = {}
         self.media: dict[int, Media | None] = {}
@@ -78,19 +81,61 @@ class ShownPosts:
         return self._home.encoded(self._reader, page, self)
 
 
-class HomePosts:
-    """Reads what the posts of a page are shown with, and encodes them."""
+class PostAnswers:
+    """Reads what posts are shown with, and encodes them. `immediate`: whether its stores answer at once."""
 
     def __init__(
-        self, present: Presenter, profiles: Profiles, media: MediaLibrary, engagement: Engagement, memory: ReadMemory
+        self,
+        present: Presenter,
+        profiles: Profiles,
+        media: MediaLibrary,
+        engagement: Engagement,
+        posts: KeptPosts,
+        plain: PlainPeople,
     ) -> None:
         self._present, self._profile_store, self._library, self._engagement = present, profiles, media, engagement
-        self._memory, self._immediate = memory, profiles.store.immediate
+        self._posts, self._plain, memory = posts, plain, posts.memory
+        self._memory, self.immediate = memory, profiles.store.immediate
         self._profiles: Remembered[Profile] = memory.of_records(RecordKind.USER, PROFILES_MAX)
         self._media: Remembered[Media | None] = memory.of_records(RecordKind.MEDIA, MEDIA_MAX)
         self._totals: Remembered[bytes] = memory.of_edges(engagement.counted, POSTS_MAX)
         self._own: Remembered[dict[int, bytes]] = memory.of_edges(engagement.own_graphs, READERS_MAX)
         self._encoded: Remembered[_Encoded] = memory.of_records(RecordKind.POST, POSTS_MAX)
+
+    async def one(self, reader: NodeId, id_: int) -> bytes:
+        """A post as `reader` sees it; PostNotFound where it does not exist, or is not there for them. For stores that
+        are `immediate`: it asks them in turn.
+        """
+        await self._memory.look()
+        posts, shown, questions = self._posts.posts, self.of(reader), Questions()
+        stored = await self._posts.read([id_])
+        is_plain = bool(stored) and await self._is_for_all(stored[0], reader)
+        seeing = None if is_plain else posts.ask_seeing(questions, reader, stored)
+        own = self._engagement.ask_own(questions, reader, [id_])
+        if not all(self._knows(post, shown) for post in stored):
+            await self._read_people(stored, shown)
+            await self._read_totals([id_], shown.totals)
+        answers = await posts.graph.store.answer(questions)
+        seen = stored if seeing is None else seeing(answers)
+        if not seen or seen[0] is None:
+            raise posts.missing(id_)
+        (liked,), (saved,) = own(answers)
+        shown.own[id_] = _OWN[liked, saved]
+        return b"".join(self._parts(reader, seen[0], shown)) + b"}"
+
+    async def _is_for_all(self, post: Post, reader: NodeId) -> bool:
+        """Whether no rule keeps anything of a post from anybody, or this reader from its author."""
+        if post.visibility != "public" or post.labels or not await self._plain.are_plain((post.author,)):
+            return False
+        return await self._plain.is_in_no_block(reader)
+
+    def _knows(self, post: Post, into: ShownPosts) -> bool:
+        """Whether all is kept that everybody is shown a post without pictures with."""
+        profile, totals = self._profiles.now.get(post.author), self._totals.now.get(post.id)
+        if profile is None or totals is None or _pictures_of(post, profile):
+            return False
+        into.profiles[post.author], into.totals[post.id] = profile, totals
+        return True
 
     def of(self, reader: NodeId) -> ShownPosts:
         """An empty `ShownPosts`, for one page of this reader."""
@@ -100,7 +145,7 @@ class HomePosts:
         """See `ShownPosts.read`."""
         ids = [post.id for post in posts]
         await together(
-            self._immediate,
+            self.immediate,
             self._read_people(posts, into),
             self._read_totals(ids, into.totals),
             self._read_own(reader, ids, into.own),
@@ -152,13 +197,10 @@ class HomePosts:
     def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
         """See `ShownPosts.encoded`."""
         placed, seen, copies = page.placed, page.seen, page.copies
-        totals, own, kept, parts = shown.totals, shown.own, self._encoded.now, list[bytes]()
+        parts = list[bytes]()
         for post in page.posts:
             id_ = post.id
-            known = kept.get(id_)
-            if known is None or known.post is not post or post.author == reader or not _is_current(known, shown):
-                known = self._encode(reader, post, shown)
-            parts += (known.head, totals[id_], own[id_], known.rest)
+            parts += self._parts(reader, post, shown)
             if id_ in placed:
                 parts.append(_ranking(placed[id_]))
             if id_ in seen:
@@ -167,6 +209,13 @@ class HomePosts:
                 parts.append(b',"copies":' + _encode(list(map(str, copies[id_]))))
             parts.append(b"},")
         return b"[%b]" % b"".join(parts)[:-1]
+
+    def _parts(self, reader: NodeId, post: Post, shown: ShownPosts) -> tuple[bytes, bytes, bytes, bytes]:
+        """A post as JSON, but for its end."""
+        known = self._encoded.now.get(post.id)
+        if known is None or known.post is not post or post.author == reader or not _is_current(known, shown):
+            known = self._encode(reader, post, shown)
+        return known.head, shown.totals[post.id], shown.own[post.id], known.rest
 
     def _encode(self, reader: NodeId, post: Post, shown: ShownPosts) -> _Encoded:
         """A post as `reader` sees it; kept, unless it is their own."""

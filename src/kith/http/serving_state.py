@@ -1,0 +1,48 @@
+"""What all connections of a process share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from kith.core.errors import KithError, Overloaded
+from kith.http.exchange import Serve
+from kith.http.headers import Pairs
+from kith.http.heads import KnownHeads
+
+Refusal = Callable[[KithError], tuple[int, Pairs, bytes]]
+"""An error as an answer: status, headers, body."""
+
+
+class Client(Protocol):
+    """A connection, as those see it who look after all of them."""
+
+    def refuse(self, error: KithError) -> None: ...
+    def drain(self) -> None: ...
+    def look(self, now_s: float, idle_s: float) -> None: ...
+    def abort(self) -> None: ...
+
+
+class ServingState:
+    """`now_s`, and the date in `last_lines`, are as of the last look."""
+
+    def __init__(self, door: Serve, refusal: Refusal, connections_max: int) -> None:
+        self.door, self.refusal, self._max = door, refusal, connections_max
+        self.loop, self.heads = asyncio.get_running_loop(), KnownHeads()
+        self.now_s, self.last_lines = 0.0, b""
+        self.connections, self.all_lost = set[Client](), asyncio.Event()
+        self.all_lost.set()
+
+    def opened(self, connection: Client) -> None:
+        """A client connected."""
+        self.connections.add(connection)
+        self.all_lost.clear()
+        if len(self.connections) > self._max:
+            connection.refuse(Overloaded("this process has as many connections as it takes; connect again later"))
+
+    def lost(self, connection: Client) -> None:
+        """It is gone."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self.all_lost.set()
