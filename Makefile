@@ -82,7 +82,7 @@ test-cluster: setup  ## what runs on distributed engines, on real ones, which it
 	trap '$(MAKE) --no-print-directory cluster-down' EXIT; $(MAKE) --no-print-directory cluster-up NODES=1 && \
 	$(ON_CLUSTER) --dist worksteal tests/cluster tests/conformance --engine cluster_engines:REDIS,CASSANDRA,TOLD,KAFKA,BUCKET && \
 	$(ON_CLUSTER) --dist worksteal tests/conformance/test_edge_lists.py tests/conformance/test_edge_ids.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
-	$(ON_CLUSTER) --dist worksteal $(MODELS_ON_CLUSTER:%=tests/property/test_%.py) --engine cluster_engines:WHOLE -k "model_says and (redis-0 or 0-rates)" && \
+	$(ON_CLUSTER) --dist worksteal $(MODELS_ON_CLUSTER:%=tests/property/test_%.py) --engine cluster_engines:WHOLE -k "model_says and (redis-seed-0 or 0-rates)" && \
 	TEST_ON_CLUSTER=1 $(ON_CLUSTER) --dist loadfile $(API_ON_CLUSTER:%=tests/api/test_%.py)
 
 test-cluster-faults: setup  ## three servers of each engine, of which some are killed, stopped and emptied under load: half an hour or so

@@ -126,7 +126,7 @@ def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """What a case is called whose value has no short name, as Python writes it; a number alone says what it counts."""
     if type(val) in (int, float, bool, type(None)):
-        return f"{argname} {val}"
+        return f"{argname}-{val}"  # which -k can be asked for
     if isinstance(val, set | frozenset):
         val = sorted(val, key=repr)  # in one order in every process
     if not isinstance(val, dict | list | tuple | bytes | BaseException | msgspec.Struct):

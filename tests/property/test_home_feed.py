@@ -41,7 +41,7 @@ def policies(request: pytest.FixtureRequest) -> list[Thresholds | ByRates]:
     return POLICIES[request.param]  # type: ignore[return-value]
 
 
-@pytest.fixture(params=seeds(6, 100 * len(POLICIES)), ids="seed {}".format)
+@pytest.fixture(params=seeds(6, 100 * len(POLICIES)), ids="seed-{}".format)
 def history(request: pytest.FixtureRequest, policies: list[Thresholds | ByRates]) -> HomeHistory:
     return HomeHistory(random.Random(request.param), policies)
 

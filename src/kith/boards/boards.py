@@ -239,13 +239,13 @@ class Boards:
             raise missing(id_)
         return board
 
-    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted: bool = False) -> list[Board | None]:
+    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Board | None]:
         """The board of each id, or None if `viewer` must not see it: one batch of records and one of the graph.
 
-        `deleted`: as if the boards were not deleted.
+        `deleted_too`: as if none was deleted.
         """
         boards, questions = await self.settling.read(ids), Questions()
-        if deleted:
+        if deleted_too:
             boards = [None if board is None else msgspec.structs.replace(board, deleted=False) for board in boards]
         seen = self.ask_seeing(questions, viewer, boards)
         return seen(await self.store.answer(questions))

@@ -111,13 +111,13 @@ class CommentReader:
             return None
         return None if seen.deleted and replied(answers) != [True] else seen
 
-    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted: bool = False) -> list[Comment | None]:
+    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Comment | None]:
         """Each comment that `viewer` may see, as `get`, and None for others; in four batches.
 
-        `deleted`: as if the comments were not deleted.
+        `deleted_too`: as if none was deleted.
         """
         comments = await self.read(ids)
-        if deleted:
+        if deleted_too:
             comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
         there = [one for one in comments if one is not None]
         posts = list(dict.fromkeys(one.post for one in there))

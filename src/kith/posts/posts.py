@@ -210,13 +210,13 @@ class Posts:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted: bool = False) -> list[Post | None]:
-        """The post of each id, or None if `viewer` must not see it. `deleted`: as if the posts were not deleted.
+    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Post | None]:
+        """The post of each id, or None if `viewer` must not see it. `deleted_too`: as if none was deleted.
 
         Costs one batch of records and one of the graph, however many ids.
         """
         questions, posts = Questions(), await self.read(ids)
-        if deleted:
+        if deleted_too:
             posts = [None if post is None else msgspec.structs.replace(post, deleted=False) for post in posts]
         seen = self.ask_seeing(questions, viewer, posts)
         return seen(await self.graph.store.answer(questions))
@@ -249,7 +249,7 @@ class Posts:
         return post
 
     async def seen_by(
-        self, id_: int, viewers: Sequence[int], *, deleted: bool = False
+        self, id_: int, viewers: Sequence[int], *, deleted_too: bool = False
     ) -> tuple[Post | None, list[bool]]:
         """One post, and whether each of many viewers may see it: see `ask_seen_by`.
 
@@ -259,17 +259,17 @@ class Posts:
         if post is None:
             return None, [False] * len(viewers)
         questions = Questions()
-        seen = self.ask_seen_by(questions, post, viewers, deleted=deleted)
+        seen = self.ask_seen_by(questions, post, viewers, deleted_too=deleted_too)
         return seen(await self.graph.store.answer(questions))
 
     def ask_seen_by(
-        self, questions: Questions, post: Post, viewers: Sequence[int], *, deleted: bool = False
+        self, questions: Questions, post: Post, viewers: Sequence[int], *, deleted_too: bool = False
     ) -> Callable[[Answers], tuple[Post, list[bool]]]:
         """Ask which of many viewers may see a post. The answer: it, with its author's labels, and whether each may.
 
-        `deleted`: as if the post were not deleted.
+        `deleted_too`: as if it were not deleted.
         """
-        asked = msgspec.structs.replace(post, deleted=False) if deleted else post
+        asked = msgspec.structs.replace(post, deleted=False) if deleted_too else post
         ties = post.visibility == "friends"
         standings = self._privacy.ask_standing_to(questions, post.author, viewers, ties=ties)
 

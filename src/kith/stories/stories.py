@@ -86,14 +86,14 @@ class Stories:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted: bool = False) -> list[Post | None]:
+    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Post | None]:
         """The story of each id, or None if it has expired or `viewer` must not see it; in a few batches.
 
-        `deleted`: as if they were not deleted.
+        `deleted_too`: as if none was deleted.
         """
         since = self._since()
         live = [id_ for id_ in ids if made_at_ms(id_) >= since]
-        found = dict(zip(live, await self._shelf.visible(viewer, live, deleted=deleted), strict=True))
+        found = dict(zip(live, await self._shelf.visible(viewer, live, deleted_too=deleted_too), strict=True))
         return [found.get(id_) for id_ in ids]
 
     async def shown(self, viewer: Viewer, ids: Sequence[int]) -> list[tuple[Post, bool]]:

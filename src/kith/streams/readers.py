@@ -105,15 +105,17 @@ class Readers:
         own = [author] if author in connected and author not in users else []
         return Audience(found, [*users, *own], hidden > 0)
 
-    async def sights(self, audience: Audience, users: Sequence[int], *, deleted: bool = False) -> AsyncIterator[Sight]:
-        """What the post of an audience is to these users, in parts. `deleted`: if it were not deleted."""
+    async def sights(
+        self, audience: Audience, users: Sequence[int], *, deleted_too: bool = False
+    ) -> AsyncIterator[Sight]:
+        """What the post of an audience is to these users, in parts. `deleted_too`: as if it were not deleted."""
         post = audience.post
         for part in _parts(users):
             if post is None:
                 yield Sight(None, dict.fromkeys(part, False), set())
                 continue
             questions = Questions()
-            seen_by = self._posts.ask_seen_by(questions, post, part, deleted=deleted)
+            seen_by = self._posts.ask_seen_by(questions, post, part, deleted_too=deleted_too)
             mutes = questions.states((self._mutes, user, post.author) for user in part)
             hides = questions.states((self._hides, user, post.id) for user in part if audience.hidden)
             answers = await self._store.answer(questions)
@@ -124,11 +126,11 @@ class Readers:
             await asyncio.sleep(0)
 
     async def seeing(
-        self, post: int, users: Sequence[int], *, deleted: bool = False
+        self, post: int, users: Sequence[int], *, deleted_too: bool = False
     ) -> AsyncIterator[tuple[Post | None, dict[int, bool]]]:
-        """The post, and for each user whether they may see it, in parts. `deleted`: if it were not deleted."""
+        """The post, and for each user whether they may see it, in parts. `deleted_too`: as if it were not deleted."""
         for part in _parts(users):
-            found, seen = await self._posts.seen_by(post, part, deleted=deleted)
+            found, seen = await self._posts.seen_by(post, part, deleted_too=deleted_too)
             yield found, dict(zip(part, seen, strict=True))
             await asyncio.sleep(0)
 

@@ -66,7 +66,7 @@ class Telling:
         watching = {stream for stream in self._streams.all() if post in stream.watched}
         readers = list(dict.fromkeys([*(stream.user for stream in watching), *audience.readers]))
         others = set(audience.readers)
-        async for sight in self._readers.sights(audience, readers, deleted=True):
+        async for sight in self._readers.sights(audience, readers, deleted_too=True):
             deleted = sight.post is not None and sight.post.deleted
             for could in (True, False):
                 alike = self._streams.not_told([user for user, sees in sight.seen.items() if sees is could], step)

@@ -43,8 +43,8 @@ class EdgePolicy(Protocol):
 class Visible(Protocol):
     """Which of some records a viewer may see: each as it is read for them, None for others."""
 
-    def __call__(self, viewer: NodeId, ids: Sequence[int], *, deleted: bool) -> Awaitable[Sequence[Any]]:
-        """`deleted`: as if they were not deleted."""
+    def __call__(self, viewer: NodeId, ids: Sequence[int], *, deleted_too: bool) -> Awaitable[Sequence[Any]]:
+        """`deleted_too`: as if none was deleted."""
         ...
 
 
@@ -117,9 +117,9 @@ class Seeing:
     ) -> list[tuple[Pending, Change]]:
         """Records as they are now, that the user may see."""
         found: dict[int, Any] = {}
-        for deleted in (False, True):
-            ids = {one.event.destination for one in pending if _is_deleted(one) is deleted}
-            found |= await self._seen_of(user, kind, ids, deleted=deleted)
+        for deleted_too in (False, True):
+            ids = {one.event.destination for one in pending if _is_deleted(one) is deleted_too}
+            found |= await self._seen_of(user, kind, ids, deleted_too=deleted_too)
         there = sorted(found)
         # read last: versions grow, so what was decided on above is what the event tells
         versions = {row.id: row.updated_at for row in await self._records.get_many(kind, there) if row}
@@ -129,12 +129,14 @@ class Seeing:
             if versions.get(one.event.destination) == one.event.updated_at
         ]
 
-    async def _seen_of(self, user: NodeId, kind: RecordKind, ids: Collection[int], *, deleted: bool) -> dict[int, Any]:
+    async def _seen_of(
+        self, user: NodeId, kind: RecordKind, ids: Collection[int], *, deleted_too: bool
+    ) -> dict[int, Any]:
         asked = sorted(ids)
-        read = await self._visible[kind](user, asked, deleted=deleted) if asked else ()
+        read = await self._visible[kind](user, asked, deleted_too=deleted_too) if asked else ()
         return {id_: one for id_, one in zip(asked, read, strict=True) if one is not None}
 
-    async def _profiles(self, viewer: NodeId, ids: Sequence[int], *, deleted: bool) -> Sequence[bool | None]:
+    async def _profiles(self, viewer: NodeId, ids: Sequence[int], *, deleted_too: bool) -> Sequence[bool | None]:
         """True for users who are there for the viewer, and do not block them."""
         questions = Questions()
         nodes = questions.nodes(ids)

@@ -130,7 +130,7 @@ def test_a_name_whose_taker_stopped_half_way_is_free(names: Names, monkeypatch: 
 
 
 @pytest.mark.parametrize("hashes", [1, 3], ids="{} hashes".format)
-@pytest.mark.parametrize("seed", range(6), ids="seed {}".format)
+@pytest.mark.parametrize("seed", range(6), ids="seed-{}".format)
 def test_names_that_share_a_hash_stay_apart(
     run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int, hashes: int
 ) -> None:

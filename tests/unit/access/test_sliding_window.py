@@ -50,7 +50,7 @@ def test_no_window_holds_more_than_the_limit_and_nobody_is_refused_for_nothing(
             assert len(counted) >= limit, "what is older than a window and a part counts no more"
 
 
-@pytest.mark.parametrize("seed", range(20), ids="seed {}".format)
+@pytest.mark.parametrize("seed", range(20), ids="seed-{}".format)
 def test_whoever_comes_back_as_told_is_let_in_and_not_a_moment_sooner(seed: int) -> None:
     chosen = random.Random(seed)
     quota, held, now_s = Quota(chosen.randrange(1, 20), chosen.choice((60, 3_600))), Counts(), NOW_S

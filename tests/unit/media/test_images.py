@@ -98,7 +98,7 @@ def test_nothing_of_where_and_by_whom_it_was_taken_is_left(form: Format) -> None
         assert not {"exif", "xmp", "comment", "icc_profile", "photoshop"} & set(shown.info)
 
 
-@pytest.mark.parametrize("orientation", range(1, 9), ids="orientation {}".format)
+@pytest.mark.parametrize("orientation", range(1, 9), ids="orientation-{}".format)
 def test_a_turned_photo_is_shown_upright(orientation: int) -> None:
     turn = {
         2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,

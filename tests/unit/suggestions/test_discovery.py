@@ -88,7 +88,7 @@ def test_nobody_to_suggest_is_an_empty_ranking(lists: list[list[int]]) -> None:
     assert ranked(lists, never=[ALICE, BOB]) == []
 
 
-@pytest.mark.parametrize("seed", range(40), ids="seed {}".format)
+@pytest.mark.parametrize("seed", range(40), ids="seed-{}".format)
 def test_any_walk_is_ranked_as_the_plainest_count_does(seed: int) -> None:
     chosen = random.Random(seed)
     pool = [chosen.randrange(2**63) for _ in range(chosen.choice((5, 40, 3_000)))]
