@@ -6,7 +6,7 @@ import re
 
 from pictures import photo
 from playwright.sync_api import Route, expect
-from scenes import PATIENCE_S, STREAM, Stage, card, loaded, until
+from scenes import PATIENCE_S, STREAM, TO_THE_END, Stage, card, loaded, until
 from servers import eventually, sign
 
 POSTS = 2_000
@@ -59,10 +59,6 @@ new PerformanceObserver((all) => {
 """The end of the list, which says that more comes, makes room for it: that is no jump."""
 SHIFTED_MAX = 0.1
 """What Web Vitals call good."""
-TO_THE_END = """
-(scrollTo(0, document.documentElement.scrollHeight),
-  document.querySelector("kith-list").textContent.endsWith("That is all."))
-"""
 
 
 def test_two_thousand_posts_are_scrolled_through_with_two_hundred_in_the_page(stage: Stage) -> None:
