@@ -17,6 +17,10 @@ THREADS = 8
 STREAM = "/feed/stream"
 PATIENCE_S = 60
 """How long a scene waits for what must come: machines that run tests are busy."""
+TO_THE_END = """
+(scrollTo(0, document.documentElement.scrollHeight),
+  document.querySelector("kith-list").textContent.endsWith("That is all."))
+"""
 expect.set_options(timeout=1_000 * PATIENCE_S)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pictures import photo
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from scenes import Stage, card
 from servers import eventually
 
@@ -139,6 +139,41 @@ def test_comments_and_replies_and_one_that_is_refused(stage: Stage) -> None:
     page.get_by_role("button", name="Send").first.click()
     expect(page.get_by_role("alert").filter(has_text="no longer there")).to_be_visible()
     expect(page.get_by_label("Write a comment")).to_have_value("and another")
+
+
+def test_a_comment_and_a_reply_are_there_at_once_and_taken_back_where_they_are_refused(stage: Stage) -> None:
+    post = stage.post(stage.alice, "say something")
+    stage.ask("POST", f"/posts/{post}/comments", {"text": "I was first"}, stage.carol)
+    page, held = stage.open(stage.alice), list[Route]()
+    page.route(
+        f"**/posts/{post}/comments",
+        lambda route: held.append(route) if route.request.method == "POST" else route.continue_(),
+    )
+    card(page, "say something").get_by_role("link", name="Comments, 1").click()
+    thread = page.get_by_role("article", name="Comment of Carol")
+    thread.get_by_role("button", name="Reply").click()
+    refusal = {"error": {"code": "FORBIDDEN", "message": "one of you has blocked the other", "details": {}}}
+    for field, words in (("Write a comment", "a comment"), ("Write a reply", "a reply")):
+        form = page.locator("form", has=page.get_by_label(field))
+        shown = page.locator(".comment", has_text=words)
+        for answers in (False, True):
+            form.get_by_label(field).fill(words)
+            form.get_by_role("button", name="Send").click()
+            expect(shown).to_have_count(1)
+            expect(form.get_by_label(field)).to_have_value("")
+            eventually(lambda: page.evaluate("true") and held, 60)
+            if answers:
+                held.pop().continue_()
+                expect(shown.get_by_role("button", name="Like this comment")).to_have_count(1)
+                break
+            held.pop().fulfill(status=403, json=refusal)
+            expect(shown).to_have_count(0)
+            expect(form.get_by_role("alert")).to_contain_text("Not sent. One of you has blocked the other.")
+            expect(form.get_by_label(field)).to_have_value(words)
+    expect(page.get_by_role("link", name="Comments, 3")).to_be_visible()
+    stage.settled(page)
+    said = stage.ask("GET", f"/posts/{post}/comments", user=stage.alice)["items"]
+    assert sorted(one["text"] for one in said) == ["I was first", "a comment"]
 
 
 def test_a_story_is_told_and_seen_and_deleted_by_its_author_who_knows_who_saw_it(stage: Stage) -> None:

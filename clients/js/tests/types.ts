@@ -30,8 +30,19 @@ export async function wrongCalls(): Promise<void> {
 }
 
 export function preview(event: FeedEvent): string {
-  if (event.type === "new_post" || event.type === "post_updated") return event.preview;
-  return event.type === "reset" ? event.reason : event.postId;
+  switch (event.type) {
+    case "new_post":
+    case "post_updated":
+      return event.preview;
+    case "notification":
+      return event.postId ?? event.notificationId;
+    case "unread":
+      return event.count.toLocaleString();
+    case "reset":
+      return event.reason;
+    default:
+      return event.postId;
+  }
 }
 
 export function isTaken(error: unknown): boolean {

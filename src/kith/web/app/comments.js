@@ -17,7 +17,9 @@ export function commentThread(comment, post) {
   const left = comment.replyCount - comment.replies.length;
   if (left > 0) replies.append(moreReplies(comment, post, replies, left));
   const place = h("div");
-  const answer = () => place.replaceChildren(writeComment(post, comment.id, (made) => (place.replaceChildren(), replies.append(commentBox(made, post, answer)))));
+  const show = (element) => replies.append(element);
+  const made = (reply) => (place.replaceChildren(), show(commentBox(reply, post, answer)));
+  const answer = () => place.replaceChildren(writeComment(post, comment.id, { show, made }));
   return h("article", { class: "thread", "aria-label": comment.author ? `Comment of ${nameOf(comment.author)}` : "Deleted comment" }, commentBox(comment, post, answer), replies, place);
 }
 
@@ -96,8 +98,11 @@ function likeButton(comment) {
   return one;
 }
 
-/** The field for a comment; `made(comment)` is told of it at once, and what was refused comes back into the field. */
-export function writeComment(post, replyTo, made) {
+/**
+ * The field for a comment. What is sent is on the screen at once: `show(element)` places it. `made(comment)` is told once
+ * it is stored; what was refused is taken back, and its words return into the field.
+ */
+export function writeComment(post, replyTo, { show, made }) {
   const draft = `comment ${post} ${replyTo ?? ""}`;
   const says = replyTo ? "Write a reply" : "Write a comment";
   const text = keepDraft(h("textarea", { rows: 2, maxLength: TEXT_MAX, dir: "auto", placeholder: says, "aria-label": says }), draft);
@@ -106,21 +111,26 @@ export function writeComment(post, replyTo, made) {
   let keyFor = sendKey();
   async function send(event) {
     event.preventDefault();
-    if (!text.value.trim()) return;
-    submit.disabled = true;
-    failure.textContent = "";
     const said = text.value;
+    if (!said.trim()) return;
+    submit.disabled = true;
+    failure.textContent = text.value = "";
+    const shown = onItsWay(said);
+    show(shown);
     count(post, 1);
     try {
       const comment = await session.kith.createComment(post, said, { ...(replyTo && { replyTo }), key: keyFor(said) });
       keyFor = sendKey(); // the same words again are another comment
-      if (text.value === said) text.value = "";
-      dropDraft(draft);
+      if (!text.value) dropDraft(draft);
       made(comment);
+      requestAnimationFrame(() => shown.remove()); // with the frame that draws the other
     } catch (error) {
+      shown.remove();
       count(post, -1);
       heed(error);
       failure.textContent = `Not sent. ${explained(error)}`;
+      text.value = [said, text.value].filter(Boolean).join("\n");
+      text.dispatchEvent(new Event("input")); // it is kept
     } finally {
       submit.disabled = false;
     }
@@ -128,6 +138,13 @@ export function writeComment(post, replyTo, made) {
   const box = h("form", { class: "write", onsubmit: send }, text, failure, h("div", { class: "row end" }, submit));
   if (replyTo) queueMicrotask(() => text.focus());
   return box;
+}
+
+/** A comment of the reader's before the server has it. */
+function onItsWay(said) {
+  const reader = { id: session.user, displayName: "You" };
+  const what = h("div", { class: "grow" }, h("div", { class: "row" }, nameLink(reader), h("span", { class: "time" }, "on its way")), words(said));
+  return h("div", { class: "comment" }, avatar(reader, "small"), what);
 }
 
 function count(post, by) {

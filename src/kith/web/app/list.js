@@ -1,20 +1,21 @@
 /**
  * A list without end that keeps at most NODES_MAX of its items in the page, however far one scrolls.
  *
- * Items stand in groups of two. Groups near the window are drawn, one a frame so that scrolling stays smooth, those in it
- * first; those far from it are taken out, and a blank of their height stands for them. The next page is fetched before it
- * is needed.
+ * Items near the window are drawn, so few a frame that scrolling stays smooth: two of those that are in it, else one of
+ * those around it. Items far from it are taken out, and a blank of their height stands for them. The next page is fetched
+ * before it is needed.
  */
 
 import { heed, sessionEvents } from "./session.js";
 import { explained } from "./telling.js";
 import { button, counted, h } from "./dom.js";
 
-const GROUP = 2;
 const NODES_MAX = 200;
+/** Of the items in the window that are not drawn, as after a jump, so many are drawn a frame. */
+const SEEN_A_FRAME = 2;
 const DRAW_PX = 900;
 const KEEP_PX = 1_500;
-const GUESS_PX = 400;
+const GUESS_PX = 200;
 /** Pages in a row that may be empty, as the server allows, before the reader is asked to go on. */
 const EMPTY_MAX = 10;
 /** A page that takes longer than this is said to be on its way. */
@@ -25,7 +26,7 @@ export class EndlessList extends HTMLElement {
   #draw;
   #ahead;
   #empty;
-  #groups = []; // { items, height, node }: `node` while it is drawn
+  #places = []; // { item, height, node }: `node` while it is drawn
   #ids = new Set();
   #cursor;
   #more = true;
@@ -54,7 +55,7 @@ export class EndlessList extends HTMLElement {
     if (!this.#end.isConnected) this.append(this.#above, this.#below, this.#end);
     addEventListener("scroll", this.#look, { passive: true, capture: true }); // also of a dialog that it is in
     addEventListener("resize", this.#look, { passive: true });
-    if (this.#groups.length === 0) this.#fetch();
+    if (this.#places.length === 0) this.#fetch();
     else this.#look();
   }
 
@@ -67,8 +68,8 @@ export class EndlessList extends HTMLElement {
 
   /** Begin anew. */
   reload() {
-    for (const group of this.#groups) group.node?.remove();
-    this.#groups = [];
+    for (const place of this.#places) place.node?.remove();
+    this.#places = [];
     this.#ids.clear();
     this.#cursor = undefined;
     this.#more = true;
@@ -82,14 +83,14 @@ export class EndlessList extends HTMLElement {
   prepend(items) {
     const fresh = this.#fresh(items);
     if (fresh.length === 0) return;
-    this.#groups.unshift({ items: fresh, height: GUESS_PX, node: null });
+    this.#places.unshift(...fresh.map(placeOf));
     this.#end.replaceChildren();
     this.#look();
   }
 
   /** How many items are in the page. */
   get drawn() {
-    return this.#groups.reduce((sum, group) => sum + (group.node === null ? 0 : group.items.length), 0);
+    return this.#places.reduce((sum, place) => sum + (place.node !== null), 0);
   }
 
   #fresh(items) {
@@ -101,8 +102,8 @@ export class EndlessList extends HTMLElement {
   async #fetch() {
     const generation = this.#generation;
     this.ariaBusy = "true";
-    if (this.#groups.length === 0) this.#end.replaceChildren(...placeholders());
-    const slow = setTimeout(() => this.#groups.length && this.#end.replaceChildren(quiet("More is on its way…")), SLOW_MS);
+    if (this.#places.length === 0) this.#end.replaceChildren(...placeholders());
+    const slow = setTimeout(() => this.#places.length && this.#end.replaceChildren(quiet("More is on its way…")), SLOW_MS);
     try {
       for (let tries = 0; this.#more && tries < EMPTY_MAX; tries++) {
         this.#loading = this.#load(this.#cursor);
@@ -111,8 +112,7 @@ export class EndlessList extends HTMLElement {
         this.#cursor = pagination.nextCursor;
         this.#more = pagination.hasMore && this.#cursor !== null;
         const fresh = this.#fresh(items);
-        for (let at = 0; at < fresh.length; at += GROUP)
-          this.#groups.push({ items: fresh.slice(at, at + GROUP), height: GUESS_PX, node: null });
+        this.#places.push(...fresh.map(placeOf));
         if (fresh.length > 0) {
           this.#ahead?.(fresh);
           break;
@@ -132,7 +132,7 @@ export class EndlessList extends HTMLElement {
   }
 
   #sayEnd() {
-    if (this.#groups.length === 0) this.#end.replaceChildren(this.#empty instanceof Node ? this.#empty : h("p", { class: "quiet" }, this.#empty));
+    if (this.#places.length === 0) this.#end.replaceChildren(this.#empty instanceof Node ? this.#empty : h("p", { class: "quiet" }, this.#empty));
     else this.#end.replaceChildren(quiet(this.#more ? "" : "That is all."));
   }
 
@@ -155,41 +155,40 @@ export class EndlessList extends HTMLElement {
   #show() {
     this.#frame = 0;
     if (!this.isConnected) return;
-    for (const group of this.#groups) if (group.node) group.height = group.node.offsetHeight;
+    for (const place of this.#places) if (place.node) place.height = place.node.offsetHeight;
     const top = this.getBoundingClientRect().top;
     let [y, drawn] = [top, this.drawn];
-    let next = null;
-    for (const group of this.#groups) {
-      const [from, to] = [y, y + group.height];
+    const [seen, around] = [[], []];
+    for (const place of this.#places) {
+      const [from, to] = [y, y + place.height];
       y = to;
-      if (group.node && (to < -KEEP_PX || from > innerHeight + KEEP_PX)) {
-        group.node.remove();
-        group.node = null;
-        drawn -= group.items.length;
-      } else if (!group.node && to > -DRAW_PX && from < innerHeight + DRAW_PX) {
-        const visible = to > 0 && from < innerHeight;
-        if (next === null || (visible && !next.visible)) next = { group, visible };
-      }
+      if (place.node && (to < -KEEP_PX || from > innerHeight + KEEP_PX)) {
+        place.node.remove();
+        place.node = null;
+        drawn--;
+      } else if (!place.node && to > 0 && from < innerHeight) seen.push(place);
+      else if (!place.node && to > -DRAW_PX && from < innerHeight + DRAW_PX) around.push(place);
     }
-    const again = next !== null && drawn + next.group.items.length <= NODES_MAX;
-    if (again) next.group.node = h("div", { class: "group" }, next.group.items.map((item) => this.#article(item)));
+    const next = (seen.length > 0 ? seen.slice(0, SEEN_A_FRAME) : around.slice(0, 1)).slice(0, NODES_MAX - drawn);
+    for (const place of next) place.node = h("div", { class: "place" }, this.#article(place.item));
+    const again = next.length > 0;
     this.#place();
     this.role = this.drawn > 0 ? "feed" : null; // a feed has articles
     if (again) this.#look();
     else if (this.#more && !this.#loading && !this.#end.querySelector("[role=alert]") && y < innerHeight * 3 + DRAW_PX) this.#fetch();
   }
 
-  /** Groups in their order, with blanks for those that are not drawn. */
+  /** Items in their order, with blanks for those that are not drawn. */
   #place() {
-    const first = this.#groups.findIndex((group) => group.node);
-    const last = this.#groups.findLastIndex((group) => group.node);
+    const first = this.#places.findIndex((place) => place.node);
+    const last = this.#places.findLastIndex((place) => place.node);
     let [above, below, after] = [0, 0, this.#above];
-    this.#groups.forEach((group, at) => {
-      if (group.node) {
-        if (after.nextSibling !== group.node) after.after(group.node);
-        after = group.node;
-      } else if (first === -1 || at > last) below += group.height;
-      else if (at < first) above += group.height;
+    this.#places.forEach((place, at) => {
+      if (place.node) {
+        if (after.nextSibling !== place.node) after.after(place.node);
+        after = place.node;
+      } else if (first === -1 || at > last) below += place.height;
+      else if (at < first) above += place.height;
     });
     this.#above.style.height = `${above}px`;
     this.#below.style.height = `${below}px`;
@@ -202,6 +201,10 @@ export class EndlessList extends HTMLElement {
   }
 }
 customElements.define("kith-list", EndlessList);
+
+function placeOf(item) {
+  return { item, height: GUESS_PX, node: null };
+}
 
 function quiet(text) {
   return h("p", { class: "quiet" }, text);

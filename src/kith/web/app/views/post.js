@@ -29,8 +29,11 @@ export function post(id) {
       draw: (comment) => commentThread(comment, id),
       empty: "No comments yet.",
     });
-    const write = postOf(id).allowComments === false ? h("p", { class: "quiet" }, "Comments are closed.") : writeComment(id, null, (made) => list.prepend([made]));
-    view.append(new PostCard(postOf(id), { whole: true }), h("div", { class: "row" }, h("h2", { class: "grow" }, "Comments"), sort), write, list);
+    const sending = h("div", { class: "thread" });
+    const show = (element) => sending.append(element);
+    const made = (comment) => list.prepend([comment]);
+    const write = postOf(id).allowComments === false ? h("p", { class: "quiet" }, "Comments are closed.") : writeComment(id, null, { show, made });
+    view.append(new PostCard(postOf(id), { whole: true }), h("div", { class: "row" }, h("h2", { class: "grow" }, "Comments"), sort), write, sending, list);
   }
   return view;
 }

@@ -1,0 +1,84 @@
+"""Mentions that other systems report: told in the order of each mentioned user, whoever takes and works them.
+
+Nothing is partitioned for that: the id of a notice is its place in every inbox, and is made within the request. So its
+events may come to any worker, in any order, as they do from a log of many partitions. Over each engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, CAROL, DANA
+from coroutines import Run
+from desk import Desk
+from reference_activity import ReferenceActivity
+from reference_leases import ReferenceLeases
+
+from kith.core.ids import NodeId
+from kith.leases.holding import Leases
+from kith.notifications.coordinator import Coordinator
+from kith.notifications.outcomes import Outcomes
+from kith.notifications.preferences import Preferences
+from kith.notifications.spread import Spread, coordinator_over
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Ended
+
+MENTIONED = (ALICE, CAROL, DANA)
+ACTORS = [NodeId(actor) for actor in range(50, 56)]
+WORKERS = 3
+
+
+async def reported(desk: Desk, mentioned: NodeId) -> None:
+    """One after the other, as a queue in front of the API has them for a key."""
+    for actor in ACTORS:
+        assert await desk.outside.accept(f"{actor} mentions {mentioned}", actor, mentioned, None, None)
+
+
+def workers(desk: Desk, activity: ReferenceActivity, worked: list[list[int]]) -> list[Coordinator]:
+    """Of all tiers. `worked`: is told the accounts whose walks each of them ended."""
+    graph, leases = desk.services.graph, Leases(ReferenceLeases(desk.services.clock))
+
+    def worker(accounts: list[int]) -> Coordinator:
+        async def end(ended: Ended) -> None:
+            accounts.append(ended.walk.account)
+
+        return coordinator_over(
+            graph, desk.whole.records, desk.inbox, activity, leases, desk.services.clock, end,
+            celebrity_followers_min=1, tiers=tuple(Tier),
+        )  # fmt: skip
+
+    return [worker(accounts) for accounts in worked]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mentions_of_each_user_keep_their_order_however_workers_divide_them(run: Run, desk: Desk, seed: int) -> None:
+    """Bob follows all who are mentioned; three systems report, three workers are given the events in any order."""
+    activity, worked = ReferenceActivity(), [list[int]() for _ in range(WORKERS)]
+
+    async def scenario() -> None:
+        for mentioned in MENTIONED:
+            await desk.people.follow(BOB, mentioned)
+        await desk.preferences.put(BOB, Preferences(mentions="followed"))
+        await activity.seen(np.array([BOB], np.int64), desk.services.clock.ms)
+        await asyncio.gather(*(reported(desk, mentioned) for mentioned in MENTIONED))
+        desk.whole.settle()
+        notices = [[*reversed(await desk.listed(mentioned))] for mentioned in MENTIONED]
+        assert [[notice.actor for notice in told] for told in notices] == [ACTORS] * len(MENTIONED)
+        events = list((await desk.whole.log.read(desk.began, 1_000)).events)
+        random.Random(seed).shuffle(events)
+        group = workers(desk, activity, worked)
+        await asyncio.gather(*(Spread(one).handle(events[at::WORKERS]) for at, one in enumerate(group)))
+        while any(await asyncio.gather(*(worker.work() for worker in group))):
+            pass
+        ids = {notice.id for told in notices for notice in told}
+        assert {notice for user, notice in desk.rows.rows if user == BOB} == ids, "workers told him of all, unasked"
+        told = [*reversed(await desk.listed(BOB))]
+        assert [[one.actor for one in told if one.recipient == mentioned] for mentioned in MENTIONED] == [ACTORS] * 3
+        outcomes = await Outcomes(desk.whole.records, desk.services.graph.clock).of([*ids])
+        assert sum(one.told for tiers in outcomes for one in tiers) == len(ids), "each row was new once"
+        assert all(worked), "each had its share"
+
+    run(scenario())

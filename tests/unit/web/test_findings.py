@@ -1,0 +1,62 @@
+"""What the console says first: what is wrong, from the last sample. Run by Node, as it is pure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from javascript import needs_node, node
+
+from kith.web.site import CONSOLE
+
+HOUR_S, DAY_S = 3_600, 86_400
+ASK = """
+import { findings } from %s;
+const [values, processes] = JSON.parse(process.argv[1]);
+const history = {
+  names: () => Object.keys(values),
+  last: (name) => values[name] ?? null,
+  latest: { now: 1_800_000_000_000, processes },
+};
+console.log(JSON.stringify(findings(history)));
+"""
+WORKER = {"kind": "fanout+notifications", "pid": 7, "running": True, "seen": 0}
+WELL = {"fanout_dead_events": 0, "notifications_dead_events": 0, "backup_age_seconds": HOUR_S}
+
+
+def found(values: dict[str, Any], processes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What it says of these values."""
+    script = ASK % json.dumps((CONSOLE / "overview.js").as_uri())
+    asked = json.dumps([values, processes])
+    run = node("--input-type=module", "--eval", script, "--", asked, cwd=Path.cwd())
+    assert run.returncode == 0, run.stderr
+    return [(how, words) for how, words in json.loads(run.stdout)]
+
+
+@needs_node
+def test_nothing_is_said_where_it_is_well() -> None:
+    assert found(WELL | {"backup_drill_age_seconds": DAY_S}, [WORKER]) == []
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("values", "how", "says"),
+    [
+        ({"backup_failing": 1}, "bad", "Backups fail"),
+        ({"backup_age_seconds": 3 * DAY_S}, "bad", "The last backup was 72 h ago"),
+        ({"backup_drill_failed": 1, "backup_drill_age_seconds": HOUR_S}, "bad", "The last drill of the backup failed"),
+        ({"backup_drill_age_seconds": None}, "warn", "The backup was never tried"),
+        ({"backup_drill_age_seconds": 31 * DAY_S}, "warn", "The backup was last tried 744 h ago"),
+        ({"standby_behind_seconds": 90}, "bad", "This standby is 90 s behind its primary"),
+        ({"fanout_dead_events": 2}, "bad", "2 dead events of fanout wait for you"),
+        ({"fanout_lag_events": 5, "fanout_lag_oldest_seconds": 60}, "bad", "fanout is 5 events behind"),
+        ({"push_dead_events": 0}, "bad", "No worker of push runs"),
+        ({"disk_free_bytes": 2**20}, "bad", "are left on the disk"),
+        ({"log_leases_lost": 1}, "bad", "lost their place in the log"),
+    ],
+)
+def test_what_is_wrong_is_said(values: dict[str, Any], how: str, says: str) -> None:
+    ((said_how, words),) = found(WELL | values, [WORKER])
+    assert (said_how, says in words) == (how, True), words
