@@ -61,12 +61,23 @@ class _Calls:
             return write
         return EdgeWrite(
             edge, supersede, kept == 1, kept == 2, chosen.random() < 0.5, chosen.random() < 0.5, kept == 3,
+            states if chosen.random() < 0.1 else None,
             if_public=chosen.random() < 0.2,
             while_node=(self._id(), chosen.choice(list(State))) if chosen.random() < 0.2 else None,
             unless=((1, edge.source, self._id() + 500),) if chosen.random() < 0.2 else (),
             out_limit=chosen.choice((0, 3, 100)) if chosen.random() < 0.3 else None,
             counted=chosen.choice((None, Direction.OUT, Direction.IN)),
+            any_of=((1, self._id(), Direction.OUT, chosen.choice(list(State))),) if chosen.random() < 0.2 else (),
         )  # fmt: skip
+
+
+def test_every_condition_of_a_write_is_tried_here() -> None:
+    """A new one is either looked at by `_parts`, or depends on the edge's own row and the states of its ends only."""
+    rng = _Calls(1)
+    rng._conditions = 1.0
+    tried = [rng._write() for _ in range(2_000)]
+    for field, default in zip(EdgeWrite.__struct_fields__[1:], EdgeWrite.__struct_defaults__, strict=True):
+        assert any(getattr(write, field) != default for write in tried), field
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -41,6 +41,20 @@ def test_a_number_is_whole_however_it_is_written(body: bytes) -> None:
         operation.decode(body)
 
 
+@pytest.mark.parametrize("end", [".", "e", "E"])
+@pytest.mark.parametrize("digit", "0123456789")
+def test_no_digit_of_a_number_begins_a_fraction_or_an_exponent(digit: str, end: str) -> None:
+    (operation,) = operations_of(Graphs())
+    with pytest.raises(BadRequest, match="plain decimal"):
+        operation.decode(f'{{"ab": "12", "a": "{digit}{end}0"}}'.encode())
+
+
+def test_the_seconds_of_a_time_may_have_a_fraction() -> None:
+    (operation,) = operations_of(Graphs())
+    with pytest.raises(BadRequest, match="not what this takes"):  # it is no number, which is said by what reads it
+        operation.decode(b'{"a": "2026-01-02T03:04:05.678Z"}')
+
+
 def test_head_opens_no_stream() -> None:
     class Streaming:
         @get("/stream", "Stream", streams=True)

@@ -47,6 +47,14 @@ def test_more_versions_than_a_millisecond_has_borrow_from_the_next(clock: FakeCl
     assert hybrid.next() == hlc_of(START_MS + 1, 1)
 
 
+def test_many_versions_at_once_are_those_that_come_singly(clock: FakeClock) -> None:
+    many, singly = HybridClock(clock), HybridClock(clock)
+    for count in (3, 0, 1, 70_000):
+        assert list(many.next_many(count)) == [singly.next() for _ in range(count)]
+        clock.ms += 1
+    assert many.next() == singly.next()
+
+
 def test_what_was_observed_is_overtaken(clock: FakeClock) -> None:
     hybrid = HybridClock(clock)
     theirs = hlc_of(START_MS + SKEW_MS_MAX, 7)

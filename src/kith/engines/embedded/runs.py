@@ -13,6 +13,7 @@ Blocks that shrink are not joined again, only empty ones are deleted; `kith back
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -24,6 +25,7 @@ ROW = 16
 PREFIX = 9
 BLOCK_ROWS = 61
 _LENGTH = 4
+_RUNS_AT_ONCE = 64
 _SEALED_KEY, _TAIL_KEY = PREFIX + 1 + ROW, PREFIX + 1  # keys of these lengths are ours; others may lie between
 _SEALED = b"\0"
 _TAIL = b"\1"
@@ -228,15 +230,32 @@ def pack(prefixes: NDArray[np.uint8], rows: NDArray[np.uint8]) -> Iterator[tuple
 
 
 def extend(
-    cursor: RunCursor, prefixes: NDArray[np.uint8], rows: bytes, borders: Sequence[int]
-) -> list[tuple[bytes, bytes]]:
+    cursor: RunCursor,
+    prefixes: NDArray[np.uint8],
+    rows: bytes,
+    borders: Sequence[int],
+    beside: Sequence[tuple[bytes, bytes]],
+) -> None:
     """Add rows that are not there to many runs: those from each border to the next belong to one, in ascending order.
 
-    `prefixes`: (n, 9), sorted. What becomes of runs whose new rows come after all that they have is returned, in the
-    order of keys, for the caller to put; others are written here.
+    `prefixes`: (n, 9), sorted. `beside`: what else is to be put between the runs, in the order of keys. Some runs at a
+    time are read and written, so that a page is still near the processor when it is written.
     """
     heads = prefixes[borders[:-1]].tobytes()
     keys = [heads[at : at + PREFIX] + _TAIL for at in range(0, len(heads), PREFIX)]
+    put = 0
+    for at in range(0, len(keys), _RUNS_AT_ONCE):
+        some, following = keys[at : at + _RUNS_AT_ONCE], at + _RUNS_AT_ONCE
+        changed = _extended(cursor, some, rows, borders[at : following + 1])
+        end = bisect(beside, (some[-1],)) if following < len(keys) else len(beside)
+        cursor.putmulti(sorted([*beside[put:end], *changed]))
+        put = end
+
+
+def _extended(
+    cursor: RunCursor, keys: Sequence[bytes], rows: bytes, borders: Sequence[int]
+) -> list[tuple[bytes, bytes]]:
+    """The blocks to put for runs whose new rows come after all that they have; the others are extended here."""
     tail_of = dict(cursor.getmulti(keys)).get
     appended: list[tuple[bytes, bytes]] = []
     append, room, number_of, one = appended.append, BLOCK_ROWS * ROW, int.from_bytes, (1).to_bytes(_LENGTH, "big")

@@ -92,18 +92,18 @@ def _add_new(cursor: runs.RunCursor, heads: NDArray[np.void], *, known: bool) ->
         )
     nodes = np.concatenate([sources, destinations])
     tags = np.concatenate([states + list_tag(end, State.NORMAL) for end in (Direction.OUT, Direction.IN)])
-    items += _entries(cursor, nodes, tags, np.tile(positions, 2), np.concatenate([destinations, sources]))
-    cursor.putmulti(sorted(items))  # an edge and the list of its source share a page
+    _add_entries(cursor, nodes, tags, np.tile(positions, 2), np.concatenate([destinations, sources]), items)
 
 
-def _entries(
+def _add_entries(
     cursor: runs.RunCursor,
     nodes: NDArray[np.int64],
     tags: NDArray[np.uint64],
     positions: NDArray[np.int64],
     others: NDArray[np.int64],
-) -> list[tuple[bytes, bytes]]:
-    """Add entries to lists, whose prefixes are nodes and tags; see `runs.extend` for what is returned."""
+    edges: Sequence[tuple[bytes, bytes]],
+) -> None:
+    """New entries of lists, whose prefixes are nodes and tags. `edges`: rows that are put with them."""
     order = np.lexsort((others, positions, tags, nodes))
     nodes, tags = nodes[order], tags[order]
     prefixes = np.empty((len(order), runs.PREFIX), np.uint8)
@@ -113,4 +113,4 @@ def _entries(
     entries[:, 0] = positions[order].view(np.uint64) ^ np.uint64(SIGN)
     entries[:, 1] = others[order].view(np.uint64)
     borders = np.flatnonzero((nodes[1:] != nodes[:-1]) | (tags[1:] != tags[:-1])) + 1
-    return runs.extend(cursor, prefixes, entries.tobytes(), [0, *borders.tolist(), len(order)])
+    runs.extend(cursor, prefixes, entries.tobytes(), [0, *borders.tolist(), len(order)], edges)
