@@ -7,9 +7,17 @@ what becomes of a node, comes in the order of the log, and last what came last.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from http import HTTPStatus
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TypeVar
 
+from kith.core.errors import StoreUnavailable
 from kith.graph.edge import Edge, EdgeWrite
 from kith.graph.store import EdgeStore
 from kith.graph.together import together
@@ -21,6 +29,7 @@ from kith.notifications.inbox import InboxRow, InboxStore
 from kith.records.store import Claim, Record, RecordKind, RecordStore, Write
 
 T = TypeVar("T")
+_ANSWERED_S = 30.0
 _FILE_TYPES = {f".{ending}": content_type for ending, content_type in CONTENT_TYPES.items()}
 
 
@@ -66,9 +75,12 @@ class Writing:
                 await target.delete(keys_of(media))
                 continue
             for key in keys_of(media):
-                path = await source.locate(key)
-                if path is not None and not await _has(target, key):
-                    with await asyncio.to_thread(open, path, "rb") as file:
+                located = await source.locate(key)
+                if located is None or await _has(target, key):
+                    continue
+                file = await asyncio.to_thread(_opened, located)
+                if file is not None:
+                    with file:
                         await target.put(key, file, _FILE_TYPES[key[key.rindex(".") :]])
 
     async def claims(self, claims: Sequence[ClaimRow]) -> None:
@@ -89,6 +101,28 @@ class Writing:
         for key in differing:
             await self._target.edges.put_note(key, wanted.get(key))
         return len(differing)
+
+
+def _opened(located: Path | str) -> BinaryIO | None:
+    """A file, from where an engine says that it is; None if it is not there any more. StoreUnavailable."""
+    try:
+        if isinstance(located, Path):
+            return located.open("rb")
+        with contextlib.ExitStack() as failing:
+            file = failing.enter_context(tempfile.TemporaryFile())
+            with urllib.request.urlopen(located, timeout=_ANSWERED_S) as answered:  # noqa: S310 - of our own store
+                shutil.copyfileobj(answered, file)
+            file.seek(0)
+            failing.pop_all()
+            return file
+    except FileNotFoundError:
+        return None
+    except urllib.error.HTTPError as error:
+        if error.code == HTTPStatus.NOT_FOUND:
+            return None
+        raise StoreUnavailable(f"the store of files answered {error.code}; try again") from None
+    except OSError as error:
+        raise StoreUnavailable(f"the store of files did not answer ({error}); try again") from None
 
 
 async def _has(blobs: BlobStore, key: str) -> bool:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from unittest.mock import patch
 
+import msgspec
+from cast import START_MS
 from coroutines import Run
 from edges import edge_of
 from engines import EMBEDDED
+from small_s3 import small_s3
 
+from kith.core.clock import Hlc, wall_ms
 from kith.core.events import LogPosition
+from kith.engines.blobs.blob_store import FolderBlobs, open_blobs
 from kith.graph.edge import EdgeWrite
+from kith.media.blobs import BlobStore
+from kith.media.media import Media, keys_of, media_record
+from kith.moving.writing import StoreSide, Writing
 from kith.run.moves import places, progress
 from kith.run.moves.progress import POINTS_MAX, MoveProgress, SamePlace
 
@@ -49,4 +59,38 @@ def test_a_consumer_goes_on_at_the_last_place_that_it_has_come_to(tmp_path: Path
         assert [None if point is None else point.target for point in found] == [None, b"1", b"1", b"3", b"4", b"4"]
 
     with EMBEDDED.logs(tmp_path / "data", events_max=100) as logged:
+        run(scene())
+
+
+def test_files_of_media_go_to_a_bucket_and_back_and_those_that_are_gone_are_left_out(tmp_path: Path, run: Run) -> None:
+    media = [Media(at, 1, START_MS, "jpg", 1, 1, 3, 0, bytes([at]) * 16) for at in range(3)]
+    records = [media_record(one, Hlc(1)) for one in media]
+
+    async def copied(source: BlobStore, target: BlobStore) -> None:
+        one, other = (StoreSide(None, None, None, None, None, blobs) for blobs in (source, target))  # type: ignore[arg-type]
+        await Writing(one, other, wall_ms).files(records)
+
+    async def scene() -> None:
+        here, there, back = (
+            FolderBlobs(tmp_path / "here", sync=False),
+            bucket(),
+            FolderBlobs(tmp_path / "b", sync=False),
+        )
+        for one in media[:2]:
+            for key in keys_of(one):
+                await here.put(key, key.encode(), "image/jpeg")
+        await copied(here, there)
+        await copied(here, there)
+        await copied(there, back)
+        assert {file.read_bytes() for file in (tmp_path / "b").rglob("*.*")} == {
+            key.encode() for one in media[:2] for key in keys_of(one)
+        }
+        records[0] = media_record(msgspec.structs.replace(media[0], deleted=True), Hlc(2))
+        await copied(there, back)
+        assert len([*(tmp_path / "b").rglob("*.*")]) == 2
+
+    def bucket() -> BlobStore:
+        return open_blobs("s3://bucket/some/prefix", tmp_path, sync=True)
+
+    with small_s3() as server, patch.dict(os.environ, server.environment):
         run(scene())
