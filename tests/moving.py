@@ -59,7 +59,7 @@ class History:
             case 13 | 14:
                 await self._tell(FIRST_NOTICE + self._made, chosen.choice(NODES))
             case 15:
-                await records.forget_below(RecordKind.NOTICE, FIRST_NOTICE + self._made - 20, 100)
+                await records.forget_below(kind, id_, 100)
 
     async def _tell(self, id_: int, recipient: int) -> None:
         """As `notifications.notices` does: the row, then the notice under a claim."""
@@ -126,7 +126,7 @@ class Killed:
 
     async def compared(self) -> list[Compared]:
         """What differs."""
-        return [await compare(kind, self._source, self._target, self.catch_up) for kind in kinds(wall_ms, notes=True)]
+        return [await compare(kind, self._source, self._target, self.catch_up) for kind in kinds(wall_ms)]
 
 
 def settle(side: StoreSide) -> None:

@@ -20,9 +20,11 @@ from moving import History, Killed, answers
 from kith.core.clock import Hlc, wall_ms
 from kith.graph.edge import EdgeWrite, State
 from kith.moving import copying, following
+from kith.moving.comparing import compare, kinds
 from kith.moving.contents import Contents
 from kith.moving.writing import StoreSide
 from kith.notifications.inbox import PERIOD_MS, InboxRow, base_of
+from kith.notifications.notice import Notice, notice_record
 from kith.records.store import Claim, Record, RecordKind, Write
 
 PORT = "sides"
@@ -95,6 +97,38 @@ def test_what_differs_is_found_in_either_store(side: StoreSide, folder: StoreSid
             "rows of inboxes": (1, [f"InboxRow(user=5, notice={base_of(PERIOD) + 5})"]),
             "notes": (1, ["some/lost"]),
         }
+
+    run(scene())
+
+
+def test_rows_of_inboxes_that_are_removed_while_a_store_moves_are_removed_where_it_moves_to(
+    side: StoreSide, folder: StoreSide, run: Run
+) -> None:
+    new, old = base_of(PERIOD), base_of(PERIOD - 1)
+    stays, dropped, of_removed, over = InboxRow(4, new), InboxRow(5, new), InboxRow(6, new), InboxRow(7, old)
+
+    async def rows() -> set[object]:
+        return set(await all_of(side.contents, "inbox_rows", 1_000))
+
+    async def scene() -> None:
+        moving = Killed(folder, side)
+        await folder.records.put([notice_record(Notice(old, "follow", 1, 7, wall_ms()), Hlc(1))])
+        await folder.inboxes.add([stays, dropped, of_removed, over])
+        await moving.begin()
+        await moving.catch_up()
+        assert await rows() == {stays, dropped, of_removed, over}
+        await folder.inboxes.remove(5, [new])
+        await folder.edges.change_node(6, state=State.REMOVED)
+        await folder.inboxes.remove_all(6)
+        await folder.inboxes.expire(PERIOD * PERIOD_MS)
+        await folder.records.forget_below(RecordKind.NOTICE, new, 10)
+        await moving.finish()
+        assert await rows() == {stays, dropped}, "an account that is removed, and a week that is over, are in the log"
+        told = {kind.name: kind for kind in kinds(wall_ms)}["rows of inboxes"]
+        assert (await compare(told, folder, side, moving.catch_up)).differing == 1
+        mended = {kind.name: kind for kind in kinds(wall_ms, moving=True)}["rows of inboxes"]
+        assert (await compare(mended, folder, side, moving.catch_up)).differing == 0
+        assert await rows() == {stays}
 
     run(scene())
 

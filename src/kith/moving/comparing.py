@@ -54,6 +54,10 @@ class Kind:
         """What is stored under these keys; one that is missing has no row."""
         raise NotImplementedError
 
+    async def mend(self, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
+        """Mend in `other` what no log tells; the keys of rows that differ still."""
+        return keys
+
 
 class _Edges(Kind):
     name = "edges"
@@ -122,6 +126,9 @@ class _Claims(Kind):
 class _InboxRows(Kind):
     name = "rows of inboxes"
 
+    def __init__(self, *, mends: bool) -> None:
+        self._mends = mends
+
     async def part(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
         rows, then = await side.contents.inbox_rows(after, ROWS)
         return rows, then
@@ -133,6 +140,16 @@ class _InboxRows(Kind):
             holding = await side.inboxes.holding(notice, asked)
             found |= {InboxRow(user, notice): True for user in asked[holding].tolist()}
         return found
+
+    async def mend(self, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
+        """Remove the rows that were removed since they were copied."""
+        if not self._mends:
+            return keys
+        there = await self.looked_up(one, keys)
+        removed = [key for key in keys if key not in there]
+        for user, notices in _grouped(removed).items():
+            await other.inboxes.remove(user, notices)
+        return [key for key in keys if key in there]
 
 
 class _Notes(Kind):
@@ -146,10 +163,12 @@ class _Notes(Kind):
         return {key: notes[key] for key in keys if key in notes}
 
 
-def kinds(now_ms: Callable[[], int], *, notes: bool) -> list[Kind]:
-    """What is compared. `notes`: those too; they come with the switch."""
-    found: list[Kind] = [_Nodes(), _Edges(now_ms), _Records(), _Claims(now_ms), _InboxRows()]
-    return [*found, _Notes()] if notes else found
+def kinds(now_ms: Callable[[], int], *, moving: bool = False) -> list[Kind]:
+    """What is compared. `moving`: all but notes, which come with the switch; and rows of inboxes that were removed
+    since they were copied, which no log tells, are removed from the other store too.
+    """
+    found: list[Kind] = [_Nodes(), _Edges(now_ms), _Records(), _Claims(now_ms), _InboxRows(mends=moving)]
+    return found if moving else [*found, _Notes()]
 
 
 async def compare(
@@ -176,7 +195,8 @@ async def compare(
             if len(suspects) > DIFFERENT_MAX:
                 break
     if len(suspects) <= DIFFERENT_MAX:
-        suspects, found.changing = await _looked_at_again(kind, one, other, list(dict.fromkeys(suspects)), level)
+        again, found.changing = await _looked_at_again(kind, one, other, list(dict.fromkeys(suspects)), level)
+        suspects = list(await kind.mend(one, other, again))
     found.differing = len(suspects)
     found.examples = [str(key) for key in suspects[:_EXAMPLES]]
     return found

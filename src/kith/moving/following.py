@@ -30,7 +30,7 @@ from kith.graph.edge import Edge, State
 from kith.graph.shapes import Node
 from kith.moving.contents import NodeRow
 from kith.moving.writing import StoreSide, Writing
-from kith.notifications.inbox import InboxRow
+from kith.notifications.inbox import PERIOD_MS, InboxRow, period_of
 from kith.notifications.notice import read_notice
 from kith.records.store import Record, RecordKind
 
@@ -88,6 +88,9 @@ class LogMove:
         await self._writing.records(records)
         await self._writing.claims(list(claims.values()))
         await self._writing.nodes(list(nodes.values()))
+        for node in nodes.values():
+            if node.node.state == State.REMOVED:
+                await self._target.inboxes.remove_all(node.id)
         for event in events:
             if event.state == USER_CHANGED:
                 await self._target.log.announce(event)
@@ -105,8 +108,11 @@ class LogMove:
                 await records.forget(RecordKind(number), [event.destination for event in some])
         else:
             for event in events:
+                below = event.destination
+                if event.source == RecordKind.NOTICE:  # they are forgotten by whole periods, after their rows
+                    await self._target.inboxes.expire((period_of(below - 1) + 1) * PERIOD_MS)
                 while await records.forget_below(
-                    RecordKind(event.source), event.destination, _FORGOTTEN_AT_ONCE
+                    RecordKind(event.source), below, _FORGOTTEN_AT_ONCE
                 ) == _FORGOTTEN_AT_ONCE:  # fmt: skip
                     pass
 

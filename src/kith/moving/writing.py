@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import shutil
 import tempfile
 import urllib.error
@@ -112,6 +113,8 @@ def _opened(located: Path | str) -> BinaryIO | None:
             file = failing.enter_context(tempfile.TemporaryFile())
             with urllib.request.urlopen(located, timeout=_ANSWERED_S) as answered:  # noqa: S310 - of our own store
                 shutil.copyfileobj(answered, file)
+                if answered.length:  # bytes that were announced, and did not come
+                    raise http.client.IncompleteRead(b"", answered.length)
             file.seek(0)
             failing.pop_all()
             return file
@@ -121,8 +124,8 @@ def _opened(located: Path | str) -> BinaryIO | None:
         if error.code == HTTPStatus.NOT_FOUND:
             return None
         raise StoreUnavailable(f"the store of files answered {error.code}; try again") from None
-    except OSError as error:
-        raise StoreUnavailable(f"the store of files did not answer ({error}); try again") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise StoreUnavailable(f"the store of files did not answer ({type(error).__name__}); try again") from None
 
 
 async def _has(blobs: BlobStore, key: str) -> bool:

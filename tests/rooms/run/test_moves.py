@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from unittest.mock import patch
+from types import SimpleNamespace
+from unittest.mock import AsyncMock, patch
 
 import msgspec
+import pytest
 from cast import START_MS
 from coroutines import Run
 from edges import edge_of
@@ -14,11 +18,14 @@ from engines import EMBEDDED
 from small_s3 import small_s3
 
 from kith.core.clock import Hlc, wall_ms
+from kith.core.errors import StoreUnavailable
 from kith.core.events import LogPosition
 from kith.engines.blobs.blob_store import FolderBlobs, open_blobs
 from kith.graph.edge import EdgeWrite
+from kith.log.store import Failure
 from kith.media.blobs import BlobStore
 from kith.media.media import Media, keys_of, media_record
+from kith.moving import writing
 from kith.moving.writing import StoreSide, Writing
 from kith.run.moves import places, progress
 from kith.run.moves.progress import POINTS_MAX, MoveProgress, SamePlace
@@ -60,6 +67,48 @@ def test_a_consumer_goes_on_at_the_last_place_that_it_has_come_to(tmp_path: Path
 
     with EMBEDDED.logs(tmp_path / "data", events_max=100) as logged:
         run(scene())
+
+
+def test_on_the_way_back_a_consumer_misses_nothing_that_it_has_not_done(tmp_path: Path, run: Run) -> None:
+    assert EMBEDDED.logs
+    groups = ["early", "failing", "far", "new"]
+
+    async def scene() -> None:
+        await logged.edges.declare(["follows"])
+        ends = []
+        for number in range(6):
+            await logged.edges.apply([EdgeWrite(edge_of(1, 2 + number))])
+            ends.append(await logged.log.end())
+        failed = (await logged.log.read(ends[1], 1)).events[0]
+        for group, end in (("early", ends[0]), ("failing", ends[5]), ("far", ends[5])):
+            await logged.log.save(group, end, {})
+        await logged.log.save("failing", None, {failed.mark: Failure("failing", failed, 1, "x", 0, 0)})
+        points = [SamePlace(ends[at], b"%d" % at) for at in (1, 3, 4)]
+        found = await places.places_back(SimpleNamespace(log=logged.log), points)  # type: ignore[arg-type]
+        assert [(place.group, place.at) for place in found] == [("failing", b"1"), ("far", b"4"), ("new", b"4")]
+
+    with (
+        EMBEDDED.logs(tmp_path / "data", events_max=100) as logged,
+        patch.object(places, "groups_of", AsyncMock(return_value=groups)),
+    ):
+        run(scene())
+
+
+def test_a_file_that_comes_in_part_is_not_taken_for_whole() -> None:
+    class Short(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"x" * 10)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Short) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(StoreUnavailable, match="IncompleteRead"):
+            writing._opened(f"http://127.0.0.1:{server.server_address[1]}/file?signature=secret")
+        server.shutdown()
 
 
 def test_files_of_media_go_to_a_bucket_and_back_and_those_that_are_gone_are_left_out(tmp_path: Path, run: Run) -> None:

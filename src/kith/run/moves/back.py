@@ -13,9 +13,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from kith.core.clock import ms_of, wall_ms
+from kith.core.clock import SKEW_MS_MAX, Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict
-from kith.engines.embedded import fanout_state
+from kith.engines.embedded import fanout_state, standing
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
@@ -30,31 +31,45 @@ async def take_back(settings: Settings, folder: Path, *, tell: Tell) -> int:
     """Take a folder that was moved back; how many events of the cluster came. Errors: Conflict; Unavailable, after
     which the same call goes on.
     """
-    noted = progress.read(folder)
-    if noted is None or noted.stage in ("copying", "following"):
-        raise Conflict(f"{folder} was not switched, so there is nothing to take back; it takes writes itself")
-    if noted.to != opening.name_of(settings):
-        raise Conflict(f"{folder} was moved to {noted.to}; name that one")
+    async with opening.alone(folder) as noted:
+        is_left = noted is not None and _is_left(folder)
+        if noted is None or (noted.stage in ("copying", "following") and not is_left):
+            raise Conflict(f"{folder} was not switched, so there is nothing to take back; it takes writes itself")
+        if noted.to != opening.name_of(settings):
+            raise Conflict(f"{folder} was moved to {noted.to}; name that one")
+        if noted.stage not in ("moved", "returning"):
+            _give_up(folder, noted)
+            return 0
+        events = await _take(settings, folder, noted, tell) if is_left else 0
+        progress.write(folder, None)
+        return events
+
+
+def _is_left(folder: Path) -> bool:
+    with Environment(folder, create=False) as store:
+        return standing.was_left(store)
+
+
+def _give_up(folder: Path, noted: MoveProgress) -> None:
+    """Give up a switch that was cut short. The cluster, which was not opened, is not asked: it may be away."""
+    noted.stage = "following"
+    progress.write(folder, noted)
+    with Environment(folder, create=False) as store:
+        store.reopen()
+
+
+async def _take(settings: Settings, folder: Path, noted: MoveProgress, tell: Tell) -> int:
+    """Take what the cluster was written since, and open the folder; how many events came."""
     async with (
         _unused(folder),
         opening.opened(settings, folder, noted.permit, back=True) as sides,
-        sides.folder.leases.alone("move"),
         decided(sides.deciding),
     ):
-        store = sides.folder.of_folder("the way back").environment
-        events = 0
-        if store.is_closed() and noted.stage != "switching":
-            returning = _Back(sides, folder, noted, tell)
-            await returning.begin()
-            await returning.bring()
-            events = returning.followed
-        store.reopen()
-        if noted.stage == "switching":  # the cluster was not opened yet, and may be moved to again
-            noted.stage = "following"
-            progress.write(folder, noted)
-        else:
-            progress.write(folder, None)
-        return events
+        returning = _Back(sides, folder, noted, tell)
+        await returning.begin()
+        await returning.bring()
+        sides.folder.of_folder("the way back").environment.reopen()
+        return returning.followed
 
 
 def _name_of(folder: Path) -> str:
@@ -87,7 +102,8 @@ class _Back(Mover):
         self._store.begin_history()
         inboxes.note_filled(self._store)  # they go on as they are
         self.noted.at = self.noted.copied = self.noted.back
-        self.noted.points, self.noted.spread, self.noted.stage = [], [], "returning"
+        self.noted.points = [progress.SamePlace(self.noted.back, await self.other.log.end())]
+        self.noted.spread, self.noted.stage = [], "returning"
         self.note()
 
     async def bring(self) -> None:
@@ -97,12 +113,12 @@ class _Back(Mover):
         await self.bring_inboxes()
         await self.writing.notes()
         await self.bring_credentials(self._sides.cluster, self._sides.folder)
-        for place in await places.places(self._sides.cluster, self.noted.points, with_failures=False):
+        for place in await places.places_back(self._sides.cluster, self.noted.points):
             if place.group != fanout.NAME:  # whose timelines are of before
                 await self.other.log.save(place.group, place.at, {})
         await self.other.log.forget(fanout.NAME)
         self._store.put_note(fanout_state.NAME_NOTE, b"0")
-        ahead_ms = ms_of(self.newest) + 1 - wall_ms()
-        await asyncio.sleep(max(0, ahead_ms) / 1_000)  # no id is made again that another machine made
+        ahead_ms = ms_of(Hlc(self.noted.newest)) + 1 - wall_ms()
+        await asyncio.sleep(min(max(0, ahead_ms), SKEW_MS_MAX) / 1_000)  # no id is made again that another machine made
         await self.let_log_go()
         await self.other.log.release(LEASE)

@@ -19,7 +19,7 @@ async def compare_with(settings: Settings, folder: Path, tell: Tell) -> list[Com
     """
     found = []
     async with opening.opened(settings, folder) as sides:
-        for kind in kinds(wall_ms, notes=True):
+        for kind in kinds(wall_ms):
             shown = partial(tell, f"{kind.name} compared")
             found.append(await compare(kind, sides.here, sides.there, _at_once, shown))
     return found

@@ -28,7 +28,7 @@ from kith.run.config import Settings
 from kith.run.moves import opening, places, progress
 from kith.run.moves.mover import LEASE, Mover, Tell, decided, patiently
 from kith.run.moves.opening import Sides
-from kith.run.moves.progress import MoveProgress
+from kith.run.moves.progress import MoveProgress, Stage
 from kith.run.opening import wiring
 
 NUMBERS_RESTING = 64
@@ -57,19 +57,22 @@ async def move(settings: Settings, folder: Path, *, switch: bool, audited: bool,
 
     Errors: Conflict, which says what to do; Unavailable, after which the same call goes on.
     """
-    noted = progress.read(folder) or MoveProgress(to=opening.name_of(settings))
-    if noted.to != opening.name_of(settings):
-        raise Conflict(f"{folder} is being moved to {noted.to}; name that one, or delete {folder / progress.FILE}")
-    if noted.stage == "returning":
-        raise Conflict(f"{folder} is being taken back; finish that first: `kith move {folder} --back`")
-    if noted.at == NOWHERE:
-        await wiring.cluster_of(settings).make(settings, _graphs_of(folder))
+    async with opening.alone(folder) as found:
+        noted = found or MoveProgress(to=opening.name_of(settings))
+        if noted.to != opening.name_of(settings):
+            raise Conflict(f"{folder} is being moved to {noted.to}; name that one, or delete {folder / progress.FILE}")
+        if noted.stage == "returning":
+            raise Conflict(f"{folder} is being taken back; finish that first: `kith move {folder} --back`")
+        if noted.at == NOWHERE:
+            await wiring.cluster_of(settings).make(settings, _graphs_of(folder))
+        return await _move(settings, folder, noted, switch=switch, audited=audited, tell=tell)
+
+
+async def _move(
+    settings: Settings, folder: Path, noted: MoveProgress, *, switch: bool, audited: bool, tell: Tell
+) -> Moved:
     moved = Moved()
-    async with (
-        opening.opened(settings, folder, noted.permit) as sides,
-        sides.folder.leases.alone("move"),
-        decided(sides.deciding),
-    ):
+    async with opening.opened(settings, folder, noted.permit) as sides, decided(sides.deciding):
         moving = _Forth(sides, folder, noted, tell)
         if noted.stage != "moved":
             await moving.begin()
@@ -86,9 +89,8 @@ async def move(settings: Settings, folder: Path, *, switch: bool, audited: bool,
 def _graphs_of(folder: Path) -> list[str]:
     """The graphs of a folder, by their numbers. Conflict where it takes no writes itself."""
     with Environment(folder, create=False) as store:
-        why = standing.why_closed(store)
-        if why is not None:
-            raise Conflict(f"{folder} takes no writes itself ({why.refusal().message}); move the store that does")
+        if standing.was_left(store):
+            raise Conflict(f"{folder} was moved, and takes no writes itself; move the store that does")
         numbers = store.graph_numbers()
     return sorted(numbers, key=numbers.__getitem__)
 
@@ -105,6 +107,8 @@ class _Forth(Mover):
     async def begin(self) -> None:
         """Close the cluster, which holds nothing yet or what was copied before, and keep the log from here on."""
         noted, cluster = self.noted, self._sides.cluster
+        if standing.was_left(self._store) and noted.stage != "switching":
+            self._store.reopen()  # a switch that was given up was cut short just before it did
         permit = await self._closing.permit()
         if noted.at == NOWHERE:
             log = await cluster.log.behind(NOWHERE)
@@ -136,7 +140,7 @@ class _Forth(Mover):
             raise Conflict(f"{self.noted.to} numbers graphs otherwise than {self.folder}; name another keyspace")
 
     async def keep_log(self) -> None:
-        if not self._store.is_closed():
+        if not standing.was_left(self._store):
             await super().keep_log()
 
     async def catch_up(self) -> None:
@@ -157,9 +161,16 @@ class _Forth(Mover):
             raise Conflict("edges were imported in bulk meanwhile; run the same command again, to copy them") from None
 
     def _copy_again(self) -> None:
-        self.noted.stage, self.noted.table, self.noted.after = "copying", TABLES[0], None
+        self.noted.table, self.noted.after = TABLES[0], None
         self.noted.copied, self.noted.points = NOWHERE, []
-        self.note()
+        self._give_up("copying")
+
+    def _give_up(self, stage: Stage) -> None:
+        """Let the folder take writes again, if it does not; the switch is to be asked for again."""
+        self.noted.stage = stage
+        self.note()  # first: cut short before the folder is open, the next run opens it, and switches nothing
+        if standing.was_left(self._store):
+            self._store.reopen()
 
     async def _copy(self) -> None:
         noted = self.noted
@@ -180,7 +191,7 @@ class _Forth(Mover):
 
     async def audit(self, moved: Moved) -> None:
         """Compare both sides, and the lists and counts of the cluster with its rows."""
-        for kind in kinds(wall_ms, notes=False):
+        for kind in kinds(wall_ms, moving=True):
             found = await compare(kind, self.one, self.other, self.follow, partial(self.tell, f"{kind.name} compared"))
             moved.compared.append(found)
             self._changing.append((kind, found.changing))
@@ -193,13 +204,13 @@ class _Forth(Mover):
     async def switch(self) -> float:
         """Switch; for how many seconds neither side took writes."""
         noted = self.noted
-        if not self._store.is_closed():
+        if not standing.was_left(self._store):
             await self._wait_for_consumers()
         noted.stage = "switching"
         self.note()
         await let_rest(self._sides.cluster.leases, NUMBERS_RESTING)
         began_s = time.monotonic()
-        if not self._store.is_closed():
+        if not standing.was_left(self._store):
             standing.close_to_writes(self._store, Closed("moved", noted.to))
         await self.follow()
         await self._declare()
@@ -220,9 +231,7 @@ class _Forth(Mover):
         """Compare what could not be compared before. Conflict, with the folder open again, where it differs."""
         for kind, keys in self._changing:
             if found := await differing(kind, self.one, self.other, keys):
-                self._store.reopen()
-                self.noted.stage = "following"
-                self.note()
+                self._give_up("following")
                 raise Conflict(
                     f"{kind.name} differ, such as {found[0]}, so nothing was switched; run it again, and report what "
                     "differs if it stays"

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import structlog
 
-from kith.core.clock import Hlc, wall_ms
+from kith.core.clock import wall_ms
 from kith.core.errors import StoreMoved, Unavailable
 from kith.core.events import NOWHERE, LogPosition
 from kith.log.keeping import Keeping
@@ -44,8 +44,7 @@ class Tell(Protocol):
 class Mover:
     """Moves `source`, as far as `noted` says, which is kept in `folder`.
 
-    `one`, `other`: what is read and written of the two. `followed`: events done by this process; `newest`: the greatest
-    version among them.
+    `one`, `other`: what is read and written of the two. `followed`: events done by this process.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class Mover:
         self.folder, self.noted, self.tell = folder, noted, tell
         self.writing = Writing(one, other, wall_ms)
         self._keeping = Keeping(source.log, LEASE, wall_ms)
-        self.followed, self.newest = 0, Hlc(0)
+        self.followed = 0
 
     def note(self) -> None:
         """Note how far it is."""
@@ -80,7 +79,7 @@ class Mover:
                 done = await patiently(following.step)
             finally:
                 noted.at, noted.spread = following.at, sorted(following.spread)
-                self.newest = max(self.newest, following.newest)
+                noted.newest = max(noted.newest, following.newest)
             if (done or not noted.points) and self._has_copied():
                 noted.reached(await patiently(self.other.log.end))
             if done:

@@ -12,9 +12,13 @@ import msgspec
 
 from kith.core.errors import StoreMismatch
 from kith.engines.blobs.blob_store import FolderBlobs, open_blobs
+from kith.engines.embedded.file_leases import FileLeases
+from kith.leases.holding import Leases
 from kith.media.blobs import BlobStore
 from kith.moving.writing import StoreSide
 from kith.run.config import Settings
+from kith.run.moves import progress
+from kith.run.moves.progress import MoveProgress
 from kith.run.opening import one_machine, wiring
 from kith.run.opening.folders import media_folder
 from kith.run.opening.stores import Deciding, Opened
@@ -47,6 +51,17 @@ def name_of(settings: Settings) -> str:
 
 
 @contextlib.asynccontextmanager
+async def alone(folder: Path) -> AsyncIterator[MoveProgress | None]:
+    """Be the only process that moves this folder; yields what is noted of its move. Conflict where another does.
+
+    StoreMismatch where there is no such folder.
+    """
+    with contextlib.closing(_leases(folder)) as leases:
+        async with Leases(leases).alone("move"):
+            yield progress.read(folder)
+
+
+@contextlib.asynccontextmanager
 async def opened(settings: Settings, folder: Path, permit: int = 0, *, back: bool = False) -> AsyncIterator[Sides]:
     """Open both; what comes to the cluster from here has this permit. `back`: the folder is written to, which is
     closed.
@@ -65,6 +80,12 @@ async def opened(settings: Settings, folder: Path, permit: int = 0, *, back: boo
             wiring.cluster_of(settings).opened(msgspec.structs.replace(settings, data=own), "move", permit)
         )
         yield Sides(here, there, _side(here, files[0]), _side(there, files[1]))
+
+
+def _leases(folder: Path) -> FileLeases:
+    if not folder.is_dir():
+        raise StoreMismatch(f"there is no data folder {folder}")
+    return FileLeases(folder)
 
 
 def _side(parts: Opened, blobs: BlobStore | None) -> StoreSide:

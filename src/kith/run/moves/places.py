@@ -38,23 +38,35 @@ async def late(parts: Opened, points: Sequence[SamePlace]) -> dict[str, int]:
     return found
 
 
-async def places(parts: Opened, points: Sequence[SamePlace], *, with_failures: bool = True) -> list[GroupPlace]:
+async def places(parts: Opened, points: Sequence[SamePlace]) -> list[GroupPlace]:
     """Where each group goes on in the other log: at the last point that it has come to; one without a place, at the
     last.
 
-    What lies between the point and its place it is given again. What it failed at comes along (`with_failures`), or
-    lies behind that point.
+    What lies between the point and its place it is given again. What it failed at comes along. All have come to the
+    first point (see `late`).
     """
     found = []
     for group in await groups_of(parts):
-        progress, known = await parts.log.progress(group), points
+        progress = await parts.log.progress(group)
+        point = points[-1] if progress is None else _before(parts.log, progress.at, points) or points[0]
         failures = {failure.event.mark: failure for failure in await parts.log.failures(group)}
-        if not with_failures:
-            known = [
-                one for one in points if not any(parts.log.covers(LogPosition(one.source), mark) for mark in failures)
-            ]
-        point = points[-1] if progress is None else _before(parts.log, progress.at, known) or points[0]
-        found.append(GroupPlace(group, LogPosition(point.target), {**failures} if with_failures else {}))
+        found.append(GroupPlace(group, LogPosition(point.target), {**failures}))
+    return found
+
+
+async def places_back(parts: Opened, points: Sequence[SamePlace]) -> list[GroupPlace]:
+    """The same on the way back, where what a group failed at lies behind the point.
+
+    One that has not come to the first point is left out: it goes on where it was before the switch, and lacks nothing.
+    """
+    found = []
+    for group in await groups_of(parts):
+        progress, failures = await parts.log.progress(group), await parts.log.failures(group)
+        marks = [failure.event.mark for failure in failures]
+        known = [one for one in points if not any(parts.log.covers(LogPosition(one.source), mark) for mark in marks)]
+        point = points[-1] if progress is None else _before(parts.log, progress.at, known)
+        if point is not None:
+            found.append(GroupPlace(group, LogPosition(point.target), {}))
     return found
 
 

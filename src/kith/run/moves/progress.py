@@ -32,6 +32,7 @@ class SamePlace(msgspec.Struct, frozen=True, array_like=True):
 class MoveProgress(msgspec.Struct, kw_only=True):
     """A move. `permit`: by which it writes to the cluster while that is closed. `to`: the cluster, as people call it.
 
+    `back`: from where on the cluster's log is taken back. `newest`: the greatest version of an event that was done.
     `table`, `after`: where copying goes on. `at`: up to where the log of the source is done. `points`: places of the
     two logs that stand for each other, from the end of the copy on. `spread`: mentions that were told to followers
     meanwhile.
@@ -47,6 +48,7 @@ class MoveProgress(msgspec.Struct, kw_only=True):
     points: list[SamePlace] = []
     spread: list[int] = []
     back: bytes = NOWHERE
+    newest: int = 0
 
     def reached(self, target: LogPosition) -> None:
         """Note that the log of the target stands for `at` where it ends now."""
