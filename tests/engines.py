@@ -41,6 +41,7 @@ from reference_records import ReferenceRecords, RowRecords
 from reference_sets import ReferenceSets
 from reference_suggestions import ReferenceSuggestions
 from scrambled_edges import ScrambledEdges
+from sides import embedded_side, hostile_side, reference_side
 
 from kith.access.credentials import CredentialStore
 from kith.access.sliding_window import QuotaStore
@@ -54,6 +55,7 @@ from kith.home.fanout.state import FanoutState
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.leases.store import LeaseStore
 from kith.media.blobs import BlobStore
+from kith.moving.writing import StoreSide
 from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
 
@@ -81,6 +83,7 @@ class Engine:
     inboxes: Opens[InboxStore] | None = None
     activity: Opens[Activity] | None = None
     sets: Opens[CachedSets] | None = None
+    sides: Opens[StoreSide] | None = None  # all that is moved
     keeps: bool = True
 
     def __str__(self) -> str:
@@ -210,6 +213,7 @@ REFERENCE = Engine(
     inboxes=_reference_inboxes,
     activity=_reference_activity,
     sets=_reference_sets,
+    sides=reference_side,
     keeps=False,
 )
 EMBEDDED = Engine(
@@ -226,6 +230,7 @@ EMBEDDED = Engine(
     credentials=_embedded_credentials,
     inboxes=_embedded_inboxes,
     activity=_embedded_activity,
+    sides=embedded_side,
 )
 HOSTILE = Engine(
     "hostile",
@@ -238,6 +243,7 @@ HOSTILE = Engine(
     inboxes=_distant_inboxes,
     activity=_away(_reference_activity),
     sets=_away(_reference_sets),
+    sides=hostile_side,
     keeps=False,
 )
 ENGINES = (

@@ -13,7 +13,15 @@ from calls import ok
 from servers import API, Server, eventually
 
 ACTORS, STARS, NAMES = 4, 3, 3
-UNAVAILABLE = {"OUTCOME_UNKNOWN", "STORE_UNAVAILABLE", "OVERLOADED", "TIMEOUT", "LEASE_LOST", "FEED_UNAVAILABLE"}
+UNAVAILABLE = {
+    "OUTCOME_UNKNOWN",
+    "STORE_UNAVAILABLE",
+    "OVERLOADED",
+    "TIMEOUT",
+    "LEASE_LOST",
+    "FEED_UNAVAILABLE",
+    "STORE_MOVED",
+}
 RECOVERED_S = 240.0
 _PAUSE_S = 0.05
 _numbers = itertools.count(1)
@@ -32,8 +40,14 @@ class Actor(threading.Thread):
         self.slowest_s = 0.0
         self.refused = 0
         self.failed: str = ""
+        self.rest_s = 0.0
+        """Between two steps."""
         self.over = threading.Event()
-        self._clients = itertools.cycle([machine.client(acting=user) for machine in machines])
+        self.turn_to(machines)
+
+    def turn_to(self, machines: Sequence[Server]) -> None:
+        """Go on with other machines."""
+        self._clients = itertools.cycle([machine.client(acting=self.user) for machine in machines])
 
     def run(self) -> None:
         try:
@@ -42,6 +56,7 @@ class Actor(threading.Thread):
                     return
                 began = time.monotonic()
                 self._step(number)
+                self.over.wait(self.rest_s)
                 self.done_since = began
         except Exception as error:
             self.failed = f"{type(error).__name__}: {error}"
@@ -75,7 +90,7 @@ class Actor(threading.Thread):
 class Play:
     """Four people act while a test breaks something. `recovered` waits until all of them get on; `check` ends it."""
 
-    def __init__(self, machines: Sequence[Server]) -> None:
+    def __init__(self, machines: Sequence[Server], rest_s: float = 0.0) -> None:
         self.machines = machines
         first = (1 << 40) + 1_000 * next(_numbers)
         self.stars = range(first, first + STARS)
@@ -86,8 +101,15 @@ class Play:
                 eventually(lambda user=user: http.post(f"{API}/users/{user}/follow").status_code == 200, 120)
         self.actors = [Actor(user, self.stars, machines) for user in users]
         for actor in self.actors:
+            actor.rest_s = rest_s
             actor.start()
         self.recovered()
+
+    def turn_to(self, *machines: Server) -> None:
+        """Everybody goes on with other machines."""
+        self.machines = machines
+        for actor in self.actors:
+            actor.turn_to(machines)
 
     def recovered(self) -> float:
         """Seconds until everybody has done a step that they began from now on."""

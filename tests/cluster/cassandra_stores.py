@@ -30,6 +30,7 @@ from kith.core.events import LogPosition
 from kith.engines.cassandra import batch
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.connecting import Session, connect
+from kith.engines.cassandra.contents import CassandraContents
 from kith.engines.cassandra.dividing import Divider
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.owner import CassandraOwner
@@ -48,6 +49,7 @@ from kith.engines.cassandra.small_stores import (
 )
 from kith.home.timelines import TimelineStore
 from kith.leases.store import LeaseStore
+from kith.moving.writing import StoreSide
 
 T = TypeVar("T")
 NODES = os.environ.get("KITH_TEST_CASSANDRA", "127.0.0.1:19042")
@@ -260,6 +262,17 @@ def open_logs(
         edges: Any = _Ending(opened.edges, thread)
         log = ReferenceLog(opened, events_max, 800 if leased_little else 10**9)  # type: ignore[arg-type]
         yield Logged(edges, log)
+
+
+@contextlib.contextmanager
+def open_side(folder: Path) -> Iterator[StoreSide]:
+    """All that is moved; the log is in memory."""
+    with opened_in(folder) as (opened, thread), open_inboxes(folder) as inboxes, open_credentials(folder):
+        edges: Any = OnThread(opened.edges, thread)
+        records: Any = OnThread(opened.records, thread)
+        contents: Any = OnThread(CassandraContents(shared().rows.session), thread)
+        log = ReferenceLog(opened)  # type: ignore[arg-type]
+        yield StoreSide(edges, records, log, inboxes, contents)
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from cassandra_stores import (
     open_inboxes,
     open_leases,
     open_logs,
+    open_side,
     open_stores,
     open_whole,
 )
@@ -120,6 +121,7 @@ CASSANDRA = Engine(
     leases=open_leases,
     credentials=open_credentials,
     inboxes=open_inboxes,
+    sides=open_side,
 )
 KAFKA = Engine("kafka", logs=open_log)
 TOLD = Engine("cassandra-told", logs=open_logs, keeps=False)

@@ -316,6 +316,7 @@ PORTS = {
     "kith.log.commands",
     "kith.log.store",
     "kith.media.blobs",
+    "kith.moving.contents",
     "kith.notifications.activity",
     "kith.notifications.inbox",
     "kith.records.store",

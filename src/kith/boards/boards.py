@@ -95,8 +95,8 @@ class Boards:
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
-            if not self._records.transactional:  # the first try may have stopped half way; writing it again finishes it
-                put = await self._records.put([board_record(board, version)], [self._listing(board, version)])
+            # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
+            put = await self._records.put([board_record(board, version)], [self._listing(board, version)])
         if put.refusal is Outcome.INACTIVE or (not self._records.transactional and await is_removed(self.store, actor)):
             gone, later = msgspec.structs.replace(board, name="", deleted=True), Hlc(version + 1)
             await self._records.put([board_record(gone, later)], [self._listing(gone, later)])

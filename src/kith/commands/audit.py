@@ -18,6 +18,7 @@ from kith.commands import console
 from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
 from kith.core.clock import wall_ms
+from kith.core.errors import BadRequest
 from kith.core.ids import NODES_MAX, made_at_ms
 from kith.engines.embedded.record_store import every_record
 from kith.graph.audit import Audit, audit
@@ -34,6 +35,7 @@ from kith.records.store import RecordKind
 from kith.run import config
 from kith.run.audits import Report
 from kith.run.config import Settings
+from kith.run.moves.comparison import compare_with
 from kith.run.opening import wiring
 from kith.run.opening.stores import Opened
 from kith.run.posts_and_notices import posts_over, telling
@@ -57,12 +59,18 @@ def run_audit(
     sample: Annotated[
         float, typer.Option("--sample", min=0.0, max=1.0, help="Share of the edges or notices looked at.")
     ] = 1.0,
+    against: Annotated[
+        Path | None, typer.Option("--against", help="A data folder to compare the cluster of the settings with.")
+    ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="File to keep the state and the result in.")] = None,
 ) -> None:
     """Prove that both ends of every edge and every count agree, or that no row of an inbox is missing.
 
-    Status 1 if they do not, or one is.
+    With --against, that a folder and a cluster hold the same, as long as neither is written to. Status 1 if not.
     """
+    if against is not None:
+        _run_against(config.load({"data": data}), against)
+        return
     if what is Audited.NOTIFICATIONS:
         _run_notifications(config.load({"data": data}), repair=repair, sample=sample)
         return
@@ -86,6 +94,18 @@ def run_audit(
         for example in found.examples:
             out.print(f"{found.graph}: {example}")
     if not all(found.clean for found in audits) and not repair:
+        raise typer.Exit(1)
+
+
+def _run_against(settings: Settings, folder: Path) -> None:
+    if settings.engine != "cluster":
+        raise BadRequest(
+            "name the cluster to compare with: KITH_ENGINE=cluster KITH_CASSANDRA=...; see docs/cluster.md"
+        )
+    with console.steps() as tell:
+        found = asyncio.run(compare_with(settings, folder, tell))
+    console.show_compared(found)
+    if any(one.differing for one in found):
         raise typer.Exit(1)
 
 

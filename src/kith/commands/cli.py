@@ -29,6 +29,7 @@ MODULES = {
     "backup": "kith.commands.backup",
     "restore": "kith.commands.backup",
     "rebuild": "kith.commands.rebuild",
+    "move": "kith.commands.move",
     "sweep": "kith.commands.media",
     "doctor": "kith.commands.doctor",
     "token": "kith.commands.token",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:  # commands start without what few of them need
+    from kith.moving.comparing import Compared
 
 Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: the setting `data`.")]
 Port = Annotated[int | None, typer.Option("--port", help="Port to listen on.")]
@@ -37,6 +41,35 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
     """Show a number that grows, such as `1,200 edges audited`; yields what takes the number."""
     with err.status(f"0 {what}") as status:
         yield lambda count: status.update(f"{count:,} {what}")
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str, int], None]]:
+    """Show how far the step is that is under way; one that is over stays, with its last number."""
+    shown = ("", 0)
+    with err.status("beginning") as status:
+
+        def tell(what: str, number: int) -> None:
+            nonlocal shown
+            if shown[0] not in ("", what):
+                err.print(f"{shown[1]:,} {shown[0]}", markup=False)
+            shown = (what, number)
+            status.update(f"{number:,} {what}")
+
+        yield tell
+    if shown[0]:
+        err.print(f"{shown[1]:,} {shown[0]}", markup=False)
+
+
+def show_compared(found: Sequence[Compared]) -> None:
+    """Print how many rows of two stores were compared, and which differ."""
+    table = Table("compared", "rows of both", "differing")
+    for one in found:
+        table.add_row(one.kind, f"{one.rows:,}", f"{one.differing:,}")
+    out.print(table)
+    for one in found:
+        for example in one.examples:
+            say(f"differs: {one.kind} {example}")
 
 
 class Rate:

@@ -17,7 +17,7 @@
     ├── TooManyStreams      too many at once
     ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
     │   ├── StoreFull · StoreUnavailable · Overloaded · TimedOut · LeaseLost · FeedUnavailable
-    │   └── ReadOnlyStandby · NotPrimary · StandbyBehind · NotConfirmed
+    │   └── ReadOnlyStandby · NotPrimary · StandbyBehind · NotConfirmed · StoreMoved
     └── StoreMismatch       the data folder cannot be opened as asked
 
 `code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds the fields that a
@@ -272,6 +272,12 @@ class NotPrimary(Unavailable):
     """Another machine was made the primary, and this one takes no writes any more. `details.primary`: where to send."""
 
     code = "NOT_PRIMARY"
+
+
+class StoreMoved(Unavailable):
+    """This store was moved elsewhere, and takes no writes any more. `details.to`: where it is now."""
+
+    code = "STORE_MOVED"
 
 
 class StandbyBehind(Unavailable):

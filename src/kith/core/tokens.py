@@ -48,6 +48,6 @@ class WriteTokens:
 def lost_write() -> Conflict:
     """The error for a token whose write this store does not have."""
     return Conflict(
-        "this store has not seen the write your Kith-Token stands for (it was restored from a backup); "
+        "this store has not seen the write your Kith-Token stands for (it was restored from a backup, or moved); "
         "drop the token, and repeat the write if it still matters"
     )

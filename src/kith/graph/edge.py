@@ -58,7 +58,8 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     First the edge is completed (`resolve`). A write made here and now sets `supersede`: its version becomes greater
     than the stored one, so that what a user does next wins over what they did before. With `keep_place` it takes the
     stored position and end, with `keep_expiry` the end alone. Writes that bring their own version (imports, replays,
-    other systems) set none of these.
+    other systems) set none of these. With `as_is` it is stored as it is, though a node of it be away: it was decided
+    elsewhere.
 
     What is stored is the edge as of now: an expired one is REMOVED for all that follows.
 
@@ -85,6 +86,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     """
 
     edge: Edge
+    as_is: bool = False
     supersede: bool = False
     keep_place: bool = False
     keep_expiry: bool = False
@@ -166,6 +168,8 @@ def resolve(stored: Edge | None, write: EdgeWrite, ends: State = State.NORMAL) -
     state of that node.
     """
     edge = write.edge
+    if write.as_is:
+        return edge
     state = max(edge.state, ends) if edge.state == State.NORMAL else edge.state
     position, version, expires_ms = edge.position, edge.updated_at, edge.expires_ms
     if stored is not None and write.supersede:

@@ -29,6 +29,22 @@ class NodeNumber(NamedTuple):
     held: Held
 
 
+async def any_held(leases: Leases, numbers: int) -> bool:
+    """Whether some process makes ids by one of these least numbers, or did within the last minutes."""
+    for number in range(numbers):
+        async with leases.hold(f"number/{number}") as held:
+            if held is None:
+                return True
+    return False
+
+
+async def let_rest(leases: Leases, numbers: int) -> None:
+    """Have these least numbers rest, unless they are held: other machines, which no lease tells of, used them."""
+    for number in range(numbers):
+        async with leases.hold(f"number/{number}", _TERMS):
+            pass
+
+
 @contextlib.asynccontextmanager
 async def node_number(
     leases: Leases, numbers_max: int, *, on_lost: Callable[[], None] = lambda: None

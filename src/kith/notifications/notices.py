@@ -68,12 +68,16 @@ class Notices:
                 draft, claim = drafts[at]
                 await self.inbox.remove(draft.recipient, [told[at][0]])
                 told[at] = first_of(put.claimed, claim)
-        if not self.records.transactional:
-            await self._finish([(*one, *made) for one, made in zip(drafts, told, strict=True)])
+        done = [] if not self.records.transactional else new
+        left = [(*drafts[at], *told[at]) for at in range(len(drafts)) if at not in done]
+        if left:
+            await self._finish(left)
         return [id_ for id_, _ in told]
 
     async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, NodeId, Hlc]]) -> None:
-        """Store the notices of claims that a process left without one."""
+        """Store the notices of claims that a process left without one: of an engine without transactions, which may be
+        the one that this store came from.
+        """
         there = await self.records.get_many(RecordKind.NOTICE, [id_ for _, _, id_, _ in told])
         left = [one for one, record in zip(told, there, strict=True) if record is None]
         missing = [record for one in left for record in _write(*one).records]

@@ -64,8 +64,8 @@ class Comments(CommentReader):
             (there,) = await self.read([id_])
             if there is not None and there.deleted:
                 raise no_comment(id_)
-            if not self._store.transactional:  # the first try may have stopped half way; writing it again finishes it
-                put = await self._put(comment, version, others)
+            # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
+            put = await self._put(comment, version, others)
         empty = comment_record(emptied(comment), Hlc(version + 1))
         if put.refusal is Outcome.FORBIDDEN:  # a block came in between
             if not self._store.transactional:

@@ -114,8 +114,8 @@ class Posts:
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             post, edges = self._new(id_, version, actor, draft, named)
-            if not self.store.transactional:  # the first try may have stopped half way; writing it again finishes it
-                put = await self.store.put([self._record(post, version)], edges)
+            # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
+            put = await self.store.put([self._record(post, version)], edges)
         dropping = [self._dropping(actor, id_), *self._mentions.dropping(id_, post.mentioned)]
         await self.raise_if_inactive(actor, put, [self._record(emptied(post), Hlc(version + 1))], dropping)
         return PostWritten(post, put.mark)

@@ -37,6 +37,11 @@ _REWRITES_MAX = 16
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Webhook).decode
 
 
+async def webhooks_of(store: Notes) -> list[Webhook]:
+    """Every webhook of a store."""
+    return [_decode(raw) for raw in (await store.notes(PREFIX)).values()]
+
+
 class WebhookSlot(NamedTuple):
     """A webhook as it stands in its slot."""
 

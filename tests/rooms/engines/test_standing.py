@@ -15,7 +15,7 @@ from edges import G, edge_of, writes_of
 from embedded_engine import open_embedded
 
 from kith.core.clock import Hlc, HybridClock
-from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, TokenTooOld
+from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, StoreMismatch, StoreMoved, TokenTooOld
 from kith.core.events import RECORD_CHANGED, Event, LogPosition
 from kith.engines.embedded import places, segments, shipping, standing
 from kith.engines.embedded.changes import announced, edge_changed
@@ -34,6 +34,7 @@ from kith.records.store import RecordKind
 from kith.run.config import Settings
 from kith.run.machines.following import StandbyFollower
 from kith.run.opening import wiring
+from kith.run.opening.folders import refuse_closed
 from kith.standby.source import Epoch
 from kith.watch.watch import Watch
 
@@ -141,6 +142,20 @@ def test_a_fenced_store_acknowledges_nothing_more(
         run(primary[1].apply(writes_of(edge_of(1, 3))))
     assert refused.value.details == {"primary": NEW}
     assert segments.last_event(primary[0]) == 1
+
+
+def test_a_store_that_was_moved_acknowledges_nothing_more_and_says_where_it_is(
+    primary: tuple[Environment, EmbeddedEdges], run: Run
+) -> None:
+    standing.close_to_writes(primary[0], Closed("moved", "keyspace kith of the cluster"))
+    with pytest.raises(StoreMoved, match="was moved to keyspace kith of the cluster") as refused:
+        run(primary[1].apply(writes_of(edge_of(1, 3))))
+    assert refused.value.details == {"to": "keyspace kith of the cluster"}
+    with pytest.raises(StoreMismatch, match=r"kith move .* --back"):
+        refuse_closed(primary[0])
+    primary[0].reopen()
+    run(primary[1].apply(writes_of(edge_of(1, 3))))
+    assert segments.last_event(primary[0]) == 2
 
 
 def test_only_a_newer_epoch_fences_and_only_one_of_two(

@@ -11,12 +11,12 @@ from cast import ALICE, BOB, CAROL, START_MS, FakeClock
 from coroutines import Run, answer
 from services import Services
 
-from kith.core.errors import Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound
+from kith.core.errors import Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound, StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.core.tokens import NO_MARK
 from kith.graph.edge import Direction, State
-from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
+from kith.graph.graphs import AUTHORED, BOARDS, HIDES, LIKES, SAVES, VIEWS
 from kith.graph.shapes import Listing
 from kith.media.media import Media, media_record
 from kith.people.privacy import SYSTEM, Viewer
@@ -157,6 +157,30 @@ def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Services, clock: 
     clock.ms += 2
     late = run(room.posts.create(ALICE, draft, "key")).post
     assert len({first.id, late.id, *(post.id for post in others)}) == 4
+
+
+def test_what_a_key_stands_for_is_made_by_the_next_try_where_the_first_stopped_behind_the_claim(
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With transactions too: the store may have come from a cluster that has none (`kith move --back`)."""
+    put = room.records.put
+
+    async def stopped(*_: Any, claim: Any = None, **__: Any) -> Any:
+        monkeypatch.setattr(room.records, "put", put)
+        await put([], claim=claim)
+        raise StoreUnavailable("the process ends here")
+
+    for create in (
+        lambda: room.posts.create(ALICE, Draft(text="once"), "key"),
+        lambda: room.boards.create(ALICE, "once", key="key"),
+    ):
+        monkeypatch.setattr(room.records, "put", stopped)
+        assert run(answer(create())) is StoreUnavailable
+        run(create())
+    room.settle()
+    posts, _ = run(room.posts.outbox(BOB, ALICE, Window(10)))
+    assert [post.text for post in posts if post] == ["once"]
+    assert len(run(room.edges.ids(Listing(room.graph.graphs.number(BOARDS), ALICE, Direction.OUT), 10))) == 1
 
 
 def test_a_key_does_not_mind_in_which_order_ids_and_attributes_come(run: Run, room: Services) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from kith.core.errors import StoreUnavailable
 from kith.core.events import LogPosition
+from kith.engines.cassandra.closing import CloseStore, refusal
 from kith.engines.cassandra.edge_commands import (
     CountEntries,
     DivideList,
@@ -35,7 +36,7 @@ from kith.log.commands import Commands, Reply
 
 AnyCommand = (
     WriteEdges | ForgetEdges | EndEdges | ListEdges | UnlistStrays | CountEntries | DivideList | ForgetLong
-    | ChangeNode | PutNote | WriteRecords | ForgetRecords | TakeClaim | ReleaseClaim
+    | ChangeNode | PutNote | WriteRecords | ForgetRecords | TakeClaim | ReleaseClaim | CloseStore
 )  # fmt: skip
 T = TypeVar("T")
 Joined = Callable[[LogPosition, LogPosition], LogPosition]
@@ -51,10 +52,13 @@ def read_command(data: bytes) -> AnyCommand | None:
 
 
 class Asker:
-    """Sends commands to their owners, and reads the answers. `joined`: see `log.store.LogStore`."""
+    """Sends commands to their owners, and reads the answers. `joined`: see `log.store.LogStore`.
 
-    def __init__(self, commands: Commands, joined: Joined) -> None:
-        self.commands, self.joined = commands, joined
+    `permit`: by which they are done though the store is closed (`closing`).
+    """
+
+    def __init__(self, commands: Commands, joined: Joined, permit: int = 0) -> None:
+        self.commands, self.joined, self.permit = commands, joined, permit
         self.partitions = Partitions(commands.partitions)
 
     async def one(self, partition: int, command: AnyCommand, kind: type[T]) -> tuple[T, LogPosition]:
@@ -64,6 +68,8 @@ class Asker:
 
     async def many(self, asked: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
         """Like `one`, for several at once; those of one partition in their order."""
+        if self.permit:
+            asked = [(at, msgspec.structs.replace(command, permit=self.permit)) for at, command in asked]
         encoded = [(partition, msgspec.msgpack.encode(command)) for partition, command in asked]
         return [(_answer(reply, kind), reply.mark) for reply in await self.commands.ask_many(encoded)]
 
@@ -71,4 +77,6 @@ class Asker:
 def _answer(reply: Reply, kind: Any) -> Any:
     if not reply.outcome:
         raise StoreUnavailable("the owner of these rows runs an older Kith, which cannot do this; upgrade it")
+    if (refused := refusal(reply.outcome)) is not None:
+        raise refused
     return msgspec.msgpack.decode(reply.outcome, type=kind)

@@ -56,15 +56,22 @@ class Session:
             found += [row.as_tuple() for row in result]
         return found
 
+    async def page(
+        self, statement: str, *values: Any, size: int, after: bytes | None = None
+    ) -> tuple[list[Row], bytes | None]:
+        """Up to `size` rows that a statement selects: the first, or those `after` a page; and where the next one
+        begins, None where there is none. It may be empty.
+        """
+        result = await self._execute(statement, values, page_size=size, page_state=after)
+        return [row.as_tuple() for row in result], result.page_state() if result.has_more_pages() else None
+
     async def pages(self, statement: str, *values: Any, size: int) -> AsyncIterator[list[Row]]:
         """The rows that a statement selects, `size` at a time; the last page may be empty."""
-        state = None
-        while True:
-            result = await self._execute(statement, values, page_size=size, page_state=state)
-            yield [row.as_tuple() for row in result]
-            if not result.has_more_pages():
-                return
-            state = result.page_state()
+        rows, after = await self.page(statement, *values, size=size)
+        yield rows
+        while after is not None:
+            rows, after = await self.page(statement, *values, size=size, after=after)
+            yield rows
 
     async def write(self, statement: str, *values: Any) -> None:
         """Execute a statement that answers nothing."""

@@ -14,6 +14,7 @@ import msgspec
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.cassandra.batch import RowBatch, cell_rows, edge_row
+from kith.engines.cassandra.closing import closed_by, closed_row, refusal_to
 from kith.engines.cassandra.commands import read_command
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.partitions import Partitions
@@ -100,7 +101,8 @@ class CassandraOwner:
         """A batch with all that the commands look at, and our edges that are over and have to be removed first."""
         lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
         counted = list(dict.fromkeys(listing for one in asked for listing in one.recounted()))
-        read = await self._known(partition, (key for one in asked for key in one.reads(partition)))
+        keys = (key for one in asked for key in one.reads(partition))
+        read = await self._known(partition, (closed_row(partition), *keys))
         into = [listing for listing in lists if listing.direction is Direction.IN]  # OUT lists are of one owner
         cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
         others = {listing: [cell for cell in some if cell[0] != partition] for listing, some in cells.items()}
@@ -156,6 +158,8 @@ class CassandraOwner:
 
     def _is_ours(self, partition: int, key: Key) -> bool:
         """Whether only this owner writes a row, and it is worth keeping in memory."""
+        if key.table == "closed":
+            return True
         if key.table == "counts":
             return bool(key.key[-1] == partition)
         return key.table in ("edges", "nodes") and self._partitions.of_node(key.key[0]) == partition
@@ -163,7 +167,7 @@ class CassandraOwner:
     def _hold(self, partition: int, changes: Sequence[RowChange]) -> None:
         held = self._held[partition]
         for change in changes:
-            if change.table in ("edges", "counts", "nodes"):
+            if change.table in ("edges", "counts", "nodes", "closed"):
                 held[Key(change.table, change.key)] = change.values
         for key in list(held)[: max(0, len(held) - HELD_MAX)]:
             del held[key]
@@ -184,7 +188,13 @@ def _decide(
     decided = []
     for command, one in zip(commands, asked, strict=True):
         batch.begin(command.offset, command.at_ms)
-        outcome = b"" if one is None else msgspec.msgpack.encode(one.run(batch))
+        closed = closed_by(batch)
+        if one is None:
+            outcome = b""
+        elif closed is not None and closed.permit != one.permit:
+            outcome = refusal_to(closed)
+        else:
+            outcome = msgspec.msgpack.encode(one.run(batch))
         decided.append(Decided(command.offset, outcome, [*removed, *batch.events]))
         removed = []
     return decided

@@ -12,8 +12,10 @@ from kith.engines.cassandra.reading import Key
 from kith.graph.shapes import Listing
 
 
-class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A command, as it stands in its partition; see `commands`."""
+class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A command, as it stands in its partition; see `commands`. `permit`: by which a closed store is written to."""
+
+    permit: int = 0
 
     def reads(self, partition: int) -> Iterable[Key]:
         """The rows that it needs. `partition`: its own."""

@@ -80,9 +80,10 @@ RECORDS = Table("records", ("kind smallint", "id bigint"), (), ("updated_at bigi
 RECORD_IDS = Table("record_ids", ("kind smallint", "partition smallint", "period smallint"), ("id bigint",))
 RECORD_PERIODS = Table("record_periods", ("kind smallint",), ("period smallint", "partition smallint"))
 CLAIMS = Table("claims", ("claim blob",), (), ("until_ms bigint", "value blob"))
+CLOSED = Table("closed", ("partition smallint",), (), ("permit bigint", "moved_to text"))
 OWNED = (
     EDGES, ENTRIES, DIVISIONS, LONG_LISTS, COUNTS, ENDING, EXPIRING,
-    NODES, NOTES, RECORDS, RECORD_IDS, RECORD_PERIODS, CLAIMS,
+    NODES, NOTES, RECORDS, RECORD_IDS, RECORD_PERIODS, CLAIMS, CLOSED,
 )  # fmt: skip
 """Tables whose rows only owners write."""
 METADATA = Table("metadata", ("name text",), (), ("value blob",))

@@ -3,8 +3,9 @@ draws the layout and lists the caveats.
 
 Ports: `edge_store` (with `edge_rows`, `edge_scans`, `expiries`, `strays`) · `record_store` · `log_store` ·
 `inbox_store` (with `inbox_rows`, and `inbox_weeks`: a file a week) · `suggestion_store` · `credential_store` ·
-`fanout_state` · `activity_store` · `quota_store`, `served_log` and `file_leases` (files of their own) ·
-`timeline_store` (shared memory: `ring_file`, `ring_writers`, `directory` of users, `builds` under way, `read_habits`).
+`fanout_state` · `activity_store` · `quota_store`, `served_log` and `file_leases` (files of their own) · `contents` (all
+of it, for moves) · `timeline_store` (shared memory: `ring_file`, `ring_writers`, `directory` of users, `builds` under
+way, `read_habits`).
 
 A write: `commits` (group commit) takes its `turns`, changes a `batch` (`merging`: by writes of edges), and notes in
 `event_log` what happened (`changes` says what each event does to a store); `bells` wake who waits for events. Lists

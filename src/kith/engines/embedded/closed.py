@@ -6,17 +6,17 @@ from typing import Literal
 
 import msgspec
 
-from kith.core.errors import KithError, NotPrimary, ReadOnlyStandby
+from kith.core.errors import KithError, NotPrimary, ReadOnlyStandby, StoreMoved
 
 CLOSED = "closed"
 """The key of the note."""
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Why a store takes no writes. `primary`: the address of the machine that does; `epoch`: the name of its history,
-    if fenced."""
+    """Why a store takes no writes. `primary`: the address of the machine that does, or where the store was moved to;
+    `epoch`: the name of its history, if fenced."""
 
-    why: Literal["standby", "fenced"]
+    why: Literal["standby", "fenced", "moved"]
     primary: str
     epoch: int = 0
 
@@ -25,6 +25,11 @@ class Closed(msgspec.Struct, frozen=True):
         if self.why == "standby":
             return ReadOnlyStandby(
                 f"this is a standby, which takes no writes; send them to {self.primary}", primary=self.primary
+            )
+        if self.why == "moved":
+            return StoreMoved(
+                f"this store was moved to {self.primary}, and takes no writes here; send them to a server there",
+                to=self.primary,
             )
         return NotPrimary(
             f"another machine was made the primary, so this one takes no writes; send them to {self.primary}",

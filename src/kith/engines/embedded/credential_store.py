@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kith.engines.embedded.environment import Environment
 
-_KEY_NOTE = "server-key/"
+_KEY_NOTE, SECRET_NOTE = "server-key/", "secret/"
 
 
 class EmbeddedCredentials:

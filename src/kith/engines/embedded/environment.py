@@ -227,6 +227,15 @@ class Environment:
         """Whether the store takes no writes; see `standing` for why."""
         return self.get_note(CLOSED) is not None
 
+    def reopen(self) -> None:
+        """Take writes again. May be repeated."""
+        if self.is_closed():
+            before, self._follows = self._follows, True
+            try:
+                self.put_note(CLOSED, None)
+            finally:
+                self._follows = before
+
     def sync(self) -> None:
         """Sync the whole store, so that it is durable without its journal. Errors: StoreFull, StoreUnavailable."""
         with translated("sync the store", self.folder):

@@ -78,6 +78,44 @@ def rows_of(users: Users, bits: int) -> tuple[list[tuple[bytes, bytes]], list[tu
     )
 
 
+def rows_after(
+    cursors: Sequence[lmdb.Cursor[bytes]], after: bytes, limit: int, period: int
+) -> tuple[list[tuple[int, int]], bytes]:
+    """Up to `limit` rows of a week as (user, notice), after a place; and the place of the last, b"" where there are no
+    more. `cursors`: over `near` and `far`.
+    """
+    found: list[tuple[int, int]] = []
+    first = after[0] if after else 0
+    for far, cursor in enumerate(cursors):
+        if far < first:
+            continue
+        more = _set_after(cursor, after[1:9], after[9:]) if after and far == first else cursor.first()
+        while more:
+            key, value = cursor.item()
+            found.append((_user_of(key, value), notices_of([value], period)[0]))
+            if len(found) == limit:
+                return found, bytes([far]) + key + value
+            more = cursor.next()
+    return found, b""
+
+
+def _set_after(cursor: lmdb.Cursor[bytes], key: bytes, value: bytes) -> bool:
+    """Set a cursor to what follows a value of a key; whether there is anything."""
+    number = int.from_bytes(value, "big") + 1
+    if number < 1 << 8 * len(value) and cursor.set_range_dup(key, number.to_bytes(len(value), "big")):
+        return True
+    return cursor.set_range(_U64.pack(_U64.unpack(key)[0] + 1))
+
+
+def _user_of(key: bytes, value: bytes) -> int:
+    """The user of a row."""
+    (high,), (last,) = _U64.unpack(key), _U64.unpack(value[-_U64.size :])
+    low = last >> _NOTICE_BITS
+    if len(value) == _U64.size:
+        return int(high << _LOW_BITS | low)
+    return int(high << _FAR_SHIFT | int.from_bytes(value[: -_U64.size], "big") << _LOW_BITS | low)
+
+
 def newest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: bytes) -> Iterator[bytes]:
     """The values from `first` to `last`, both of which may be there, ascending: the newest notice first."""
     if not cursor.set_range_dup(key, first):

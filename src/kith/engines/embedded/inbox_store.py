@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.errors import BatchTooLarge, KithError, Overloaded, StoreUnavailable
-from kith.engines.embedded.driver_errors import translate
+from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.inbox_rows import (
     BITS_MAX,
     bits_of,
@@ -32,6 +32,7 @@ from kith.engines.embedded.inbox_rows import (
     notices_of,
     oldest_first,
     place_of,
+    rows_after,
     rows_of,
 )
 from kith.engines.embedded.inbox_weeks import Week, Weeks
@@ -162,6 +163,23 @@ class EmbeddedInboxes:
 
     async def remove_all(self, user: int) -> None:
         await self._run(partial(_remove_all, user=user), 1)
+
+    def rows(self, after: bytes | None, limit: int) -> tuple[list[InboxRow], bytes | None]:
+        """Up to `limit` rows of all users: the first, or those after a place; and the place of the last, None where
+        there are no more.
+        """
+        found: list[InboxRow] = []
+        begin, _, rest = (after or b"").partition(b"/")
+        for period in (one for one in self._weeks.periods() if one >= int(begin or 0)):
+            week = self._weeks.listed(period)
+            if week is not None:
+                with translated("read inboxes"), week.lmdb.begin() as txn:
+                    dbs = txn.cursor(week.near), txn.cursor(week.far)
+                    rows, rest = rows_after(dbs, rest, limit - len(found), period)
+                found += [InboxRow(*row) for row in rows]
+                if rest:
+                    return found, b"%d/%s" % (period, rest)
+        return found, None
 
     async def expire(self, before_ms: int) -> int:
         return await asyncio.to_thread(self._weeks.delete, before_ms // PERIOD_MS)

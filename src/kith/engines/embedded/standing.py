@@ -48,6 +48,14 @@ def why_closed(store: Environment) -> Closed | None:
     return None if raw is None else msgspec.msgpack.decode(raw, type=Closed)
 
 
+def was_left(store: Environment) -> bool:
+    """Whether a store takes no writes because it moves, or was moved; Conflict where there is another reason."""
+    why = why_closed(store)
+    if why is not None and why.why != "moved":
+        raise Conflict(f"{store.folder} takes no writes itself ({why.refusal().message}); move the store that does")
+    return why is not None
+
+
 def close_to_writes(store: Environment, why: Closed | None) -> None:
     """Let a store take no writes any more, or (None) take them again."""
     store.put_note(CLOSED, None if why is None else msgspec.msgpack.encode(why))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -19,8 +19,10 @@ from redis.asyncio.cluster import RedisCluster
 from kith.access.credentials import CredentialStore
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.errors import BadRequest
+from kith.engines.cassandra.closed_store import CassandraClosing
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.connecting import Session, connect
+from kith.engines.cassandra.contents import CassandraContents
 from kith.engines.cassandra.dividing import Divider
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.metadata import Metadata
@@ -50,6 +52,7 @@ from kith.leases.holding import Leases
 from kith.log.runner import begin
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
+from kith.run.deciding import APPLY
 from kith.run.measures.gauges import gauges
 from kith.run.measures.metrics import Metrics
 from kith.run.measures.observed import observed
@@ -57,6 +60,9 @@ from kith.run.opening.checks import keeping, layered
 from kith.run.opening.folders import metrics_folder
 from kith.run.opening.stores import Deciding, Opened
 from kith.run.serving.processes import end_with
+
+_OF_CLOSED = (APPLY, "chore", "move")
+"""Processes that have something to do while these engines take no writes."""
 
 
 class _Engines(NamedTuple):
@@ -71,12 +77,15 @@ class _Engines(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, process: str) -> AsyncIterator[Opened]:
-    """Connect to the engines. See `wiring.opened`.
+async def opened(settings: Settings, process: str, permit: int = 0) -> AsyncIterator[Opened]:
+    """Connect to the engines. See `wiring.opened`. `permit`: of a move, whose writes are taken where others are not.
 
-    StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong.
+    StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong, or a store is moved
+    into these engines or away.
     """
-    async with _connected(settings) as engines:
+    async with _connected(settings, permit) as engines:
+        if process not in _OF_CLOSED:
+            await _closing(engines).refuse_closed()
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
         metrics.start()
         try:
@@ -108,13 +117,17 @@ def prepare(settings: Settings) -> None:
 
     In a process of its own: those that are forked from this one must not have the threads of drivers.
     """
-    missing = [name for name in ("cassandra", "kafka", "redis") if not getattr(settings, name)]
-    if missing:
-        raise BadRequest(f"`engine = cluster` needs {' and '.join(missing)} too; see docs/cluster.md")
+    _check(settings)
     if settings.backup_to:
         raise BadRequest("`backup_to` is for a data folder; on a cluster, back up Cassandra, and leave it empty")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         alone.submit(_prepare, settings, os.getpid()).result()
+
+
+def _check(settings: Settings) -> None:
+    missing = [name for name in ("cassandra", "kafka", "redis") if not getattr(settings, name)]
+    if missing:
+        raise BadRequest(f"`engine = cluster` needs {' and '.join(missing)} too; see docs/cluster.md")
 
 
 def _prepare(settings: Settings, parent: int) -> None:
@@ -126,8 +139,22 @@ def _prepare(settings: Settings, parent: int) -> None:
             await Metadata(engines.session).check_partitions(settings.cluster_partitions)
             await engines.edges.declare([*BUILT_IN, *settings.graphs])
             await begin(engines.kafka.log, [name for name, one in CONSUMERS.items() if one.has_place])
+            await _closing(engines).refuse_closed()
 
     asyncio.run(made())
+
+
+async def make(settings: Settings, graphs: Iterable[str]) -> None:
+    """Make what is missing, with these graphs first: so they have the numbers that they have where they come from."""
+    _check(settings)
+    session = await _session(settings)
+    try:
+        await create(session, settings.cassandra_keyspace, (*TABLES, *SMALL_TABLES))
+        metadata = Metadata(session)
+        await metadata.check_partitions(settings.cluster_partitions)
+        await metadata.declare([*graphs, *BUILT_IN, *settings.graphs])
+    finally:
+        await session.close()
 
 
 async def _session(settings: Settings) -> Session:
@@ -141,7 +168,7 @@ async def _session(settings: Settings) -> Session:
 
 
 @contextlib.asynccontextmanager
-async def _connected(settings: Settings) -> AsyncIterator[_Engines]:
+async def _connected(settings: Settings, permit: int = 0) -> AsyncIterator[_Engines]:
     async with contextlib.AsyncExitStack() as closing:
         session = await _session(settings)
         closing.push_async_callback(session.close)
@@ -158,7 +185,7 @@ async def _connected(settings: Settings) -> AsyncIterator[_Engines]:
         closing.push_async_callback(kafka.close)
         cluster = redis.connect(settings.redis, settings.redis_password)
         closing.push_async_callback(cluster.aclose)
-        rows, asker = CassandraRows(session), Asker(kafka.commands, kafka.log.joined)
+        rows, asker = CassandraRows(session), Asker(kafka.commands, kafka.log.joined, permit)
         yield _Engines(session, rows, kafka, asker, CassandraEdges(rows, asker, wall_ms), cluster)
 
 
@@ -178,6 +205,7 @@ async def _stores(settings: Settings, engines: _Engines, metrics: Metrics) -> Op
         activity=observed(RedisActivity(engines.redis, prefix=settings.cassandra_keyspace), "activity", metrics),
         leases=Leases(CassandraLeases(session)),
         credentials=CassandraCredentials(session),
+        contents=CassandraContents(session),
         metrics=metrics,
         folder=None,
         deciding=_deciding(engines),
@@ -196,4 +224,9 @@ def _deciding(engines: _Engines) -> Deciding:
             await owning.close()
 
     waiting = engines.kafka.commands.waiting
-    return Deciding(own, waiting, engines.edges.end_expired, Divider(engines.rows, engines.asker).divide_long)
+    divide_long = Divider(engines.rows, engines.asker).divide_long
+    return Deciding(own, waiting, engines.edges.end_expired, divide_long, _closing(engines))
+
+
+def _closing(engines: _Engines) -> CassandraClosing:
+    return CassandraClosing(engines.rows, engines.asker)

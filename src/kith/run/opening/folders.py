@@ -32,15 +32,19 @@ def timelines_folder(settings: Settings) -> Path:
     return Path(settings.timelines_folder or Path(settings.data) / "timelines")
 
 
-def open_environment(settings: Settings, *, create: bool = True) -> Environment:
-    """Open the store of the data folder, with the graphs of the settings declared.
+def open_environment(settings: Settings, *, create: bool = True, follows: bool = False) -> Environment:
+    """Open the store of the data folder, with the graphs of the settings declared. `follows`: see `Environment`.
 
     StoreMismatch where the settings name distributed engines: what was asked for is done on a folder only.
     """
     if settings.engine == "cluster":
         raise StoreMismatch("this works on a data folder, and `engine = cluster` has none; see docs/cluster.md")
     environment = Environment(
-        Path(settings.data), durability=settings.durability, bytes_max=settings.store_bytes_max, create=create
+        Path(settings.data),
+        durability=settings.durability,
+        bytes_max=settings.store_bytes_max,
+        create=create,
+        follows=follows,
     )
     environment.declare([*BUILT_IN, *settings.graphs])
     return environment
@@ -61,6 +65,11 @@ def refuse_closed(environment: Environment) -> None:
         raise StoreMismatch(
             f"{environment.folder} is a standby of {why.primary}: go on with `kith standby --of {why.primary}`, or "
             "make it the primary with `kith promote`"
+        )
+    if why is not None and why.why == "moved":
+        raise StoreMismatch(
+            f"{environment.folder} was moved to {why.primary}: serve that (docs/cluster.md), or take it back with "
+            f"`kith move {environment.folder} --back`"
         )
     if why is not None:
         raise StoreMismatch(

@@ -27,13 +27,20 @@ async def fill(environment: Environment, refilling: Refilling) -> int | None:
 
     Cut short, it is done again. Errors: StoreFull, StoreUnavailable, Overloaded.
     """
-    folder, name = environment.folder / FOLDER, str(environment.history().name)
-    file = folder / FILLED
+    file, name = environment.folder / FOLDER / FILLED, str(environment.history().name)
     if file.exists() and file.read_text() == name:
         return None
     records, missing = every_record(environment, RecordKind.NOTICE), 0
     while some := await asyncio.to_thread(list, islice(records, PART)):
         missing += await refilling.write(some)
+    note_filled(environment)
+    return missing
+
+
+def note_filled(environment: Environment) -> None:
+    """Note that these inboxes are those of the store as it is now."""
+    folder, name = environment.folder / FOLDER, str(environment.history().name)
+    file = folder / FILLED
     with translated("say that inboxes are filled", folder):
         folder.mkdir(mode=0o700, exist_ok=True)
         part = file.with_suffix(".part")
@@ -43,4 +50,3 @@ async def fill(environment: Environment, refilling: Refilling) -> int | None:
             os.fsync(written.fileno())
         part.replace(file)
         sync_folder(folder)
-    return missing

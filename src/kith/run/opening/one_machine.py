@@ -12,6 +12,7 @@ from kith.core.errors import NotConfirmed
 from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.confirmations import Confirmations
+from kith.engines.embedded.contents import EmbeddedContents
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
@@ -28,7 +29,6 @@ from kith.home.fanout import consumer as fanout
 from kith.leases.holding import Leases
 from kith.log.runner import begin
 from kith.notifications.activity import Activity
-from kith.notifications.inbox import InboxStore
 from kith.run.backups.schedule import NAME as BACKUPS
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
@@ -42,10 +42,12 @@ from kith.run.opening.stores import Folder, Opened
 
 @contextlib.asynccontextmanager
 async def opened(
-    settings: Settings, process: str, *, create: bool, on_fatal: Callable[[], None]
+    settings: Settings, process: str, *, create: bool, on_fatal: Callable[[], None], follows: bool = False
 ) -> AsyncIterator[Opened]:
-    """Open a data folder, and drain its commit queue at the end. See `wiring.opened`."""
-    with _environment(settings, create=create) as environment:
+    """Open a data folder, and drain its commit queue at the end. See `wiring.opened`. `follows`: one that is closed, to
+    write to it nevertheless.
+    """
+    with _environment(settings, create=create, follows=follows) as environment:
         metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: gauges(settings, parts), process)
         commits = CommitQueue(
             environment,
@@ -78,7 +80,7 @@ async def opened(
 
 
 def _stores(
-    settings: Settings, folder: Folder, leases: Leases, inboxes: InboxStore, activity: Activity, metrics: Metrics
+    settings: Settings, folder: Folder, leases: Leases, inboxes: EmbeddedInboxes, activity: Activity, metrics: Metrics
 ) -> Opened:
     """The stores of an open folder."""
     environment, commits = folder.environment, folder.commits
@@ -98,14 +100,15 @@ def _stores(
         activity=activity,
         leases=leases,
         credentials=EmbeddedCredentials(environment),
+        contents=EmbeddedContents(environment, inboxes),
         metrics=metrics,
         folder=folder,
     )
 
 
 @contextlib.contextmanager
-def _environment(settings: Settings, *, create: bool) -> Iterator[Environment]:
-    environment = open_environment(settings, create=create)
+def _environment(settings: Settings, *, create: bool, follows: bool) -> Iterator[Environment]:
+    environment = open_environment(settings, create=create, follows=follows)
     try:
         refuse_unfinished_import(environment)
         yield environment

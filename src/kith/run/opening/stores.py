@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kith.access.credentials import CredentialStore
 from kith.checks.keeper import SetKeeper, SnapshotMaker
@@ -22,6 +22,7 @@ from kith.leases.holding import Leases
 from kith.log.commands import Waiting
 from kith.log.runner import Lag
 from kith.log.store import LogStore
+from kith.moving.contents import Contents
 from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
 from kith.records.store import RecordStore
@@ -37,6 +38,23 @@ class Folder(NamedTuple):
     log: EmbeddedLog
 
 
+class Closing(Protocol):
+    """Closes distributed engines to all writes but those of this process, while a store moves."""
+
+    async def close(self, moved_to: str = "") -> None:
+        """Refuse writes from now on; what is written meanwhile is refused, or done when this returns. `moved_to`: where
+        the store is; "": it comes. May be repeated."""
+        ...
+
+    async def open(self) -> None:
+        """Take writes again."""
+        ...
+
+    async def permit(self) -> int:
+        """By which permit writes are taken in spite of that; 0: they are open."""
+        ...
+
+
 class Deciding(NamedTuple):
     """What decides the writes of distributed engines, in the worker `apply` (see `log.commands`).
 
@@ -48,6 +66,7 @@ class Deciding(NamedTuple):
     waiting: Callable[[], Coroutine[Any, Any, Waiting]]
     end_expired: Callable[[], Coroutine[Any, Any, int]]
     divide_long: Callable[[], Coroutine[Any, Any, int]]
+    closing: Closing
 
 
 class LayerUpkeep(NamedTuple):
@@ -76,6 +95,7 @@ class Opened(NamedTuple):
     activity: Activity
     leases: Leases
     credentials: CredentialStore
+    contents: Contents
     metrics: Metrics
     folder: Folder | None
     """None where the stores are those of distributed engines."""

@@ -1,0 +1,69 @@
+"""`kith move`: a data folder moves into a cluster while it is served, and back if need be; `run.moves` does it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kith.commands import console
+from kith.commands.console import fail, say
+from kith.core.errors import BadRequest
+from kith.run import config
+from kith.run.moves import back, forth, opening
+from kith.run.moves.forth import Moved
+
+commands = typer.Typer()
+
+
+@commands.command("move")
+def run_move(
+    folder: Annotated[Path, typer.Argument(help="The data folder; servers may use it.")],
+    switch: Annotated[bool, typer.Option("--switch", help="Then let the cluster take over.")] = False,
+    back_: Annotated[
+        bool, typer.Option("--back", help="Take what the cluster was written since into the folder.")
+    ] = False,
+    audited: Annotated[bool, typer.Option("--audit/--no-audit", help="Compare both sides before the switch.")] = True,
+) -> None:
+    """Move a data folder into the cluster that the settings name (`KITH_ENGINE=cluster` and its like), while it is
+    live.
+
+    Copies it, follows it until the cluster is a moment behind, and compares both; with --switch it closes the folder
+    and opens the cluster. Cut short at any point, the same command goes on.
+    """
+    settings = config.load()
+    if settings.engine != "cluster":
+        raise BadRequest("name the cluster to move into: KITH_ENGINE=cluster KITH_CASSANDRA=...; see docs/cluster.md")
+    with console.steps() as tell:
+        if back_:
+            returned = asyncio.run(back.take_back(settings, folder, tell=tell))
+        else:
+            moved = asyncio.run(forth.move(settings, folder, switch=switch, audited=audited, tell=tell))
+    where = opening.name_of(settings)
+    if back_:
+        say(f"{returned:,} events of the cluster were done in {folder}; go on there with `kith serve --data {folder}`")
+        say(f"{where} takes no writes any more")
+        return
+    _show(moved)
+    if not moved.agrees:
+        fail(f"{folder} and {where} differ, so nothing was switched; run it again, and report what differs if it stays")
+    if moved.closed_s is not None:
+        say(f"moved: {where} takes writes, {folder} takes none any more; nobody could write for {moved.closed_s:.1f} s")
+        say(f"go on there with `kith serve`; the way back is `kith move {folder} --back`")
+    elif switch:
+        say(f"moved already: {where} takes writes")
+    else:
+        say(f"{where} is a moment behind {folder}; let it take over with `kith move {folder} --switch`")
+
+
+def _show(moved: Moved) -> None:
+    if moved.compared:
+        console.show_compared(moved.compared)
+    for found in moved.audits:
+        if not found.clean:
+            say(
+                f"{found.graph}: {found.disagreeing} edges whose lists disagree, {found.strays} strays, "
+                f"{found.wrong_counts} wrong counts"
+            )

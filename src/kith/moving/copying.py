@@ -1,0 +1,52 @@
+"""Copies a table of a store into another one, some rows at a time; cut short, it goes on behind the last that were
+noted.
+
+The store may be written to meanwhile. What changes behind the place that is being copied is told by the log, which is
+followed afterwards from a position before the copy began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kith.moving.contents import SomeRows
+from kith.moving.writing import StoreSide, Writing
+
+ROWS = 1_000
+"""Rows in a step: what is in memory, and what is repeated after a kill."""
+TABLES = ("nodes", "edges", "records", "claims", "inboxes")
+"""What is copied, in this order."""
+
+
+class Copying:
+    """Copies a table of `source`, from `after` on (None: its beginning). `wanted`: which rows."""
+
+    def __init__(
+        self,
+        source: StoreSide,
+        writing: Writing,
+        table: str,
+        after: bytes | None = None,
+        *,
+        wanted: Callable[[Any], bool] = lambda _: True,
+    ) -> None:
+        contents = source.contents
+        ways: dict[str, tuple[Callable[[bytes | None, int], Awaitable[SomeRows[Any]]], Any]] = {
+            "nodes": (contents.nodes, writing.nodes),
+            "edges": (contents.edges, writing.edges),
+            "records": (contents.records, writing.records),
+            "claims": (contents.claims, writing.claims),
+            "inboxes": (contents.inbox_rows, writing.inbox_rows),
+        }
+        self._read, self._write = ways[table]
+        self._wanted, self.after, self.is_done = wanted, after, False
+
+    async def step(self) -> int:
+        """Copy the next rows; how many were looked at. May be repeated."""
+        part = await self._read(self.after, ROWS)
+        rows = list(filter(self._wanted, part.rows))
+        if rows:
+            await self._write(rows)
+        self.after, self.is_done = part.after, part.after is None
+        return len(part.rows)

@@ -1,0 +1,154 @@
+"""Does in one store what the log of another tells, in its order; any part of it may be done again.
+
+Edges and records between two events that forget some are written together, for of two versions the greater one stays,
+whichever comes first. What becomes of a node, and claims, come once each, as they are last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from struct import Struct
+
+from kith.core.clock import Hlc
+from kith.core.errors import TokenTooOld
+from kith.core.events import (
+    BULK_LOADED,
+    EDGE_FORGOTTEN,
+    NODE_CHANGED,
+    RECORD_CHANGED,
+    RECORD_FORGOTTEN,
+    RECORDS_FORGOTTEN,
+    USER_CHANGED,
+    Event,
+    LogPosition,
+    changed_node,
+)
+from kith.core.ids import NodeId
+from kith.graph.edge import Edge, State
+from kith.graph.shapes import Node
+from kith.moving.contents import NodeRow
+from kith.moving.writing import StoreSide, Writing
+from kith.notifications.inbox import PERIOD_MS, InboxRow, period_of
+from kith.notifications.notice import read_notice
+from kith.records.store import Record, RecordKind
+
+EVENTS = 2_000
+"""Events in a step."""
+_FORGET = (EDGE_FORGOTTEN, RECORD_FORGOTTEN, RECORDS_FORGOTTEN)
+_FORGOTTEN_AT_ONCE = 1_000
+_EXPIRY = Struct(">Q")
+
+
+class BulkLoaded(Exception):
+    """A graph was loaded at once: its edges are not in the log one by one, and have to be copied again."""
+
+
+class LogMove:
+    """Follows the log of `source` from a position on. `spread`: mentions whose rows were written to followers
+    meanwhile.
+
+    `at`: up to where all is done. `newest`: the greatest version that it told.
+    """
+
+    def __init__(self, source: StoreSide, target: StoreSide, writing: Writing, at: LogPosition) -> None:
+        self._source, self._target, self._writing, self.at = source, target, writing, at
+        self.spread: set[int] = set()
+        self.newest = Hlc(0)
+
+    async def step(self) -> int:
+        """Do what follows `at`; how many events that were, 0 where the log ends.
+
+        Errors: TokenTooOld, if events were forgotten before they were read; BulkLoaded.
+        """
+        batch = await self._source.log.read(self.at, EVENTS)
+        if batch.lost:
+            raise TokenTooOld(
+                "the log was forgotten before it was moved; begin again into a keyspace that holds nothing, with a "
+                "greater `log_lease_hours` or `log_leased_bytes_max`"
+            )
+        for run in _runs(batch.events):
+            await (self._forget(run) if run[0].state in _FORGET else self._write(run))
+        self.newest = max([self.newest, *(event.updated_at for event in batch.events)])
+        if any(event.state == BULK_LOADED for event in batch.events):
+            self.at = batch.next
+            raise BulkLoaded
+        self.at = batch.next
+        return len(batch.events)
+
+    async def _write(self, events: Sequence[Event]) -> None:
+        """Do events that forget nothing."""
+        edges = [edge_of(event) for event in events if event.state <= State.REMOVED]
+        records = [_record(event) for event in events if event.state == RECORD_CHANGED]
+        nodes = {event.source: _node(event) for event in events if event.state == NODE_CHANGED}
+        claims = {claim.key: claim for claim in map(self._source.contents.claimed_by, events) if claim is not None}
+        await self._writing.edges(edges)
+        await self._writing.inbox_rows([row for record in records for row in _told(record)])
+        await self._writing.records(records)
+        await self._writing.claims(list(claims.values()))
+        await self._writing.nodes(list(nodes.values()))
+        for node in nodes.values():
+            if node.node.state == State.REMOVED:
+                await self._target.inboxes.remove_all(node.id)
+        for event in events:
+            if event.state == USER_CHANGED:
+                await self._target.log.announce(event)
+        self.spread |= {record.id for record in records if record.kind is RecordKind.MENTION_OUTCOME}
+
+    async def _forget(self, events: Sequence[Event]) -> None:
+        """Do events of one kind that forget."""
+        kind, records = events[0].state, self._target.records
+        if kind == EDGE_FORGOTTEN:
+            by_graph = sorted(events, key=attrgetter("graph"))
+            for graph, some in groupby(by_graph, attrgetter("graph")):
+                await self._target.edges.forget(graph, [(event.source, event.destination) for event in some])
+        elif kind == RECORD_FORGOTTEN:
+            for number, some in groupby(sorted(events, key=attrgetter("source")), attrgetter("source")):
+                await records.forget(RecordKind(number), [event.destination for event in some])
+        else:
+            for event in events:
+                below = event.destination
+                if event.source == RecordKind.NOTICE:  # they are forgotten by whole periods, after their rows
+                    await self._target.inboxes.expire((period_of(below - 1) + 1) * PERIOD_MS)
+                while await records.forget_below(
+                    RecordKind(event.source), below, _FORGOTTEN_AT_ONCE
+                ) == _FORGOTTEN_AT_ONCE:  # fmt: skip
+                    pass
+
+
+def edge_of(event: Event) -> Edge:
+    """The edge that an event tells."""
+    expires_ms = _EXPIRY.unpack_from(event.data)[0] if event.data else 0
+    return Edge(
+        event.graph,
+        NodeId(event.source),
+        NodeId(event.destination),
+        State(event.state),
+        event.position,
+        event.updated_at,
+        expires_ms,
+    )
+
+
+def _runs(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """Events in their order, those together that may be done together."""
+    for _, some in groupby(events, lambda event: event.state if event.state in _FORGET else None):
+        yield list(some)
+
+
+def _record(event: Event) -> Record:
+    return Record(RecordKind(event.source), event.destination, event.updated_at, event.data)
+
+
+def _node(event: Event) -> NodeRow:
+    state, private, labels = changed_node(event)
+    return NodeRow(event.source, Node(State(state), private, labels))
+
+
+def _told(record: Record) -> list[InboxRow]:
+    """The row of whom a notice tells. Those of followers whom a mention was told are looked up later (`spread`)."""
+    if record.kind is not RecordKind.NOTICE:
+        return []
+    notice = read_notice(record.data)
+    return [] if notice is None else [InboxRow(notice.recipient, record.id)]  # None: of a newer Kith

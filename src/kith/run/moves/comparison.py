@@ -1,0 +1,29 @@
+"""Compares a data folder with the cluster that the settings name, row by row: what `kith audit --against` does."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from kith.core.clock import wall_ms
+from kith.moving.comparing import Compared, compare, kinds
+from kith.run.config import Settings
+from kith.run.moves import opening
+from kith.run.moves.mover import Tell
+
+
+async def compare_with(settings: Settings, folder: Path, tell: Tell) -> list[Compared]:
+    """What differs between the two, while neither is written to; what one is written meanwhile may be told.
+
+    Errors: StoreUnavailable; StoreMismatch.
+    """
+    found = []
+    async with opening.opened(settings, folder) as sides:
+        for kind in kinds(wall_ms):
+            shown = partial(tell, f"{kind.name} compared")
+            found.append(await compare(kind, sides.here, sides.there, _at_once, shown))
+    return found
+
+
+async def _at_once() -> None:
+    """Nobody follows."""

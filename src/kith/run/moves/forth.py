@@ -1,0 +1,259 @@
+"""A data folder moves into a cluster: copied and followed while servers use it, then switched behind a fence.
+
+Cut short anywhere, it goes on where it was. Until the switch begins the folder is the store, and all that was written
+to the cluster is of no account. The switch, in this order: the folder takes no writes any more; the last of its log,
+notes, credentials and places of consumers come over; that this is done is noted; the cluster takes writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kith.core.clock import wall_ms
+from kith.core.errors import Conflict
+from kith.core.events import NOWHERE, LogPosition
+from kith.engines.embedded import standing
+from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.environment import Environment
+from kith.graph.audit import Audit, audit
+from kith.leases.numbers import any_held, let_rest
+from kith.moving.comparing import Compared, Kind, compare, differing, kinds
+from kith.moving.copying import TABLES, Copying
+from kith.moving.following import BulkLoaded
+from kith.run.config import Settings
+from kith.run.moves import opening, places, progress
+from kith.run.moves.mover import LEASE, Mover, Tell, decided, patiently
+from kith.run.moves.opening import Sides
+from kith.run.moves.progress import MoveProgress, Stage
+from kith.run.opening import wiring
+
+NUMBERS_RESTING = 64
+"""Numbers of processes (`leases.numbers`) that the cluster does not give for two minutes, as those of the folder had
+them."""
+NUMBERS_LOOKED_AT = 16
+_STILL_S, _LOOKED_S = 30.0, 1.0
+
+
+class Moved:
+    """What a run of `move` did. `closed_s`: how long nobody could write; None where it did not switch."""
+
+    def __init__(self) -> None:
+        self.compared: list[Compared] = []
+        self.audits: list[Audit] = []
+        self.closed_s: float | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both sides hold the same."""
+        return not any(one.differing for one in self.compared) and all(one.clean for one in self.audits)
+
+
+async def move(settings: Settings, folder: Path, *, switch: bool, audited: bool, tell: Tell) -> Moved:
+    """Copy a folder, follow it until it is a moment behind, compare both (`audited`), and `switch` if nothing differs.
+
+    Errors: Conflict, which says what to do; Unavailable, after which the same call goes on.
+    """
+    async with opening.alone(folder) as found:
+        noted = found or MoveProgress(to=opening.name_of(settings))
+        if noted.to != opening.name_of(settings):
+            raise Conflict(f"{folder} is being moved to {noted.to}; name that one, or delete {folder / progress.FILE}")
+        if noted.stage == "returning":
+            raise Conflict(f"{folder} is being taken back; finish that first: `kith move {folder} --back`")
+        if noted.at == NOWHERE:
+            await wiring.cluster_of(settings).make(settings, _graphs_of(folder))
+        return await _move(settings, folder, noted, switch=switch, audited=audited, tell=tell)
+
+
+async def _move(
+    settings: Settings, folder: Path, noted: MoveProgress, *, switch: bool, audited: bool, tell: Tell
+) -> Moved:
+    moved = Moved()
+    async with opening.opened(settings, folder, noted.permit) as sides, decided(sides.deciding):
+        moving = _Forth(sides, folder, noted, tell)
+        if noted.stage != "moved":
+            await moving.begin()
+            await moving.catch_up()
+            if audited and noted.stage != "switching":
+                await moving.audit(moved)
+            if (switch or noted.stage == "switching") and moved.agrees:
+                moved.closed_s = await moving.switch()
+        if noted.stage == "moved":
+            await moving.open()
+    return moved
+
+
+def _graphs_of(folder: Path) -> list[str]:
+    """The graphs of a folder, by their numbers. Conflict where it takes no writes itself."""
+    with Environment(folder, create=False) as store:
+        if standing.was_left(store):
+            raise Conflict(f"{folder} was moved, and takes no writes itself; move the store that does")
+        numbers = store.graph_numbers()
+    return sorted(numbers, key=numbers.__getitem__)
+
+
+class _Forth(Mover):
+    """A move from a folder."""
+
+    def __init__(self, sides: Sides, folder: Path, noted: MoveProgress, tell: Tell) -> None:
+        super().__init__(sides.folder, sides.here, sides.there, folder, noted, tell)
+        self._sides, self._closing = sides, sides.deciding.closing
+        self._store = sides.folder.of_folder("a move").environment
+        self._changing: list[tuple[Kind, list[Any]]] = []  # what could not be compared while it was written to
+
+    async def begin(self) -> None:
+        """Close the cluster, which holds nothing yet or what was copied before, and keep the log from here on."""
+        noted, cluster = self.noted, self._sides.cluster
+        if standing.was_left(self._store) and noted.stage != "switching":
+            self._store.reopen()  # a switch that was given up was cut short just before it did
+        permit = await self._closing.permit()
+        if noted.at == NOWHERE:
+            log = await cluster.log.behind(NOWHERE)
+            if permit not in (0, noted.permit):
+                raise Conflict(f"another store is being moved to {noted.to}, or was moved away; name another keyspace")
+            if log.events or log.lost:
+                raise Conflict(f"{noted.to} holds a store already; name another keyspace: KITH_CASSANDRA_KEYSPACE")
+            self.note()  # the permit, before the cluster knows it
+            await patiently(self._closing.close)
+            if await any_held(cluster.leases, NUMBERS_LOOKED_AT):
+                raise Conflict(f"a server runs on {noted.to}, or did until lately; stop it, and try again in 3 minutes")
+            await self._declare()
+            await self.bring_credentials(self._sides.folder, cluster)
+            noted.at = await self.one.log.end()
+            self.note()
+        elif permit != noted.permit:
+            raise Conflict(
+                f"{noted.to} is not what {self.folder} was being moved to; to begin anew, name another keyspace and "
+                f"delete {self.folder / progress.FILE}"
+            )
+        await self._declare()
+        await self.keep_log()
+
+    async def _declare(self) -> None:
+        """Give the graphs of the folder their numbers in the cluster, too."""
+        mine = self._store.graph_numbers()
+        theirs = await patiently(lambda: self.other.edges.declare(sorted(mine, key=mine.__getitem__)))
+        if any(theirs[name] != number for name, number in mine.items()):
+            raise Conflict(f"{self.noted.to} numbers graphs otherwise than {self.folder}; name another keyspace")
+
+    async def keep_log(self) -> None:
+        if not standing.was_left(self._store):
+            await super().keep_log()
+
+    async def catch_up(self) -> None:
+        """Copy what is not copied, then follow until the cluster is a moment behind."""
+        while True:
+            await self._copy()
+            try:
+                await super().follow()
+                return
+            except BulkLoaded:
+                self._copy_again()
+
+    async def follow(self) -> None:
+        try:
+            await super().follow()
+        except BulkLoaded:
+            self._copy_again()
+            raise Conflict("edges were imported in bulk meanwhile; run the same command again, to copy them") from None
+
+    def _copy_again(self) -> None:
+        self.noted.table, self.noted.after = TABLES[0], None
+        self.noted.copied, self.noted.points = NOWHERE, []
+        self._give_up("copying")
+
+    def _give_up(self, stage: Stage) -> None:
+        """Let the folder take writes again, if it does not; the switch is to be asked for again."""
+        self.noted.stage = stage
+        self.note()  # first: cut short before the folder is open, the next run opens it, and switches nothing
+        if standing.was_left(self._store):
+            self._store.reopen()
+
+    async def _copy(self) -> None:
+        noted = self.noted
+        if noted.stage != "copying":
+            return
+        rows = 0
+        for table in TABLES[TABLES.index(noted.table) :]:
+            copying = Copying(self.one, self.writing, table, noted.after if table == noted.table else None)
+            while not copying.is_done:
+                rows += await patiently(copying.step)
+                noted.table, noted.after = table, copying.after
+                self.tell("rows copied", rows)
+                if not copying.is_done:
+                    self.note()
+                await self.keep_log()
+        noted.stage, noted.copied = "following", await self.one.log.end()
+        self.note()
+
+    async def audit(self, moved: Moved) -> None:
+        """Compare both sides, and the lists and counts of the cluster with its rows."""
+        for kind in kinds(wall_ms, moving=True):
+            found = await compare(kind, self.one, self.other, self.follow, partial(self.tell, f"{kind.name} compared"))
+            moved.compared.append(found)
+            self._changing.append((kind, found.changing))
+        for name, number in sorted(self._store.graph_numbers().items()):
+            if not (await self.one.edges.degrees(number, None, 1)).nodes:
+                continue  # a scan of one graph in Cassandra passes the rows of all
+            listed = partial(self.tell, f"edges of {name} audited")
+            moved.audits.append(await audit(self._sides.cluster.store, name, number, settle_s=0, progress=listed))
+
+    async def switch(self) -> float:
+        """Switch; for how many seconds neither side took writes."""
+        noted = self.noted
+        if not standing.was_left(self._store):
+            await self._wait_for_consumers()
+        noted.stage = "switching"
+        self.note()
+        await let_rest(self._sides.cluster.leases, NUMBERS_RESTING)
+        began_s = time.monotonic()
+        if not standing.was_left(self._store):
+            standing.close_to_writes(self._store, Closed("moved", noted.to))
+        await self.follow()
+        await self._declare()
+        await self._check_changing()
+        await self.bring_inboxes()
+        await patiently(self.writing.notes)
+        await self.bring_credentials(self._sides.folder, self._sides.cluster)
+        for place in await places.places(self._sides.folder, noted.points):
+            await patiently(lambda place=place: self.other.log.save(place.group, place.at, place.failures))  # type: ignore[misc]
+        noted.back = await self.other.log.end()
+        await patiently(lambda: self.other.log.lease(LEASE, LogPosition(noted.back)))
+        noted.stage = "moved"
+        self.note()
+        await self.open()
+        return time.monotonic() - began_s
+
+    async def _check_changing(self) -> None:
+        """Compare what could not be compared before. Conflict, with the folder open again, where it differs."""
+        for kind, keys in self._changing:
+            if found := await differing(kind, self.one, self.other, keys):
+                self._give_up("following")
+                raise Conflict(
+                    f"{kind.name} differ, such as {found[0]}, so nothing was switched; run it again, and report what "
+                    "differs if it stays"
+                )
+
+    async def open(self) -> None:
+        """Let the cluster take writes."""
+        if await self._closing.permit() == self.noted.permit:
+            await patiently(self._closing.open)
+
+    async def _wait_for_consumers(self) -> None:
+        """Follow until every consumer has come to where the copy ended: from there on the two logs tell the same."""
+        least, until_s = None, time.monotonic() + _STILL_S
+        while late := await places.late(self._sides.folder, self.noted.points):
+            behind = max(late.values())
+            if least is None or behind < least:
+                least, until_s = behind, time.monotonic() + _STILL_S
+            elif time.monotonic() > until_s:
+                raise Conflict(
+                    f"{' and '.join(late)} must come to where the copy ended (still {behind:,} events before it): "
+                    "run these workers over the folder, as `kith serve` does, then switch again"
+                )
+            self.tell("events that a consumer of the folder has to handle first", behind)
+            await asyncio.sleep(_LOOKED_S)
+            await self.follow()

@@ -1,0 +1,156 @@
+"""What both ways of a move have in common: steps that are noted, repeated while an engine is away, and shown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from kith.core.clock import wall_ms
+from kith.core.errors import StoreMoved, Unavailable
+from kith.core.events import NOWHERE, LogPosition
+from kith.log.keeping import Keeping
+from kith.moving.copying import Copying
+from kith.moving.following import LogMove
+from kith.moving.writing import StoreSide, Writing
+from kith.notifications import walks
+from kith.notifications.tiers import Tier
+from kith.run.moves import progress
+from kith.run.moves.progress import MoveProgress
+from kith.run.opening.stores import Deciding, Opened
+
+GIVEN_UP_S = 600.0
+"""How long an engine may be away before a move stops; the same command goes on."""
+LEASE = "move"
+_RETRY_S, _RETRY_S_MAX = 0.5, 5.0
+_DIVIDED_EVERY_S = 60.0
+T = TypeVar("T")
+_log = structlog.get_logger("kith.move")
+
+
+class Tell(Protocol):
+    """Shows how far a move is."""
+
+    def __call__(self, what: str, number: int, /) -> None:
+        """`number` of `what` are done by now."""
+        ...
+
+
+class Mover:
+    """Moves `source`, as far as `noted` says, which is kept in `folder`.
+
+    `one`, `other`: what is read and written of the two. `followed`: events done by this process.
+    """
+
+    def __init__(
+        self, source: Opened, one: StoreSide, other: StoreSide, folder: Path, noted: MoveProgress, tell: Tell
+    ) -> None:
+        self.source, self.one, self.other = source, one, other
+        self.folder, self.noted, self.tell = folder, noted, tell
+        self.writing = Writing(one, other, wall_ms)
+        self._keeping = Keeping(source.log, LEASE, wall_ms)
+        self.followed = 0
+
+    def note(self) -> None:
+        """Note how far it is."""
+        progress.write(self.folder, self.noted)
+
+    async def keep_log(self) -> None:
+        """Keep what follows in the log of the source."""
+        await self._keeping.keep(LogPosition(self.noted.at))
+
+    async def let_log_go(self) -> None:
+        """Keep it no longer."""
+        await self._keeping.release()
+
+    async def follow(self) -> None:
+        """Do all that the log of the source holds by now. Errors: as of `LogMove.step`."""
+        noted = self.noted
+        following = LogMove(self.one, self.other, self.writing, LogPosition(noted.at))
+        following.spread = set(noted.spread)
+        end = await patiently(self.source.log.end)
+        while True:
+            try:
+                done = await patiently(following.step)
+            finally:
+                noted.at, noted.spread = following.at, sorted(following.spread)
+                noted.newest = max(noted.newest, following.newest)
+            if (done or not noted.points) and self._has_copied():
+                noted.reached(await patiently(self.other.log.end))
+            if done:
+                self.followed += done
+                self.tell("events of the log done", self.followed)
+                self.note()
+            await self.keep_log()
+            if self.source.log.covers(following.at, end):
+                return
+
+    def _has_copied(self) -> bool:
+        """Whether all that the copy may have seen is done: from there on the two logs tell the same."""
+        at, copied = LogPosition(self.noted.at), LogPosition(self.noted.copied)
+        return copied != NOWHERE and self.source.log.covers(at, copied)
+
+    async def copy(self, table: str, what: str, *, wanted: Callable[[Any], bool] = lambda _: True) -> None:
+        """Copy a table whole, without noting how far that is."""
+        copying, rows = Copying(self.one, self.writing, table, wanted=wanted), 0
+        while not copying.is_done:
+            rows += await patiently(copying.step)
+            self.tell(what, rows)
+
+    async def bring_inboxes(self) -> None:
+        """Write the rows of those mentions again that were told to followers since rows were copied."""
+        walking = await walks.Walks(self.source.store).of(Tier)
+        mentions = {*self.noted.spread, *(walk.notice for walk in walking)}
+        if mentions:
+            await self.copy("inboxes", "rows of inboxes looked at", wanted=lambda row: row.notice in mentions)
+
+    async def bring_credentials(self, source: Opened, target: Opened) -> None:
+        """Let the server keys of the source in, and sign with its secrets."""
+        known = set(await target.credentials.server_keys())
+        for key in await source.credentials.server_keys():
+            if key not in known:
+                await target.credentials.add_server_key(key)
+        has = await target.contents.secrets()
+        for name, secret in (await source.contents.secrets()).items():
+            if has.get(name) != secret:
+                await target.contents.put_secret(name, secret)
+
+
+async def patiently(do: Callable[[], Awaitable[T]]) -> T:
+    """Do what may be done again, however often it takes; after GIVEN_UP_S it fails."""
+    until_s, pause_s = time.monotonic() + GIVEN_UP_S, _RETRY_S
+    while True:
+        try:
+            return await do()
+        except Unavailable as error:
+            if isinstance(error, StoreMoved) or time.monotonic() > until_s:
+                raise
+            _log.warning("tried again", error=error.message)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _RETRY_S_MAX)
+
+
+@contextlib.asynccontextmanager
+async def decided(deciding: Deciding) -> AsyncIterator[None]:
+    """Take part in deciding what is written to the cluster, so that nobody else need do it; and divide long lists."""
+
+    async def divide() -> None:
+        while True:
+            await asyncio.sleep(_DIVIDED_EVERY_S)
+            try:
+                await deciding.divide_long()
+            except Unavailable as error:
+                _log.warning("long lists are divided later", error=error.message)
+
+    async with deciding.own():
+        dividing = asyncio.create_task(divide())
+        try:
+            yield
+        finally:
+            dividing.cancel()
+            await asyncio.wait([dividing])

@@ -1,0 +1,100 @@
+"""Opens the two sides of a move: a data folder that servers may use, and the cluster that the settings name."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from kith.core.errors import StoreMismatch
+from kith.engines.blobs.blob_store import FolderBlobs, open_blobs
+from kith.engines.embedded.file_leases import FileLeases
+from kith.leases.holding import Leases
+from kith.media.blobs import BlobStore
+from kith.moving.writing import StoreSide
+from kith.run.config import Settings
+from kith.run.moves import progress
+from kith.run.moves.progress import MoveProgress
+from kith.run.opening import one_machine, wiring
+from kith.run.opening.folders import media_folder
+from kith.run.opening.stores import Deciding, Opened
+
+
+class Sides(NamedTuple):
+    """Both, open; and what moves work on."""
+
+    folder: Opened
+    cluster: Opened
+    here: StoreSide
+    there: StoreSide
+
+    @property
+    def deciding(self) -> Deciding:
+        """What decides writes to the cluster."""
+        if self.cluster.deciding is None:
+            raise StoreMismatch("these settings name no cluster")
+        return self.cluster.deciding
+
+
+def folder_settings(settings: Settings, folder: Path) -> Settings:
+    """The settings for the folder, where `settings` name the cluster."""
+    return msgspec.structs.replace(settings, engine="folder", data=str(folder), redis="", standby_mode="async")
+
+
+def name_of(settings: Settings) -> str:
+    """What people are told of the cluster; clients too, so it names no address."""
+    return f"keyspace {settings.cassandra_keyspace} of the cluster"
+
+
+@contextlib.asynccontextmanager
+async def alone(folder: Path) -> AsyncIterator[MoveProgress | None]:
+    """Be the only process that moves this folder; yields what is noted of its move. Conflict where another does.
+
+    StoreMismatch where there is no such folder.
+    """
+    with contextlib.closing(_leases(folder)) as leases:
+        async with Leases(leases).alone("move"):
+            yield progress.read(folder)
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings, folder: Path, permit: int = 0, *, back: bool = False) -> AsyncIterator[Sides]:
+    """Open both; what comes to the cluster from here has this permit. `back`: the folder is written to, which is
+    closed.
+
+    Errors: StoreUnavailable; StoreMismatch where there is no such folder, or other settings than those of the cluster.
+    """
+    files = _files(settings, folder)
+    async with contextlib.AsyncExitStack() as stack:
+        here = await stack.enter_async_context(
+            one_machine.opened(
+                folder_settings(settings, folder), "move", create=False, on_fatal=lambda: None, follows=back
+            )
+        )
+        own = stack.enter_context(tempfile.TemporaryDirectory(prefix="kith-move-"))  # the cluster's metrics, of no use
+        there = await stack.enter_async_context(
+            wiring.cluster_of(settings).opened(msgspec.structs.replace(settings, data=own), "move", permit)
+        )
+        yield Sides(here, there, _side(here, files[0]), _side(there, files[1]))
+
+
+def _leases(folder: Path) -> FileLeases:
+    if not folder.is_dir():
+        raise StoreMismatch(f"there is no data folder {folder}")
+    return FileLeases(folder)
+
+
+def _side(parts: Opened, blobs: BlobStore | None) -> StoreSide:
+    return StoreSide(parts.store, parts.records, parts.log, parts.inboxes, parts.contents, blobs)
+
+
+def _files(settings: Settings, folder: Path) -> tuple[BlobStore | None, BlobStore | None]:
+    """The files of both sides; none where the folder has none of its own, or the cluster is to use the same."""
+    own, other = media_folder(folder_settings(settings, folder)), media_folder(settings)
+    if not own.is_dir() or (not settings.media_url and own.resolve() == other.resolve()):
+        return None, None
+    return FolderBlobs(own, sync=True), open_blobs(settings.media_url, other, sync=True)

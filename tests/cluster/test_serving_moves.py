@@ -1,0 +1,164 @@
+"""A data folder moves into Cassandra, Kafka and Redis by `kith move` while people write to it, and back."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+from acting import Play
+from calls import code, ok, upload
+from commands import CLEAN, done, kith_in
+from commands import refused as refused_by
+from forking import Forked, launcher
+from pictures import photo
+from receiver import Endpoint, endpoint
+from servers import AGREED, API, Server, eventually, keyspace_of, on_cluster, refused, serving
+
+from kith.core.events import NOWHERE
+from kith.run.moves import progress
+from kith.run.moves.progress import MoveProgress
+
+LIMIT_S = 400
+SETTINGS = AGREED | {"KITH_OUTBOUND_NETWORKS": "127.0.0.0/8"}
+ALICE, BOB, CAROL = (2**41 + at for at in range(3))
+
+
+class Kept(NamedTuple):
+    """What Alice has of the folder."""
+
+    token: str
+    watching: str
+    cursor: str
+    post: str
+    picture: str
+
+
+class Moving:
+    """`kith move` of a folder into a keyspace, as an operator runs it."""
+
+    def __init__(self, folder: Path, data: Path) -> None:
+        self._folder, self._data = folder, data
+        self.cluster = on_cluster(keyspace_of(folder))
+        self._kith = kith_in(folder, LIMIT_S)
+
+    def killed(self, *options: str, when: Callable[[MoveProgress], bool], later_s: float = 0) -> None:
+        """Run it, and kill -9 it some time after it has noted this."""
+        with (self._folder / "move.log").open("ab") as said:
+            running: Forked = launcher().start(
+                "move", self._data, *options, stdout=said, stderr=said, env={**CLEAN, **self.cluster}, cwd=self._folder
+            )
+        eventually(lambda: (noted := progress.read(self._data)) is not None and when(noted), 120)
+        time.sleep(later_s)
+        running.kill()
+        running.wait(60)
+
+    def done(self, *options: str) -> str:
+        return done(self._kith("move", str(self._data), *options, **self.cluster))
+
+    def refused(self, *options: str) -> str:
+        return refused_by(self._kith("move", str(self._data), *options, **self.cluster))
+
+
+@pytest.fixture
+def hook() -> Iterator[Endpoint]:
+    with endpoint() as running:
+        yield running
+
+
+def post(http: httpx.Client, text: str, key: str) -> str:
+    """The id of the post that this key stands for."""
+    asked = http.post(f"{API}/posts", json={"content": {"text": text}}, headers={"Idempotency-Key": key})
+    return str(ok(asked, 201)["id"])
+
+
+def life_before(old: Server, hook: Endpoint) -> Kept:
+    """Alice, Bob and Carol use the folder; what Alice keeps of it."""
+    with old.client() as app, old.client(acting=ALICE) as alice, old.client(acting=CAROL) as carol:
+        ok(app.post(f"{API}/webhooks", json={"url": hook.url, "kinds": ["post", "edge"]}), 201)
+        for other in range(BOB, BOB + 8):
+            token = alice.post(f"{API}/users/{other}/follow").headers["Kith-Token"]
+        cursor = ok(alice.get(f"{API}/users/{ALICE}/following?limit=3"))["pagination"]["nextCursor"]
+        ok(app.post(f"{API}/users/{BOB + 3}/deactivate"), 202)
+        picture = upload(alice, photo())["id"]
+        written = post(alice, "before", "key")
+        ok(carol.post(f"{API}/posts/{written}/like"))
+        eventually(lambda: any(change["kind"] == "post" for change in hook.taken))
+    return Kept(token, hook.taken[-1]["token"], cursor, written, picture)
+
+
+def check_what_alice_has(new: Server, kept: Kept, *, is_same_log: bool) -> None:
+    """What she had of the folder is there once; what stands for a place in the log holds in that one alone."""
+    with new.client(acting=ALICE) as alice:
+        assert post(alice, "before", "key") == kept.post, "the key stands for what it stood for"
+        assert len(ok(alice.get(f"{API}/users/{ALICE}/posts"))["items"]) == 1
+        assert ok(alice.get(f"{API}/posts/{kept.post}"))["engagement"]["likeCount"] == 1
+        page = ok(alice.get(f"{API}/users/{ALICE}/following?limit=10&cursor={kept.cursor}"))["items"]
+        assert [int(one["id"]) for one in page] == [BOB + at for at in (4, 2, 1, 0)], "one of them is away"
+        told = eventually(lambda: ok(alice.get(f"{API}/notifications"))["items"])
+        assert [one["type"] for one in told] == ["like"]
+        assert ok(alice.get(f"{API}/media/{kept.picture}"))["id"] == kept.picture
+        with_token = alice.get(f"{API}/users/{ALICE}/following", headers={"Kith-Token": kept.token})
+        assert with_token.status_code == (200 if is_same_log else 409), with_token.text
+    with new.client() as app, app.stream("GET", f"{API}/watch?after={kept.watching}") as watched:
+        assert watched.status_code == (200 if is_same_log else 400)
+
+
+def test_a_folder_moves_while_people_write_and_back_and_nothing_is_lost_or_doubled(
+    tmp_path: Path, hook: Endpoint
+) -> None:
+    chosen = random.Random(7)
+    with serving(tmp_path / "old", settings=SETTINGS) as old:
+        moving = Moving(tmp_path, old.data)
+        kept = life_before(old, hook)
+        play = Play([old], rest_s=0.5)
+        moving.killed(when=lambda noted: noted.at != NOWHERE)
+        for _ in range(3):
+            moving.killed(when=lambda _: True, later_s=chosen.uniform(8.0, 16.0))
+        assert "is being moved into this cluster" in refused(tmp_path / "early", **(SETTINGS | moving.cluster))
+        assert "is a moment behind" in moving.done()
+        moving.killed(
+            "--switch", "--no-audit", when=lambda noted: noted.stage == "switching", later_s=chosen.uniform(0, 0.3)
+        )
+        said = moving.done("--switch", "--no-audit")
+        assert "takes writes" in said
+        with old.client(acting=ALICE) as alice:
+            answer = alice.post(f"{API}/users/{CAROL}/follow")
+            assert code(answer, 503) == "STORE_MOVED"
+            assert answer.json()["error"]["details"]["to"].startswith("keyspace t")
+            assert ok(alice.get(f"{API}/graph/follows/{ALICE}/{BOB}"))["exists"], "it can be read"
+        with serving(tmp_path / "new", settings=SETTINGS | moving.cluster) as new:
+            play.turn_to(new)
+            play.recovered()
+            check_what_alice_has(new, kept, is_same_log=False)
+            with new.client(acting=ALICE) as alice:
+                there = alice.post(f"{API}/users/{BOB + 20}/follow").headers["Kith-Token"]
+                later = post(alice, "on the cluster", "another")
+            assert "a server uses" in moving.refused("--back")
+            old.terminate()
+            assert "was moved to keyspace" in refused(tmp_path / "old", **SETTINGS)
+            moving.killed("--back", when=lambda noted: noted.stage == "returning")
+            moving.done("--back")
+            with new.client(acting=ALICE) as alice:
+                assert code(alice.post(f"{API}/users/{BOB}/follow"), 503) == "STORE_MOVED"
+            with serving(tmp_path / "old", settings=SETTINGS) as again:
+                play.turn_to(again)
+                play.recovered()
+                play.check()
+                with again.client(acting=ALICE) as alice:
+                    assert post(alice, "on the cluster", "another") == later
+                    assert ok(alice.get(f"{API}/graph/follows/{ALICE}/{BOB + 20}"))["exists"]
+                    assert (
+                        code(alice.get(f"{API}/users/{ALICE}/following", headers={"Kith-Token": there}), 409)
+                        == "CONFLICT"
+                    )
+                    assert alice.delete(f"{API}/posts/{later}").status_code == 204
+                    ok(alice.delete(f"{API}/users/{BOB + 20}/follow"))
+                check_what_alice_has(again, kept, is_same_log=True)
+                written = {str(post) for actor in play.actors for post in actor.posts}
+                eventually(lambda: written <= {change.get("id") for change in hook.taken}, 120)
+    done(kith_in(tmp_path)("audit", "--data", str(old.data)))

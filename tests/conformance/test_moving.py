@@ -1,0 +1,188 @@
+"""A store moves to any engine, and from any engine, while it is written to: `moving`, over the ports of each.
+
+The other side is a data folder, as it is for people.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from coroutines import Run
+from edges import edge_of
+from engines import EMBEDDED, Engine
+from moving import History, Killed, answers
+
+from kith.core.clock import Hlc, wall_ms
+from kith.graph.edge import EdgeWrite, State
+from kith.moving import copying, following
+from kith.moving.comparing import compare, kinds
+from kith.moving.contents import Contents
+from kith.moving.writing import StoreSide
+from kith.notifications.inbox import PERIOD_MS, InboxRow, base_of
+from kith.notifications.notice import Notice, notice_record
+from kith.records.store import Claim, Record, RecordKind, Write
+
+PORT = "sides"
+PERIOD = wall_ms() // PERIOD_MS
+
+
+@pytest.fixture
+def side(engine: Engine, tmp_path: Path, run: Run) -> Iterator[StoreSide]:
+    assert engine.sides
+    with engine.sides(tmp_path / "side") as opened:
+        run(opened.edges.declare(["follows", "blocks"]))
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run: Run) -> Iterator[StoreSide]:
+    assert EMBEDDED.sides
+    with EMBEDDED.sides(tmp_path / "folder") as opened:
+        run(opened.edges.declare(["follows", "blocks"]))
+        yield opened
+
+
+async def moved(source: StoreSide, target: StoreSide, seed: int) -> Killed:
+    """Move a store that is being written to, by a process that is killed now and then."""
+    chosen, history, moving = random.Random(seed), History(source, seed), Killed(source, target)
+    for _ in range(chosen.randrange(120)):
+        await history.step()
+    await moving.begin()
+    for _ in range(chosen.randrange(40, 120)):
+        if chosen.random() < 0.5:
+            await history.step()
+        else:
+            await moving.step()
+        if chosen.random() < 0.1:
+            moving.stop(chosen)
+    await moving.finish()
+    return moving
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_store_that_is_written_to_is_the_same_where_it_moved_to_whoever_is_killed(
+    side: StoreSide, folder: StoreSide, run: Run, seed: int, back: bool
+) -> None:
+    async def scene(source: StoreSide, target: StoreSide) -> None:
+        moving = await moved(source, target, seed)
+        found = await moving.compared()
+        assert [(one.kind, one.examples) for one in found if one.differing] == []
+        assert sum(one.rows for one in found) > 10
+        assert await answers(target) == await answers(source)
+
+    with patch.object(copying, "ROWS", 5), patch.object(following, "EVENTS", 7):
+        run(scene(*((side, folder) if back else (folder, side))))
+
+
+def test_what_differs_is_found_in_either_store(side: StoreSide, folder: StoreSide, run: Run) -> None:
+    async def scene() -> None:
+        moving = await moved(folder, side, 3)
+        await side.edges.apply([EdgeWrite(edge_of(1, 2, state=State.NEGATIVE, version=10**6))])
+        await side.records.put([Record(RecordKind.BOARD, 77, Hlc(1), b"of nobody")])
+        await folder.inboxes.add([InboxRow(5, base_of(PERIOD) + 5)])
+        await side.records.put_many([Write([], Claim(b"k" * 16, b"another", wall_ms(), 10**6))])
+        await folder.edges.put_note("some/lost", b"1")
+        found = {one.kind: (one.differing, one.examples) for one in await moving.compared()}
+        assert found == {
+            "accounts": (0, []),
+            "edges": (1, ["(1, 1, 2)"]),
+            "records": (1, ["(<RecordKind.BOARD: 13>, 77)"]),
+            "claims of keys": (1, [f"{b'k' * 16!r}"]),
+            "rows of inboxes": (1, [f"InboxRow(user=5, notice={base_of(PERIOD) + 5})"]),
+            "notes": (1, ["some/lost"]),
+        }
+
+    run(scene())
+
+
+def test_rows_of_inboxes_that_are_removed_while_a_store_moves_are_removed_where_it_moves_to(
+    side: StoreSide, folder: StoreSide, run: Run
+) -> None:
+    new, old = base_of(PERIOD), base_of(PERIOD - 1)
+    stays, dropped, of_removed, over = InboxRow(4, new), InboxRow(5, new), InboxRow(6, new), InboxRow(7, old)
+
+    async def rows() -> set[object]:
+        return set(await all_of(side.contents, "inbox_rows", 1_000))
+
+    async def scene() -> None:
+        moving = Killed(folder, side)
+        await folder.records.put([notice_record(Notice(old, "follow", 1, 7, wall_ms()), Hlc(1))])
+        await folder.inboxes.add([stays, dropped, of_removed, over])
+        await moving.begin()
+        await moving.catch_up()
+        assert await rows() == {stays, dropped, of_removed, over}
+        await folder.inboxes.remove(5, [new])
+        await folder.edges.change_node(6, state=State.REMOVED)
+        await folder.inboxes.remove_all(6)
+        await folder.inboxes.expire(PERIOD * PERIOD_MS)
+        await folder.records.forget_below(RecordKind.NOTICE, new, 10)
+        await moving.finish()
+        assert await rows() == {stays, dropped}, "an account that is removed, and a week that is over, are in the log"
+        told = {kind.name: kind for kind in kinds(wall_ms)}["rows of inboxes"]
+        assert (await compare(told, folder, side, moving.catch_up)).differing == 1
+        mended = {kind.name: kind for kind in kinds(wall_ms, moving=True)}["rows of inboxes"]
+        assert (await compare(mended, folder, side, moving.catch_up)).differing == 0
+        assert await rows() == {stays}
+
+    run(scene())
+
+
+async def all_of(contents: Contents, table: str, limit: int) -> list[object]:
+    """All rows of a table, asked for one part after the other."""
+    found: list[object] = []
+    after, is_first = None, True
+    while is_first or after is not None:
+        is_first = False
+        part = await getattr(contents, table)(after, limit)
+        assert len(part.rows) <= limit
+        found += part.rows
+        after = part.after
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 1_000])
+def test_contents_are_listed_once_in_parts_of_any_size(side: StoreSide, run: Run, limit: int) -> None:
+    users = [1, 2, 4_095, 4_096, 2**40, 2**41 + 1, 2**63 - 1]
+    rows = {InboxRow(user, base_of(PERIOD - week) + at) for user in users for week in (0, 1) for at in (0, 9)}
+    edges = [edge_of(n, n + k + 1, version=n + k) for n in range(4) for k in range(3)]
+    edges.append(msgspec.structs.replace(edge_of(9, 8), graph=2))
+    records = [Record(kind, id_, Hlc(7), b"%d" % id_) for kind in RecordKind for id_ in (0, 3, 2**63 - 1)]
+    claims = [Claim(bytes([n]) * 16, b"%d" % n, wall_ms(), 10**6) for n in range(5)]
+
+    async def scene() -> None:
+        await side.inboxes.add(list(rows))
+        await side.edges.apply([EdgeWrite(edge, as_is=True) for edge in edges])
+        await side.records.put(records)
+        await side.records.put_many([Write([], claim) for claim in claims])
+        for node in (0, 5, 2**63 - 1):
+            await side.edges.change_node(node, private=True)
+        for n in range(3):
+            await side.edges.put_note(f"note/{n}", b"%d" % n)
+        contents = side.contents
+        listed = await all_of(contents, "inbox_rows", limit)
+        assert (len(listed), set(listed)) == (len(rows), rows)
+        assert sorted(map(repr, await all_of(contents, "edges", limit))) == sorted(map(repr, edges))
+        assert sorted(map(repr, await all_of(contents, "records", limit))) == sorted(map(repr, records))
+        told = await all_of(contents, "claims", limit)
+        assert sorted(told) == sorted((one.key, one.now_ms + one.keep_ms, one.value) for one in claims)
+        assert sorted(row[0] for row in await all_of(contents, "nodes", limit)) == [0, 5, 2**63 - 1]  # type: ignore[index]
+        assert {key: note for key, note in (await contents.notes()).items() if key.startswith("note/")} == {
+            f"note/{n}": b"%d" % n for n in range(3)
+        }
+
+    run(scene())
+
+
+def test_a_secret_is_replaced(side: StoreSide, run: Run) -> None:
+    async def scene() -> None:
+        await side.contents.put_secret("signing", b"1" * 32)
+        await side.contents.put_secret("signing", b"2" * 32)
+        assert (await side.contents.secrets())["signing"] == b"2" * 32
+
+    run(scene())

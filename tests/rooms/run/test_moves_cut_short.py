@@ -1,0 +1,131 @@
+"""A move that is cut short or given up: who may write then, and what the next run makes of it. No cluster is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, MagicMock, patch
+
+import pytest
+from coroutines import Run
+
+from kith.core.errors import Conflict, StoreMismatch
+from kith.engines.embedded import standing
+from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.environment import Environment
+from kith.run.config import Settings
+from kith.run.moves import back, forth, opening, progress
+from kith.run.moves.progress import MoveProgress, Stage
+
+SETTINGS = Settings(engine="cluster", cassandra="127.0.0.1:1", kafka="127.0.0.1:1", redis="127.0.0.1:1")
+THERE = opening.name_of(SETTINGS)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def cut_short(data: Path, stage: Stage, why: Closed | None) -> MoveProgress:
+    """A move of this folder, as a process that was killed left it."""
+    with Environment(data) as store:
+        standing.close_to_writes(store, why)
+    noted = MoveProgress(to=THERE, stage=stage, at=b"somewhere")
+    progress.write(data, noted)
+    return noted
+
+
+def is_closed(data: Path) -> bool:
+    with Environment(data, create=False) as store:
+        return store.is_closed()
+
+
+def stage_of(data: Path) -> Stage | None:
+    noted = progress.read(data)
+    return None if noted is None else noted.stage
+
+
+async def taken_back(data: Path) -> int:
+    return await back.take_back(SETTINGS, data, tell=lambda what, number: None)
+
+
+@pytest.mark.parametrize("stage", ["switching", "following"])
+def test_a_switch_that_was_cut_short_is_given_up_though_the_cluster_is_away(data: Path, run: Run, stage: Stage) -> None:
+    cut_short(data, stage, Closed("moved", THERE))
+    assert run(taken_back(data)) == 0
+    assert not is_closed(data)
+    assert stage_of(data) == "following"
+
+
+def test_a_way_back_that_was_done_but_not_noted_is_noted(data: Path, run: Run) -> None:
+    cut_short(data, "returning", None)
+    assert run(taken_back(data)) == 0
+    assert stage_of(data) is None
+
+
+def test_what_was_not_switched_is_not_taken_back(data: Path, run: Run) -> None:
+    cut_short(data, "following", None)
+    with pytest.raises(Conflict, match="it takes writes itself"):
+        run(taken_back(data))
+
+
+@pytest.mark.parametrize("stage", ["following", "switching", "moved"])
+def test_a_folder_in_whose_place_another_machine_writes_is_neither_opened_nor_moved(
+    data: Path, run: Run, stage: Stage
+) -> None:
+    noted = cut_short(data, stage, Closed("fenced", "https://other", 7))
+    with pytest.raises(Conflict, match="https://other"):
+        run(taken_back(data))
+    if stage != "moved":
+        with moving(data, noted) as move, pytest.raises(Conflict, match="https://other"):
+            run(move.begin())
+        with moving(data, noted) as move, pytest.raises(Conflict, match="https://other"):
+            run(move.switch())
+    assert is_closed(data)
+
+
+@contextmanager
+def moving(data: Path, noted: MoveProgress) -> Iterator[forth._Forth]:
+    """A move of the folder into a cluster that answers anything."""
+    sides: Any = MagicMock()
+    sides.deciding.closing.permit = AsyncMock(return_value=noted.permit)
+    sides.folder.log.lease = AsyncMock(return_value=True)
+    with Environment(data, create=False) as store:
+        sides.folder.of_folder.return_value.environment = store
+        sides.there.edges.declare = AsyncMock(return_value=store.graph_numbers())
+        yield forth._Forth(sides, data, noted, lambda what, number: None)
+
+
+def test_a_switch_that_is_given_up_opens_the_folder_and_is_not_gone_on_with_by_itself(data: Path, run: Run) -> None:
+    noted = cut_short(data, "switching", Closed("moved", THERE))
+    killed = patch.object(Environment, "reopen", side_effect=KeyboardInterrupt)
+    with moving(data, noted) as move, killed, pytest.raises(KeyboardInterrupt):
+        move._copy_again()
+    assert stage_of(data) == "copying", "the next run does not go on with the switch"
+    assert is_closed(data)
+    with moving(data, noted) as move:
+        run(move.begin())
+    assert not is_closed(data), "but opens the folder"
+
+
+def test_a_folder_is_moved_by_one_process_at_a_time_which_reads_what_the_last_one_noted(data: Path, run: Run) -> None:
+    cut_short(data, "following", None)
+
+    async def scene() -> None:
+        async with opening.alone(data):
+            cut_short(data, "switching", Closed("moved", THERE))
+            with pytest.raises(Conflict, match="another process"):
+                await taken_back(data)
+        async with opening.alone(data) as noted:
+            assert noted is not None
+            assert noted.stage == "switching"
+
+    run(scene())
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, run: Run) -> None:
+    with pytest.raises(StoreMismatch, match="no data folder"):
+        run(back.take_back(SETTINGS, tmp_path / "nowhere", tell=lambda what, number: None))
+    assert not (tmp_path / "nowhere").exists()
