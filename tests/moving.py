@@ -9,7 +9,7 @@ from typing import Any
 from cast import START_MS
 from edges import G, all_pages, edge_of
 
-from kith.core.clock import hlc_of, wall_ms
+from kith.core.clock import Hlc, hlc_of, wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.shapes import Listing
@@ -59,7 +59,9 @@ class History:
             case 13 | 14:
                 await self._tell(FIRST_NOTICE + self._made, chosen.choice(NODES))
             case 15:
-                await records.forget_below(kind, id_, 100)
+                outcome = Record(RecordKind.MENTION_OUTCOME, FIRST_NOTICE + self._made, Hlc(1), b"%d" % self._made)
+                await records.put([outcome])
+                await records.forget_below(RecordKind.MENTION_OUTCOME, outcome.id - 20, 100)
 
     async def _tell(self, id_: int, recipient: int) -> None:
         """As `notifications.notices` does: the row, then the notice under a claim."""

@@ -39,7 +39,7 @@ from kith.graph.walk import walk, whole_list
 from kith.people.accounts import check_active, is_removed
 from kith.people.privacy import SYSTEM, Privacy, Standing, Viewer
 from kith.records.claims import claim_of, first_of
-from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, RecordKind
 
 BOARD_LOOKS_MAX = 5_000
@@ -365,7 +365,9 @@ class Boards:
                 gone = Edge(self._boards, NodeId(board.owner), NodeId(id_), State.REMOVED, board.created_at, version)
                 edges.append(EdgeWrite(gone))
             seen = AtVersion(RecordKind.BOARD, id_, record.updated_at)
-            return await self._records.put([board_record(new, version)], edges, only_if=[seen]), new
+            changed = board_record(new, version)
+            changed = changed if new.deleted else with_newer_fields(changed, record)
+            return await self._records.put([changed], edges, only_if=[seen]), new
 
         put, new = await rewrite("this board", id_, replace)
         mark, _ = await self._finish(id_)

@@ -12,7 +12,7 @@ import msgspec
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
-from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 READ_ONE_BY_ONE_MAX = 1_000
@@ -97,6 +97,7 @@ class MarksKept:
             if new == old:
                 return NOTHING_TO_DO, old
             record = Record(RecordKind.NOTICE_MARKS, user, next_version(self._clock, stored), _encode(new))
+            record = record if new == NO_MARKS else with_newer_fields(record, stored)
             at = AtVersion(RecordKind.NOTICE_MARKS, user, 0 if stored is None else stored.updated_at)
             return await self._records.put([record], only_if=[at]), new
 

@@ -18,7 +18,7 @@ from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 from kith.notifications.notice import NoticeType
-from kith.records.rewriting import next_version, rewrite
+from kith.records.rewriting import next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 CACHED_MS = 60_000
@@ -132,11 +132,11 @@ class PreferencesKept:
 
         async def replace() -> tuple[Put, None]:
             (stored,) = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, [user])
-            version, data = next_version(self._clock, stored), _encode(preferences)
+            version = next_version(self._clock, stored)
+            record = Record(RecordKind.NOTICE_PREFERENCES, user, version, _encode(preferences))
+            record = record if preferences == DEFAULT else with_newer_fields(record, stored)
             at = AtVersion(RecordKind.NOTICE_PREFERENCES, user, 0 if stored is None else stored.updated_at)
-            return await self._records.put(
-                [Record(RecordKind.NOTICE_PREFERENCES, user, version, data)], only_if=[at]
-            ), None
+            return await self._records.put([record], only_if=[at]), None
 
         put, _ = await rewrite("these preferences", user, replace)
         self._remember(user, preferences)

@@ -16,7 +16,7 @@ from kith.core.tokens import WriteMark
 from kith.people.names import renaming
 from kith.people.usernames import NameChange, change_name, check_username, fold, holder_of
 from kith.records.fields import NO_ATTRIBUTES, check_text
-from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 NAME_CHARS_MAX = 100
@@ -76,6 +76,8 @@ class Profiles:
             if fold(profile.username) != fold(old.username):
                 renamed = await change_name(self.store, user, (old.username, profile.username), version, self._disown)
             record = Record(RecordKind.USER, user, version, _encode(profile))
+            if profile != Profile():
+                record = with_newer_fields(record, stored)
             only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, at)]
             shown = [(one.username, one.display_name) for one in (old, profile)]
             entries = renaming(self._names, user, shown[0], shown[1], version, atomic=self.store.transactional)
@@ -101,6 +103,7 @@ class Profiles:
             if fold(profile.username) == name:
                 return NOTHING_TO_DO, False
             record = Record(RecordKind.USER, user, next_version(self._clock, stored), _encode(profile))
+            record = with_newer_fields(record, stored)
             return await self.store.put([record], only_if=[AtVersion(RecordKind.USER, user, at)]), True
 
         return (await rewrite("this username", user, write_anew))[1]

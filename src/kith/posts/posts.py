@@ -47,7 +47,7 @@ from kith.posts.post import (
 )
 from kith.posts.visibility import may_see
 from kith.records.claims import claim_of, first_of
-from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, RecordStore
 
 OUTBOX_LOOKS_MAX = 5_000
@@ -372,7 +372,9 @@ class Posts:
             if actor not in (SYSTEM, post.author):
                 raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
             new, version = change(stored), next_version(self.graph.clock, record)
-            records = [self._record(new, version), *([] if note is None else [note(version)])]
+            changed = self._record(new, version)
+            changed = changed if new.deleted else with_newer_fields(changed, record)
+            records = [changed, *([] if note is None else [note(version)])]
             seen = AtVersion(self._shelf.kind, id_, record.updated_at)
             edges = [edge(NodeId(post.author), id_), *self._mentions.adding(stored.mentioned, new, version)]
             put = await self.store.put(records, edges, only_if=[seen])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
+
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict
 from kith.core.tokens import NO_MARK
@@ -15,6 +17,7 @@ REWRITES_MAX = 16
 NOTHING_TO_DO = Put(True, [], NO_MARK)
 """The `Put` of an attempt that found nothing to change."""
 _Made = TypeVar("_Made")
+_fields = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 def next_version(clock: HybridClock, stored: Record | None) -> Hlc:
@@ -26,6 +29,17 @@ def next_version(clock: HybridClock, stored: Record | None) -> Hlc:
         return clock.next()
     clock.observe(stored.updated_at)
     return max(clock.next(), Hlc(stored.updated_at + 1))
+
+
+def with_newer_fields(record: Record, stored: Record | None) -> Record:
+    """A record that is changed, an array, with the fields that a newer Kith has put behind those that this one knows.
+
+    So machines of two versions can change one record in turn. Not for what is emptied: nothing of it may stay.
+    """
+    known, found = _fields(record.data), [] if stored is None else _fields(stored.data)
+    if len(found) <= len(known):
+        return record
+    return msgspec.structs.replace(record, data=msgspec.msgpack.encode([*known, *found[len(known) :]]))
 
 
 async def rewrite(what: str, id_: int, attempt: Callable[[], Awaitable[tuple[Put, _Made]]]) -> tuple[Put, _Made]:

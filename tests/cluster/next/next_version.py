@@ -1,0 +1,80 @@
+"""What a next version of Kith might write: loaded into a process, it adds to all that is stored and sent.
+
+To events, the journal of owners, commands and posts a field each; to edges a column; kinds of events and of records
+that today's Kith does not know. It is for processes that have imported Kith and not begun (`forking.Launcher`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.events import RECORD_CHANGED, Event
+from kith.engines.cassandra import owner, rows
+from kith.engines.kafka import commands, commits, log_store, owning
+from kith.log.commands import Decided
+from kith.posts import post
+
+MORE = "of the next version"
+NEW_EVENT, NEW_RECORD = 200, 99
+
+
+class NextRow(commits.LoggedRow, frozen=True, array_like=True, gc=False):
+    """An event with one field more."""
+
+    more: str = MORE
+
+
+class NextWritten(owner._Written, frozen=True, array_like=True):
+    """A batch in the journal with one field more."""
+
+    more: str = MORE
+
+
+def row_of(event: Event) -> NextRow:
+    return NextRow(*msgspec.structs.astuple(_row_of(event)))
+
+
+def decide(*asked: Any) -> list[Decided]:
+    """With events of kinds that are new."""
+    new = Event(0, None, NEW_EVENT, 1, 2, 3, Hlc(4), data=MORE.encode())
+    record = Event(0, None, RECORD_CHANGED, NEW_RECORD, 5, 0, Hlc(6), data=MORE.encode())
+    return [one._replace(events=[*one.events, new, record]) if one.events else one for one in _decide(*asked)]
+
+
+def written(change: rows.RowChange) -> tuple[str, Any]:
+    """With a column more of edges that are put."""
+    statement, values = _written(change)
+    if change.table != "edges" or change.values is None:
+        return statement, values
+    at = len(change.key) + len(change.values)
+    statement = statement.replace(") VALUES (", ", next) VALUES (?, ", 1)
+    return statement, (*values[:at], MORE, *values[at:])
+
+
+async def ask_many(self: Any, asked: Sequence[tuple[int, bytes]]) -> Any:
+    """With a field more in each command."""
+    told = [
+        (at, msgspec.msgpack.encode(msgspec.msgpack.decode(command, type=dict[str, msgspec.Raw]) | {"more": MORE}))
+        for at, command in asked
+    ]
+    return await _ask_many(self, told)
+
+
+def encode(value: Any) -> bytes:
+    """With a field more of posts."""
+    if not isinstance(value, post.Post):
+        return _encode(value)
+    return _encode([*msgspec.structs.astuple(value), MORE])
+
+
+_row_of, _decide, _written, _encode = commits.row_of, owner._decide, rows._written, post._encode
+_ask_many = commands.KafkaCommands.ask_many
+for _module in (commits, owning, log_store):
+    _module.row_of = row_of  # type: ignore[attr-defined]
+owner._decide, owner._Written, rows._written = decide, NextWritten, written  # type: ignore[misc]
+post._encode = encode  # type: ignore[assignment]
+commands.KafkaCommands.ask_many = ask_many  # type: ignore[method-assign]

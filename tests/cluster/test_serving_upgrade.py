@@ -1,0 +1,122 @@
+"""Machines of two versions serve one store: replaced one by one by a next version and back, while people write."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import pytest
+import servers
+from acting import Play
+from calls import make, ok
+from commands import done, kith_in
+from coroutines import Run
+from forking import Launcher
+from receiver import Endpoint, endpoint
+from servers import AGREED, API, Server, eventually, keyspace_of, named, on_cluster, serving
+
+from kith.engines.cassandra.connecting import connect
+from kith.records.store import RecordKind
+
+SETTINGS = AGREED | {"KITH_OUTBOUND_NETWORKS": "127.0.0.0/8"}
+ALICE, BOB = 2**41, 2**41 + 1
+MORE = "of the next version"
+NEXT = Path(__file__).parent / "next"
+
+
+@pytest.fixture
+def hook() -> Iterator[Endpoint]:
+    with endpoint() as running:
+        yield running
+
+
+@pytest.fixture
+def next_version() -> Iterator[Launcher]:
+    starting = Launcher(f"import sys; sys.path.insert(0, {str(NEXT)!r}); import next_version")
+    yield starting
+    starting.close()
+
+
+class Machines:
+    """Two machines, each of today's version or of the next."""
+
+    def __init__(self, folder: Path, upgraded: Launcher) -> None:
+        self._folder, self._upgraded = folder, upgraded
+        self._settings = SETTINGS | on_cluster(keyspace_of(folder))
+        self._all = ExitStack()
+        self.running: list[Server] = []
+
+    def __enter__(self) -> Machines:
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        self._all.close()
+
+    def start(self, *, upgraded: bool) -> None:
+        """One machine more."""
+        folder = self._folder / f"machine-{len(list(self._folder.iterdir()))}"
+        with patch.object(servers, "launcher", lambda: self._upgraded) if upgraded else ExitStack():
+            self.running.append(self._all.enter_context(serving(folder, settings=self._settings)))
+
+    def replace(self, play: Play, *, upgraded: bool) -> None:
+        """Replace the oldest machine, after who decides there was killed, so that the others finish what they began."""
+        self.start(upgraded=upgraded)
+        for pid in named("apply", self.running[0].process.pid):
+            os.kill(pid, signal.SIGKILL)
+        play.recovered()
+        play.turn_to(*self.running[1:])
+        play.recovered()
+        self.running.pop(0).terminate()
+        play.recovered()
+
+
+async def told(keyspace: str, *statements: str) -> list[list[Any]]:
+    """What Cassandra answers to each statement."""
+    session = await connect(os.environ["KITH_TEST_CASSANDRA"], keyspace, replicas=1)
+    try:
+        return [await session.rows(statement) for statement in statements]
+    finally:
+        await session.close()
+
+
+def last_field(run: Run, keyspace: str, kind: RecordKind, id_: int) -> Any:
+    """The last field of a record, as it is stored."""
+    ((row,),) = run(told(keyspace, f"SELECT data FROM records WHERE kind = {int(kind)} AND id = {id_}"))
+    return msgspec.msgpack.decode(row[0])[-1]
+
+
+def test_nothing_is_lost_or_doubled_while_machines_are_upgraded_one_by_one_and_back(
+    tmp_path: Path, hook: Endpoint, next_version: Launcher, run: Run
+) -> None:
+    keyspace = keyspace_of(tmp_path)
+    with Machines(tmp_path, next_version) as machines:
+        machines.start(upgraded=False)
+        machines.start(upgraded=False)
+        with machines.running[0].client() as app:
+            ok(app.post(f"{API}/webhooks", json={"url": hook.url, "kinds": ["post", "edge"]}), 201)
+        run(told(keyspace, "ALTER TABLE edges ADD next text"))  # as the next version does before it starts
+        play = Play(machines.running[:], rest_s=0.2)
+        machines.replace(play, upgraded=True)
+        machines.replace(play, upgraded=True)
+        with machines.running[0].client(acting=ALICE) as alice:
+            ok(alice.post(f"{API}/users/{BOB}/follow"))
+            made = int(make(alice, "by the next version"))
+        assert last_field(run, keyspace, RecordKind.POST, made) == MORE
+        machines.replace(play, upgraded=False)
+        machines.replace(play, upgraded=False)
+        with machines.running[0].client(acting=ALICE) as alice:
+            ok(alice.patch(f"{API}/posts/{made}", json={"content": {"text": "by today's"}}))
+        play.check()
+        written = {str(post) for actor in play.actors for post in actor.posts}
+        eventually(lambda: written <= {change.get("id") for change in hook.taken}, 120)
+    assert last_field(run, keyspace, RecordKind.POST, made) == MORE, "it stays though today's version changes the post"
+    (edges,) = run(told(keyspace, "SELECT source, destination, next FROM edges"))
+    assert (ALICE, BOB, MORE) in edges
+    assert {next_ for *_, next_ in edges} == {None, MORE}
+    done(kith_in(tmp_path)("audit", **on_cluster(keyspace)))
