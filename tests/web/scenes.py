@@ -144,4 +144,4 @@ def card(page: Page, text: str) -> Any:
 def keep(page: Page, name: str) -> None:
     """A picture of the view, where SCREENSHOTS names a folder."""
     if folder := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{re.sub('[^a-z-]', '', name)}.png")
+        page.screenshot(path=Path(folder) / f"{re.sub('[^a-z-]', '', name.lower())}.png")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from reference_activity import ReferenceActivity
 from reference_leases import own_leases
 
 from kith.core.ids import NodeId, made_at_ms
+from kith.core.paging import Window
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.nodes import NodeOperation
@@ -35,6 +36,7 @@ from kith.notifications.router import Router
 from kith.notifications.spread import Spread, Wishes
 from kith.notifications.tiers import DAY_MS, Tier
 from kith.people.removal import account_jobs
+from kith.posts.post import PostEdit
 from kith.records.store import RecordKind
 
 HOUR_MS = 3_600_000
@@ -183,6 +185,39 @@ def test_an_account_that_goes_during_a_walk_takes_the_mention_with_it(run: Run, 
         await square.drain()
         for user in (first, other, ALICE):
             assert ("mention", DANA) not in await square.desk.told(user)
+
+    run(scenario())
+
+
+async def _blocked(square: Square) -> None:
+    for follower in FOLLOWERS:
+        await square.desk.people.block(follower, DANA)
+
+
+async def _edited(square: Square) -> None:
+    (post,), _ = await square.desk.posts.outbox(DANA, DANA, Window(1))
+    await square.desk.posts.edit(DANA, NodeId(post.id), PostEdit(mentions=()))
+
+
+async def _deleted(square: Square) -> None:
+    (post,), _ = await square.desk.posts.outbox(DANA, DANA, Window(1))
+    await square.desk.posts.delete(DANA, NodeId(post.id))
+
+
+@pytest.mark.parametrize("act", [_blocked, _edited, _deleted])
+def test_what_hides_a_mention_during_a_walk_hides_it_from_followers(
+    run: Run, square: Square, act: Callable[[Square], Awaitable[None]]
+) -> None:
+    async def scenario() -> None:
+        first, other = await began(square)
+        assert await square.desk.told(first) == [("mention", DANA)]
+        square.desk.whole.settle()
+        await act(square)
+        square.desk.whole.settle()
+        assert await square.desk.told(first) == [], "at once"
+        await square.drain()
+        assert [await square.desk.told(follower) for follower in (first, other)] == [[], []]
+        assert (await square.desk.notifications.unread(other)).number == 0
 
     run(scenario())
 

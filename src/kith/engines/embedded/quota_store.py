@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import struct
 from collections.abc import Callable
@@ -23,6 +22,7 @@ import numpy as np
 
 from kith.access import sliding_window
 from kith.access.sliding_window import Counts, Quota, Taken, Used
+from kith.engines.embedded.byte_locks import lock, unlock
 
 _Answer = TypeVar("_Answer")
 FILE = "quotas-2"
@@ -71,7 +71,7 @@ class FileQuotas:
     def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, _Answer]]) -> _Answer:
         """Replace a user's counts by what `change` makes of them, under the lock, and return its answer."""
         at, descriptor = _place(kind, user), self._descriptor
-        fcntl.lockf(descriptor, fcntl.LOCK_EX, _SET_BYTES, at)
+        lock(descriptor, _SET_BYTES, at)
         try:
             rows = os.pread(descriptor, _SET_BYTES, at).ljust(_SET_BYTES, b"\0")
             way, held = _find(rows, user)
@@ -81,7 +81,7 @@ class FileQuotas:
                     row = _ROW.pack(user + 1, counts.part, counts.last_s, *counts.counts)
                     os.pwrite(descriptor, row, at + way * _ROW.size)
         finally:
-            fcntl.lockf(descriptor, fcntl.LOCK_UN, _SET_BYTES, at)
+            unlock(descriptor, _SET_BYTES, at)
         return answer
 
 

@@ -10,11 +10,12 @@ processes in the kernel's queue (docs/decisions/0042-turns-to-write.md has the f
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+
+from kith.engines.embedded.byte_locks import lock, unlock
 
 _NEXT, _WRITES = 0, 1
 """Bytes of the file that are locked: by who is next, and by who writes. Who wrote stands behind who is next."""
@@ -30,16 +31,16 @@ class Turns:
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
         """Wait for a turn, and hold it while the context is open. A thread must not ask for it twice."""
-        with self._lock:  # the kernel's are of a process: they end with it, and no fork inherits them
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _NEXT)
+        with self._lock:
+            lock(self._descriptor, 1, _NEXT)
             try:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _WRITES)
+                lock(self._descriptor, 1, _WRITES)
             finally:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _NEXT)
+                unlock(self._descriptor, 1, _NEXT)
             try:
                 yield
             finally:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _WRITES)
+                unlock(self._descriptor, 1, _WRITES)
 
     def close(self) -> None:
         """Close the file."""

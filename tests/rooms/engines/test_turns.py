@@ -1,0 +1,69 @@
+"""Turns of two files, asked for by two threads of each of two processes: the kernel takes that for a deadlock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from servers import eventually
+
+from kith.engines.embedded.turns import Turns
+
+OTHER = """
+import sys, threading
+from pathlib import Path
+from kith.engines.embedded.turns import Turns
+
+folder = Path(sys.argv[1])
+store, inboxes = Turns(folder / "store"), Turns(folder / "inboxes")
+
+def ask():
+    with store.taken():
+        print("had the store", flush=True)
+
+asking = threading.Thread(target=ask)
+with inboxes.taken():
+    asking.start()
+    print("has the inboxes", flush=True)
+    sys.stdin.readline()
+asking.join()
+"""
+
+
+def waits(process: int) -> bool:
+    """Whether the kernel has somebody of a process in a queue for a lock."""
+    return any(
+        line.split()[1] == "->" and int(line.split()[5]) == process
+        for line in Path("/proc/locks").read_text().splitlines()
+    )
+
+
+def test_who_waits_for_one_turn_while_its_process_has_another_is_not_refused(tmp_path: Path) -> None:
+    """We write to the store and wait for the inboxes; the other process writes to these and waits for the store."""
+    store, inboxes, had = Turns(tmp_path / "store"), Turns(tmp_path / "inboxes"), list[str]()
+
+    def ask() -> None:
+        with inboxes.taken():
+            had.append("the inboxes")
+
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        asking = threading.Thread(target=ask)
+        with store.taken():
+            assert other.stdout.readline() == "has the inboxes\n"
+            eventually(lambda: waits(other.pid), 60)
+            asking.start()
+            asking.join(0.2)  # who is refused is refused at once
+            assert asking.is_alive()
+        assert other.stdout.readline() == "had the store\n"
+        other.stdin.write("\n")
+        other.stdin.close()
+        asking.join()
+    assert had == ["the inboxes"]
+    store.close()
+    inboxes.close()
