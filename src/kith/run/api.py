@@ -149,8 +149,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     operations = [operation for resource in resources for operation in operations_of(resource)]
     carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe))
     refusal = None if machine is None else machine.refusal
-    at_once = opened.folder is not None and not settings.redis  # whose client asks for a task
-    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, refusal, at_once=at_once)
+    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, refusal)
     door = door if machine is None else machine.before(door)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
