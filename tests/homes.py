@@ -29,6 +29,7 @@ from kith.home.skeleton.pinned import PinnedPosts
 from kith.home.skeleton.skeleton import Skeletons
 from kith.home.slate import Slate, unpack
 from kith.log.store import LogStore
+from kith.people.plain import PlainPeople
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.kept import KeptPosts
@@ -110,7 +111,8 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     ranker = Ranker(graph, facts, affinity, memory, clock)
     skeletons = Skeletons(graph, timelines.store, fanout, log, memory, now_s=lambda: clock.ms / 1000)
     pins = PinnedPosts(boards_over(graph, objects), memory, clock)
-    feed = Home(skeletons, ranker, HomeRules(graph, KeptPosts(objects, memory)), pins, served=served, now_ms=clock)
+    rules = HomeRules(graph, KeptPosts(objects, memory), PlainPeople(graph, memory))
+    feed = Home(skeletons, ranker, rules, pins, served=served, now_ms=clock)
     home = HomeScene(
         clock,
         graph,

@@ -44,6 +44,7 @@ from kith.notifications.preferences import PreferencesKept
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
+from kith.people.plain import PlainPeople
 from kith.people.privacy import Privacy, Viewer
 from kith.people.profiles import Profiles
 from kith.people.relations import RelationLimits, Relations
@@ -210,7 +211,8 @@ def feed_over(
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, memory, now_ms), memory, now_ms)
     skeletons = Skeletons(graph, timelines, fanout, log, memory, now_s=lambda: now_ms() / 1000)
     pins = PinnedPosts(boards_over(graph, posts), memory, now_ms)
-    return Home(skeletons, ranker, HomeRules(graph, KeptPosts(posts, memory)), pins, now_ms=now_ms)
+    rules = HomeRules(graph, KeptPosts(posts, memory), PlainPeople(graph, memory))
+    return Home(skeletons, ranker, rules, pins, now_ms=now_ms)
 
 
 def boards_over(graph: Graph, posts: Posts) -> Boards:

@@ -7,10 +7,9 @@ A timer each, as `asyncio.timeout` sets, costs more than the rest of the deadlin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import types
+from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar
-
-from kith.http.starting import in_task, resume
 
 Result = TypeVar("Result")
 
@@ -39,7 +38,6 @@ class Deadline:
         except StopIteration as done:
             answer: Result = done.value
             return answer
-        await in_task()
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None  # noqa: S101 - whoever awaits is a task
         waiting = _Waiting(task, loop.time() + self._seconds)
@@ -47,7 +45,7 @@ class Deadline:
         if self._timer is None:
             self._timer = loop.call_at(waiting.until_s, self._end_late, loop)
         try:
-            return await resume(work, awaited)
+            return await _resume(work, awaited)
         except asyncio.CancelledError as error:
             if waiting.is_late and task.cancelling() == waiting.cancelling + 1:  # by nobody else
                 raise TimeoutError from error
@@ -67,3 +65,24 @@ class Deadline:
             del self._waiting[waiting]
             waiting.is_late = True
             waiting.task.cancel()
+
+
+@types.coroutine
+def _resume(work: Coroutine[Any, Any, Result], awaited: Any) -> Generator[Any, Any, Result]:
+    """Go on with a coroutine that has been started and waits for `awaited`, as `await` would have."""
+    sent: Any = None
+    while True:
+        try:
+            sent = yield awaited
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:
+            failed: BaseException | None = error
+        else:
+            failed = None
+        try:
+            awaited = work.send(sent) if failed is None else work.throw(failed)
+        except StopIteration as done:
+            answer: Result = done.value
+            return answer

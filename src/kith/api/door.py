@@ -25,7 +25,6 @@ from kith.api.operations import Operation
 from kith.api.routing import Routes
 from kith.core.errors import KithError, TimedOut
 from kith.http.exchange import JSON, Exchange
-from kith.http.starting import in_task
 
 Observe = Callable[[str, float, int], None]
 """Counts an answer: the operation's name, `time.perf_counter()` at its beginning, the status."""
@@ -54,15 +53,11 @@ class Door:
         bounds: Bounds,
         observe: Observe,
         refusal: Callable[[], KithError] | None = None,
-        *,
-        at_once: bool = False,
     ) -> None:
-        """`refusal`: the error that every write gets, where this process began over a store that takes none.
-        `at_once`: reads need no task, as what they read answers without waiting, or in a thread.
-        """
+        """`refusal`: the error that every write gets, where this process began over a store that takes none."""
         self._routes = Routes(operations)
         self._guard, self._quotas, self._carried = guard, quotas, carried
-        self._bounds, self._observe, self._refusal, self._at_once = bounds, observe, refusal, at_once
+        self._bounds, self._observe, self._refusal = bounds, observe, refusal
         self._deadline, self._upload_deadline = Deadline(bounds.timeout_s), Deadline(bounds.upload_timeout_s)
 
     async def __call__(self, exchange: Exchange) -> None:
@@ -76,11 +71,8 @@ class Door:
             else:
                 operation, parts = self._routes.find(method, exchange.path)
                 name = operation.name
-                if not (self._at_once and operation.reads):
-                    await in_task()
                 caller = self._admit(exchange, operation)
                 if caller is not _NOBODY and (token := exchange.headers.get(TOKEN_HEADER)) is not None:
-                    await in_task()
                     await self._deadline.within(self._carried.consistency.catch_up(token))
                 call = Call(exchange, caller, self._carried, started, self._bounds.upload_bytes_max)
                 positional, named = operation.arguments(parts, exchange)

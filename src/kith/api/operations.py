@@ -73,7 +73,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     quota: QuotaName | None = None
     upload: bool = False  # the handler reads the body itself, and has as long as an upload may take
     streams: bool = False  # the handler answers itself, for as long as it likes
-    waits: bool = False  # the handler waits for something to happen
     numbers_as_strings: bool = False  # in the body
     hint: str = ""  # ends the message where a word of the body is none of those that it may be
     answers: Any = None  # the type of the answer, where the handler encodes it itself
@@ -101,7 +100,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: Sequence[tuple[str, str]]  # of the request: (lower-case name, key)
     decoder: msgspec.json.Decoder[Any] | None
     plain: bool  # takes no body, and nothing from a quota
-    reads: bool  # waits for nothing but what it reads
 
     def arguments(self, parts: Sequence[str], exchange: Exchange) -> tuple[list[Any], dict[str, Any]]:
         """What the handler is called with, beside the call and the body. BadRequest, BadId."""
@@ -257,7 +255,6 @@ def _operation(spec: Spec, handler: Handler) -> Operation:
         headers=[(one.name.lower(), one.key) for one in parameters if one.place == "header"],
         decoder=None if body is None else msgspec.json.Decoder(body, strict=not spec.numbers_as_strings),
         plain=body is None and spec.quota is None and not (spec.upload or spec.streams),
-        reads=spec.method == "GET" and not (spec.streams or spec.waits),
     )
 
 

@@ -7,8 +7,7 @@ of these changes (`records.memory`); so each page shows what is so now. An own p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -32,8 +31,6 @@ from kith.records.store import RecordKind
 
 POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
 """What is kept in a process: 1 KB a post, 0.5 a profile or picture, 3 a reader."""
-RANKINGS_MAX = 50_000
-"""Scores as JSON; those of an order come again while it is kept."""
 _OWN_MAX = 100
 """Of how many posts it is kept whether a reader likes and saved them; beyond, only of those on the last page."""
 _encode = msgspec.json.Encoder().encode
@@ -197,12 +194,12 @@ class PostAnswers:
     def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
         """See `ShownPosts.encoded`."""
         placed, seen, copies = page.placed, page.seen, page.copies
-        parts = list[bytes]()
+        parts, rankings = list[bytes](), _rankings(placed)
         for post in page.posts:
             id_ = post.id
             parts += self._parts(reader, post, shown)
-            if id_ in placed:
-                parts.append(_ranking(placed[id_]))
+            if id_ in rankings:
+                parts.append(rankings[id_])
             if id_ in seen:
                 parts.append(b',"seen":true')
             if id_ in copies:
@@ -237,10 +234,12 @@ def _is_current(known: _Encoded, shown: ShownPosts) -> bool:
     return not known.pictures or all(shown.media[id_] is picture for id_, picture in known.pictures)
 
 
-@lru_cache(RANKINGS_MAX)
-def _ranking(placed: Placed) -> bytes:
-    answer = RankingAnswer(round(placed.score, 4), placed.reason)
-    return b',"ranking":' + _encode(answer)
+def _rankings(placed: Mapping[int, Placed]) -> dict[int, bytes]:
+    """By post, what is said of its place; encoded together, which takes a third."""
+    if not placed:
+        return {}
+    said = _encode([RankingAnswer(round(score, 4), reason) for score, reason in placed.values()])
+    return {id_: b',"ranking":{%b}' % one for id_, one in zip(placed, said[2:-2].split(b"},{"), strict=True)}
 
 
 def _pictures_of(post: Post, profile: Profile) -> Collection[int]:

@@ -23,6 +23,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
+from kith.people.plain import PlainPeople
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
 from kith.posts.posts import seen_of
@@ -48,7 +49,7 @@ class _Verdict(msgspec.Struct, frozen=True, gc=False):
 class _Found(NamedTuple):
     """What the rules are decided by. `seen`: of each post, what the reader may see of it."""
 
-    seen: list[Post | None]
+    seen: Sequence[Post | None]
     followed: Collection[int]
     muted: Collection[int]
     hidden: Collection[int]
@@ -57,8 +58,9 @@ class _Found(NamedTuple):
 class HomeRules:
     """Filters posts for homes. `immediate`: whether the stores that it reads answer at once."""
 
-    def __init__(self, graph: Graph, kept: KeptPosts) -> None:
+    def __init__(self, graph: Graph, kept: KeptPosts, plain: PlainPeople) -> None:
         self._posts, self._store, self.memory, self.read = kept.posts, graph.store, kept.memory, kept.read
+        self._plain, self._follows = plain, graph.graphs.number(FOLLOWS)
         self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
         self.immediate, memory = graph.store.immediate and kept.posts.store.immediate, kept.memory
         self._accounts: Remembered[object] = memory.of_nodes(AUTHORS_MAX)
@@ -108,14 +110,24 @@ class HomeRules:
         return [name for name, holds in rules.items() if holds]
 
     async def _find(self, reader: NodeId, posts: Sequence[Post]) -> _Found:
-        questions = Questions()
-        standings = self._posts.ask_standings(questions, reader, posts)
-        muted = _ask_in(questions, Listing(self._mutes, reader, Direction.OUT), list({post.author for post in posts}))
+        questions, authors = Questions(), list({post.author for post in posts})
+        muted = _ask_in(questions, Listing(self._mutes, reader, Direction.OUT), authors)
         hidden = _ask_in(questions, Listing(self._hides, reader, Direction.OUT), [post.id for post in posts])
+        if await self._are_for_all(reader, posts, authors):
+            follows = _ask_in(questions, Listing(self._follows, reader, Direction.OUT), authors)
+            answers = await self._store.answer(questions)
+            return _Found(posts, {reader, *follows(answers)}, muted(answers), hidden(answers))
+        standings = self._posts.ask_standings(questions, reader, posts)
         answers = await self._store.answer(questions)
-        authors = standings(answers)
-        followed = {author for author, standing in authors.items() if standing.followed or author == reader}
-        return _Found(seen_of(posts, reader, authors), followed, muted(answers), hidden(answers))
+        found = standings(answers)
+        followed = {author for author, standing in found.items() if standing.followed or author == reader}
+        return _Found(seen_of(posts, reader, found), followed, muted(answers), hidden(answers))
+
+    async def _are_for_all(self, reader: NodeId, posts: Sequence[Post], authors: Sequence[int]) -> bool:
+        """Whether nothing but mutes and hides keeps these posts from those who follow their authors."""
+        if not self.immediate or any(post.labels or post.visibility != "public" for post in posts):
+            return False
+        return await self._plain.is_in_no_block(reader) and await self._plain.are_plain(authors)
 
 
 def _ask_in(questions: Questions, listing: Listing, ids: list[int]) -> Callable[[Answers], Collection[int]]:

@@ -2,6 +2,6 @@
 
 `listener` has all connections of a process: it accepts, ends those that rest too long, and drains · `connection` reads
 the requests of one client and has each answered in turn · `exchange` is one request and its answer · `headers` ·
-`heads`: of requests that came before · `serving_state`: what connections share · `starting` of what needs no task.
+`heads`: of requests that came before · `serving_state`: what connections share.
 TLS and HTTP/2 are a proxy's.
 """

@@ -17,7 +17,6 @@ import structlog
 from kith.core.errors import BadRequest, KithError
 from kith.http.exchange import Exchange
 from kith.http.serving_state import ServingState
-from kith.http.starting import start
 
 _HEAD_BYTES_MAX = 1 << 16
 _HEADERS_MAX = 100
@@ -41,7 +40,6 @@ class Connection(asyncio.Protocol):
         "_gone",
         "_head_bytes",
         "_in_head",
-        "_is_answering",
         "_is_at_end",
         "_is_between",
         "_is_finishing",
@@ -79,8 +77,7 @@ class Connection(asyncio.Protocol):
         self._refusal: KithError | None = None  # what is wrong with the one that arrives
         self._unread = 0  # bytes of bodies
         self._rest = memoryview(b"")  # that came and is not read yet; then no more is taken from the client
-        self._is_answering = False
-        self._answering: asyncio.Task[None] | None = None  # what answers, once it waits
+        self._answering: asyncio.Task[None] | None = None
         self._is_reading, self._is_finishing, self._discarded = True, False, 0
         self._room: asyncio.Future[None] | None = None  # while the client takes no more
         self._gone: asyncio.Future[None] | None = None
@@ -108,7 +105,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more; it may still wait for answers."""
         self._end_of_input()
-        return self._is_answering
+        return self._answering is not None
 
     def _end_of_input(self) -> None:
         self._is_at_end = True
@@ -124,7 +121,7 @@ class Connection(asyncio.Protocol):
         if self._is_finishing or self._refusal is not None:
             self._discard(len(data))
             return
-        if self._is_answering or not self._is_between or isinstance(data, memoryview):
+        if self._answering is not None or not self._is_between or isinstance(data, memoryview):
             self._parse(data)
         elif (known := self._shared.heads.find(data)) is not None:
             self._arriving, self._head_bytes = Exchange.of_get(self, *known), 0
@@ -133,13 +130,11 @@ class Connection(asyncio.Protocol):
             self._parse(data)
             if self._is_between and len(self._queue) == 1 and self._refusal is None:
                 self._shared.heads.learn(data, self._queue[0].headers)
-        if self._is_answering:
-            if len(self._queue) > _AHEAD_MAX:
-                self._pause_reading()
-        elif self._queue or self._refusal is not None:
-            self._is_answering = True
-            if (answering := start(self._answer_all(), self._shared.loop)) is not None:
-                self._answering = answering
+        if self._answering is None:
+            if self._queue or self._refusal is not None:
+                self._answering = self._shared.loop.create_task(self._answer_all())
+        elif len(self._queue) > _AHEAD_MAX:
+            self._pause_reading()
 
     def _parse(self, data: bytes | memoryview) -> None:
         """Have the parser read on."""
@@ -263,7 +258,7 @@ class Connection(asyncio.Protocol):
                 await self.room()
             if not self._is_reading:
                 self._resume_reading()  # the body of the next may be what has to come
-        self._is_answering = False
+        self._answering = None
         self.quiet_since_s = shared.now_s
         if self._refusal is not None and not self._is_finishing:
             self.refuse(self._refusal)
@@ -373,7 +368,7 @@ class Connection(asyncio.Protocol):
     def drain(self) -> None:
         """Answer what has begun, and end."""
         self.draining = True
-        if not (self._is_answering or self._is_finishing):
+        if self._answering is None and not self._is_finishing:
             self.close()
 
     def look(self, now_s: float, idle_s: float) -> None:
@@ -384,5 +379,5 @@ class Connection(asyncio.Protocol):
                 self._unsent, self._unsent_since_s = unsent, now_s
             elif now_s - self._unsent_since_s > idle_s:
                 self.abort()
-        elif not self._is_answering and now_s - self.quiet_since_s > (LINGER_S if self._is_finishing else idle_s):
+        elif self._answering is None and now_s - self.quiet_since_s > (LINGER_S if self._is_finishing else idle_s):
             self.abort() if self._is_finishing else self.close()

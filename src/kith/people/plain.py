@@ -6,9 +6,7 @@ all is plain asks no rules; else the rules are asked as ever (`privacy`).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kith.core.ids import NodeId
 from kith.graph.edge import BARRING, Direction
@@ -20,14 +18,6 @@ from kith.records.memory import ReadMemory, Remembered
 ACCOUNTS_MAX, USERS_MAX = 100_000, 50_000
 """Accounts, and users whose blocks are kept, 0.1 KB each."""
 _PLAIN = Node()
-_LISTS = tuple(itertools.product(Direction, BARRING))
-
-
-class _Blocks(NamedTuple):
-    """Whether a user blocks anybody, and whether anybody blocks them."""
-
-    out: bool
-    into: bool
 
 
 class PlainPeople:
@@ -38,7 +28,8 @@ class PlainPeople:
     def __init__(self, graph: Graph, memory: ReadMemory) -> None:
         self._store, self._blocks, self.memory = graph.store, graph.graphs.number(BLOCKS), memory
         self._accounts: Remembered[bool] = memory.of_nodes(ACCOUNTS_MAX)
-        self._users: Remembered[_Blocks] = memory.of_edges((self._blocks,), USERS_MAX)
+        self._blocked: Remembered[bool] = memory.of_edges((self._blocks,), USERS_MAX)
+        self._blocking: Remembered[bool] = memory.of_edges((self._blocks,), USERS_MAX)
 
     async def are_plain(self, users: Sequence[int]) -> bool:
         """Whether all these accounts are there for everybody: active, public, without labels."""
@@ -55,18 +46,17 @@ class PlainPeople:
 
     async def is_unblocked(self, user: NodeId) -> bool:
         """Whether nobody blocks the user."""
-        return not (await self._blocks_of(user)).into
+        return not await self._has_blocks(self._blocked, user, Direction.IN)
 
     async def is_in_no_block(self, user: NodeId) -> bool:
         """Whether the user neither blocks anybody nor is blocked."""
-        return True not in await self._blocks_of(user)
+        return await self.is_unblocked(user) and not await self._has_blocks(self._blocking, user, Direction.OUT)
 
-    async def _blocks_of(self, user: NodeId) -> _Blocks:
-        found = self._users.now.get(user)
+    async def _has_blocks(self, kept: Remembered[bool], user: NodeId, side: Direction) -> bool:
+        found = kept.now.get(user)
         if found is None:
             moment = self.memory.moment
-            lists = [Listing(self._blocks, user, direction, state) for direction, state in _LISTS]
-            counts = dict(zip(_LISTS, await self._store.count_many(lists), strict=True))
-            found = _Blocks(*(any(counts[side, state] for state in BARRING) for side in (Direction.OUT, Direction.IN)))
-            self._users.keep(moment, {user: found})
+            lists = [Listing(self._blocks, user, side, state) for state in BARRING]
+            found = any(await self._store.count_many(lists))
+            kept.keep(moment, {user: found})
         return found

@@ -54,7 +54,6 @@ from kith.core.tokens import WriteTokens
 from kith.http.exchange import Serve
 from kith.notifications.walks import Walks
 from kith.people.by_name import ByName
-from kith.people.plain import PlainPeople
 from kith.people.search import PeopleSearch
 from kith.run import config, limits
 from kith.run.audits import AuditProcesses
@@ -102,7 +101,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
     graph, metrics = opened.graph, opened.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
-    plain = PlainPeople(graph, services.memory)
+    plain = services.plain
     access = ReadPolicy(graph, services.privacy, opened.checked, plain if graph.store.immediate else None)
     present = Presenter(
         services.profiles, services.media, services.engagement, services.comments,
@@ -150,8 +149,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     operations = [operation for resource in resources for operation in operations_of(resource)]
     carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe))
     refusal = None if machine is None else machine.refusal
-    at_once = opened.folder is not None and not settings.redis  # whose client asks for a task
-    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, refusal, at_once=at_once)
+    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, refusal)
     door = door if machine is None else machine.before(door)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)

@@ -41,6 +41,7 @@ from kith.notifications.push import push
 from kith.notifications.push.device import Offer
 from kith.notifications.push.devices import Devices
 from kith.people.opening import Openings
+from kith.people.plain import PlainPeople
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
 from kith.people.relations import Relations
@@ -98,6 +99,7 @@ class Services(NamedTuple):
     home: Home
     memory: ReadMemory
     kept_posts: KeptPosts
+    plain: PlainPeople
     live: Live
     watch: Watch
     webhooks: Webhooks
@@ -133,8 +135,7 @@ async def _services(
     media = media_over(settings, posts, parts.metrics)
     profiles = Profiles(posts.store, graph.clock, media.check_image, graph.graphs.number(NAMES))
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
-    suggested = suggestions(settings, parts)
-    served = _served(settings)
+    suggested, served = suggestions(settings, parts), _served(settings)
     told = telling(settings, parts, posts)
     memory = ReadMemory(graph.store, parts.log)
     facts = PostFacts(posts.store, graph, wall_ms)
@@ -144,8 +145,8 @@ async def _services(
     settling = Settling(graph, parts.records)
     upkeep = Upkeep(settling)
     boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
-    kept_posts = KeptPosts(posts, memory)
-    ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, kept_posts)
+    kept_posts, plain = KeptPosts(posts, memory), PlainPeople(graph, memory)
+    ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, kept_posts, plain)
     home = Home(skeletons, ranker, rules, PinnedPosts(boards, memory, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
     known = await keys.known(parts.credentials, settings)
@@ -167,9 +168,8 @@ async def _services(
                 parts, number, known, privacy, people,
                 profiles, jobs, openings, suggested, posts, comments, engagement,
                 Moderation(posts), media, boards, following, pins,
-                stories, Strip(graph, stories, affinity.by_author), home, memory, kept_posts,
-                live, watch,
-                hooks,
+                stories, Strip(graph, stories, affinity.by_author), home, memory, kept_posts, plain,
+                live, watch, hooks,
                 told.notifications, told.outside, presence,
                 devices, push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip

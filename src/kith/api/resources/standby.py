@@ -81,7 +81,7 @@ class StandbyResource:
             sink.end("gone")
             await chunks.aclose()
 
-    @get("/standby/log", "The log, for a standby", callers="server", waits=True, documented=False, answers=bytes)
+    @get("/standby/log", "The log, for a standby", callers="server", documented=False, answers=bytes)
     async def standby_log(
         self,
         call: Call,

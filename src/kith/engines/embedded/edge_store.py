@@ -36,7 +36,8 @@ from kith.engines.embedded.keys import (
     tail_keys,
 )
 from kith.engines.embedded.merging import apply_all
-from kith.engines.embedded.pages import page_of
+from kith.engines.embedded.pages import newest_page, page_of
+from kith.engines.embedded.runs import tail_key
 from kith.graph.edge import (
     Direction,
     Edge,
@@ -50,6 +51,7 @@ from kith.graph.shapes import ANYTHING, Anything, Chunk, IdLists, Ids, Listing, 
 
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _PLAIN_NODE = Node()
+_UNBOUNDED = Window(1)[1:]
 _FEW = 12
 """So many lookups cost what it costs to ask whether a database is empty."""
 _MANY, _ROWS_A_LOOKUP = 20, 8
@@ -144,10 +146,12 @@ class EmbeddedEdges(EmbeddedScans):
         return None if first_ms is None else expiries.over(txn, self._environment.rows, self._commits.now_ms)
 
     def _page(self, txn: Txn, listing: Listing, window: Window, over: expiries.Over | None) -> Page:
-        cursor, prefix = txn.cursor(self._graph_db(listing.graph)), list_prefix(listing)
-        if over is None:
-            return page_of(cursor, prefix, window)
-        return page_of(cursor, prefix, window, over.entries(listing))
+        db, prefix = self._graph_db(listing.graph), list_prefix(listing)
+        if over is not None:
+            return page_of(txn.cursor(db), prefix, window, over.entries(listing))
+        if window[1:] == _UNBOUNDED and (page := newest_page(txn.get(tail_key(prefix), None, db), window.limit)):
+            return page
+        return page_of(txn.cursor(db), prefix, window)
 
     def _lengths(self, txn: Txn, listings: Sequence[Listing], over: expiries.Over | None) -> list[int]:
         length, graph_db = runs.length, self._graph_db

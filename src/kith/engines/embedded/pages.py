@@ -9,6 +9,16 @@ from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_
 _NOTHING: frozenset[bytes] = frozenset()
 
 
+def newest_page(tail: bytes | None, limit: int) -> Page | None:
+    """The newest page of a run, where its tail has all of it: as most pages are. None where it has not."""
+    rows = runs.newest_in(tail, limit)
+    if rows is None:
+        return None
+    marks = read_marks(rows)
+    marks.reverse()
+    return Page(marks, tail is not None and runs.length_of(tail) > limit, False)
+
+
 def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window, over: frozenset[bytes] = _NOTHING) -> Page:
     """The page of a run that `window` asks for. The newest page is one lookup; otherwise each read seeks to a place
     between the bounds, and steps from there. Entries in `over` are left out.
@@ -18,7 +28,7 @@ def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window, over: frozens
     limit, after, before, since, until = window
     if after is None and before is None and since is None and until is None and not over:
         rows = runs.below(cursor, prefix, None, limit + 1)
-        return Page(read_marks(rows[:limit]), len(rows) > limit, False)
+        return Page(read_marks(b"".join(rows[:limit])), len(rows) > limit, False)
     floor = b"" if window.since is None else just_before(list_row(window.since, 0))
     ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)
 
@@ -40,4 +50,4 @@ def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window, over: frozens
         rows = older(start, window.limit + 1)
         more_after, rows = len(rows) > window.limit, rows[: window.limit]
         more_before = window.after is not None and bool(newer(rows[0] if rows else just_before(start), 1))
-    return Page(read_marks(rows), more_after, more_before)
+    return Page(read_marks(b"".join(rows)), more_after, more_before)

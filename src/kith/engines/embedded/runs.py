@@ -44,6 +44,21 @@ def length_of(tail: bytes) -> int:
     return int.from_bytes(tail[:_LENGTH], "big")
 
 
+def tail_key(prefix: bytes) -> bytes:
+    """The key of the tail of a run."""
+    return prefix + _TAIL
+
+
+def newest_in(tail: bytes | None, limit: int) -> bytes | None:
+    """The greatest `limit` rows of a run, ascending, where its tail has them; None where other blocks are needed."""
+    if tail is None:
+        return b""
+    rows = len(tail) - _LENGTH
+    if rows >= limit * ROW:
+        return tail[-limit * ROW :]
+    return tail[_LENGTH:] if rows == ROW * length_of(tail) else None
+
+
 def short(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> bytes | None:
     """The rows of a run of one block, ascending; None if it has more than one."""
     tail = txn.get(prefix + _TAIL, None, db)

@@ -36,6 +36,7 @@ LIMITED_FACTOR = 0.1
 READERS_MAX = 10_000
 """Readers whose lists are kept, 1 KB each."""
 _NEWEST, _WISHES = Window(1), Window(FEWER_MAX)
+_NOTHING = np.empty(0, np.int64)
 
 
 NO_PINS: Mapping[int, int] = MappingProxyType({})
@@ -85,9 +86,13 @@ class Ranker:
     async def look(self, reader: NodeId) -> ReaderFacts:
         """All that ranking needs to know of a reader."""
         views = Listing(self._views, reader, Direction.OUT)
-        own, seen, ties = await together(
-            self._immediate, self.own(reader), self._store.ids(views, newest=SEEN_MAX), self._affinity.look(reader)
-        )
+        if self._immediate:
+            own, ties = await self.own(reader), await self._affinity.look(reader)
+            seen = await self._store.ids(views, newest=SEEN_MAX) if own.state.lengths[0] else _NOTHING
+        else:
+            own, seen, ties = await together(
+                False, self.own(reader), self._store.ids(views, newest=SEEN_MAX), self._affinity.look(reader)
+            )
         return ReaderFacts(reader, own, seen, ties)
 
     async def score(self, reader: ReaderFacts, ids: Integers, pinned: Mapping[int, int] = NO_PINS) -> Candidates:

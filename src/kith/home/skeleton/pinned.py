@@ -9,6 +9,7 @@ the length of one of the reader's lists changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -117,14 +118,14 @@ class PinnedPosts:
     async def _who_have_boards(self, owners: Sequence[int]) -> list[int]:
         """Those of the users who have boards."""
         kept, moment = self._have_boards.now, self._memory.moment
-        known = {owner: kept[owner] for owner in owners if owner in kept}
-        if len(known) < len(owners):
-            unknown = [owner for owner in owners if owner not in known]
+        known = list(map(kept.get, owners))
+        if None in known:
+            unknown = [owner for owner, has in zip(owners, known, strict=True) if has is None]
             (counts,) = await self._store.counts([(self._settling.boards, Direction.OUT)], np.array(unknown, np.int64))
             found = dict(zip(unknown, (counts > 0).tolist(), strict=True))
             self._have_boards.keep(moment, found)
-            known.update(found)
-        return [owner for owner in owners if known[owner]]
+            known = [found[owner] if has is None else has for owner, has in zip(owners, known, strict=True)]
+        return list(compress(owners, known)) if True in known else []
 
     async def _newest(self, reader: NodeId, kept: _Kept) -> tuple[Pinned, bool]:
         """The newest pins of those of the boards that the reader follows; and whether all is yet as it was kept."""
