@@ -131,8 +131,8 @@ class Connection(asyncio.Protocol):
             self._queue.append(self._arriving)
         else:
             self._parse(data)
-            if self._is_between and len(self._queue) == 1 and self._refusal is None:
-                self._shared.heads.learn(data, self._queue[0].headers)
+            if self._is_between and len(self._queue) == 1 and self._refusal is None and self._arriving.persistent:
+                self._shared.heads.learn(data, self._arriving.headers)
         if self._is_answering:
             if len(self._queue) > _AHEAD_MAX:
                 self._pause_reading()
