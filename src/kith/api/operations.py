@@ -32,7 +32,8 @@ _NOT_WHOLE = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
 """What a lax decoder would take for a whole number: 1e3, also with an escape in a string. Seconds of a time may have a
 fraction."""
 _DIGITS_AND_ENDS = bytes.maketrans(b"123456789eE", b"000000000..")
-_QUERIES_KEPT = 100
+_QUERIES_KEPT, _QUERY_CHARS_MAX = 100, 256
+"""How many queries an operation keeps, and how long they are: such as come again, not cursors of 60 KB."""
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -140,7 +141,6 @@ def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapp
     such as `limit=20` say is kept.
     """
 
-    @lru_cache(_QUERIES_KEPT)
     def read(query: str) -> Mapping[str, Any]:
         named: dict[str, Any] = {}
         unknown = []
@@ -157,7 +157,8 @@ def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapp
             raise BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)
         return named
 
-    return read
+    kept = lru_cache(_QUERIES_KEPT)(read)
+    return lambda query: kept(query) if len(query) <= _QUERY_CHARS_MAX else read(query)
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

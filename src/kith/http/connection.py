@@ -128,8 +128,8 @@ class Connection(asyncio.Protocol):
             self._queue.append(self._arriving)
         else:
             self._parse(data)
-            if self._is_between and len(self._queue) == 1 and self._refusal is None:
-                self._shared.heads.learn(data, self._queue[0].headers)
+            if self._is_between and len(self._queue) == 1 and self._refusal is None and self._arriving.persistent:
+                self._shared.heads.learn(data, self._arriving.headers)
         if self._answering is None:
             if self._queue or self._refusal is not None:
                 self._answering = self._shared.loop.create_task(self._answer_all())

@@ -37,7 +37,7 @@ class KnownHeads:
         return target, headers if user is None else headers.but("x-kith-user", user.decode())
 
     def learn(self, data: bytes, headers: Headers) -> None:
-        """Keep what the parser read of `data`, which was one request."""
+        """Keep what the parser read of `data`, which was one request, after which the connection stays."""
         key = _parts_of(data)[0]
         if not key or data.find(_END) != len(data) - len(_END) or headers.are_repeated:
             return

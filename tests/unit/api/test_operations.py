@@ -1,4 +1,4 @@
-"""What no row of the table of operations may say."""
+"""What no row of the table of operations may say, and what one keeps of the queries that it read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from kith.api.call import Call
 from kith.api.operations import get, operations_of
-from kith.api.parameters import Id
+from kith.api.parameters import Cursor, Id, Limit
 
 
 class Counted:
@@ -21,6 +21,21 @@ class Swapped:
 
     @get("/{one}/{other}", "Two")
     async def swapped(self, call: Call, other: Id, one: Id) -> None: ...
+
+
+class Listed:
+    """A resource with a list."""
+
+    @get("/listed", "A list")
+    async def listed(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> None: ...
+
+
+def test_queries_that_come_again_are_kept_and_long_ones_are_not() -> None:
+    (listed,) = operations_of(Listed())
+    assert listed.read_query("limit=2") is listed.read_query("limit=2")
+    long = "limit=2&cursor=" + "c" * 60_000
+    assert listed.read_query(long) == {"limit": 2, "cursor": "c" * 60_000}
+    assert listed.read_query(long) is not listed.read_query(long)
 
 
 @pytest.mark.parametrize("resource", [Counted(), Swapped()], ids=["a quota of a stream", "a path in another order"])

@@ -60,6 +60,17 @@ async def test_a_body_that_looks_like_a_known_request_is_a_body() -> None:
         assert [one.body for one in await client.answers("GET", "GET")] == [b"GET /b? 0 "] * 2
 
 
+@scene
+async def test_a_request_after_which_the_connection_ends_is_parsed_each_time() -> None:
+    """`Proxy-Connection` says it, too; who was told that nothing more comes waits for the end."""
+    raw = b"GET /a HTTP/1.1\r\nHost: x\r\nProxy-Connection: close\r\n\r\n"
+    async with world() as here:
+        for _ in range(2):
+            client = await here.client(raw)
+            assert (await client.answer()).headers["connection"] == "close"
+            assert await client.rest() == b""
+
+
 def headers_of(raw: bytes) -> Headers:
     headers = Headers()
     for line in raw.split(b"\r\n")[1:-2]:
