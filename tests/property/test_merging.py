@@ -55,7 +55,7 @@ class _Calls:
         states = frozenset(chosen.sample(list(State), 2))
         write = EdgeWrite(
             edge, supersede, kept == 1, kept == 2, False, chosen.random() < 0.1, kept == 3,
-            states if chosen.random() < 0.1 else None,
+            states if chosen.random() < 0.1 else None, as_is=chosen.random() < 0.1,
         )  # fmt: skip
         if chosen.random() >= self._conditions:
             return write
@@ -68,6 +68,7 @@ class _Calls:
             out_limit=chosen.choice((0, 3, 100)) if chosen.random() < 0.3 else None,
             counted=chosen.choice((None, Direction.OUT, Direction.IN)),
             any_of=((1, self._id(), Direction.OUT, chosen.choice(list(State))),) if chosen.random() < 0.2 else (),
+            as_is=chosen.random() < 0.1,
         )  # fmt: skip
 
 

@@ -86,7 +86,6 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     """
 
     edge: Edge
-    as_is: bool = False
     supersede: bool = False
     keep_place: bool = False
     keep_expiry: bool = False
@@ -100,6 +99,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     out_limit: int | None = None
     counted: Direction | None = None
     any_of: tuple[tuple[int, int, Direction, State], ...] = ()
+    as_is: bool = False
 
 
 BARRING = frozenset({State.NORMAL, State.ARCHIVED})
