@@ -22,11 +22,11 @@ from bench.routes import client, expected
 from bench.town import Town, town
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES, MENTIONED
-from kith.notifications import intake, spread
 from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import Preferences
 from kith.notifications.recent import RecentMentions
 from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
 from kith.run.posts_and_notices import telling
 from kith.run.services import running
 
@@ -54,12 +54,13 @@ def inbox_open(folder: Path) -> list[Figure]:
             run, settings.port, functools.partial(_pages, readers),
             connections=_CONNECTIONS, seconds=SECONDS, least_bytes=_LEAST_BYTES,
         )  # fmt: skip
-        arriving = load(arrivals=_ASKED / 2)
+        load()  # meanwhile the workers begin, and every inbox is opened
         files = (Path(settings.data) / "metrics").glob("api-*.json")  # there by now
         reading = [int(file.stem.removeprefix("api-")) for file in files]
         started_s = cpu_s(reading)
         most = load(warm_s=0)  # what it takes of the processor is all counted
         a_core = most.requests / (cpu_s(reading) - started_s)
+        arriving = load(arrivals=_ASKED / 2)
     says = f"{at.says}; {_READERS} inboxes of {_PAGE} and more, {_MENTIONED_LATELY:,} accounts mentioned lately"
     return [
         Figure("inbox-open", most.rate, "pages/s", f">= {_ASKED:,}", data=says),
@@ -94,8 +95,8 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
         recent = RecentMentions(services.opened.records, services.opened.graph, 0)
         await recent.note(list(zip(drafts, await told.notices.tell(drafts), strict=True)))
         log = services.opened.log
-        for worker in (intake.NAME, spread.NAME):  # these mentions are found by who looks; no worker tells followers
-            await log.save(worker, await log.end(), {})
+        for worker in [name for name, one in CONSUMERS.items() if one.has_place]:
+            await log.save(worker, await log.end(), {})  # what was filled in is nobody's work: who looks finds it
 
 
 def _pages(readers: Sequence[int]) -> list[bytes]:
