@@ -66,8 +66,11 @@ class Transaction:
 
     def any_listed(self, listings: Iterable[tuple[int, int, Direction, State]]) -> bool:
         """Whether any of these lists has an entry, one that has expired included."""
-        txn, graph_db = self.txn, self.environment.graph_db
-        return any(runs.length(txn, graph_db(listing[0]), list_prefix(listing)) for listing in listings)
+        txn, graph_db, exists = self.txn, self.environment.graph_db, runs.exists
+        for listing in listings:  # noqa: SIM110 - every follow asks, and a generator takes half as long again
+            if exists(txn, graph_db(listing[0]), list_prefix(listing)):
+                return True
+        return False
 
     def remove_expired(self) -> int:
         """Remove some of the expired edges; returns how many."""

@@ -152,11 +152,14 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
         return False
 
     def out_count() -> int:
-        return length_of(Direction.OUT)
+        return length_of(Direction.OUT, write.out_limit or 0)
 
-    def length_of(direction: Direction) -> int:
+    def length_of(direction: Direction, least: int = 0) -> int:
         listing = Listing(graph, edge.source if direction is Direction.OUT else edge.destination, direction)
-        length, over = runs.length(txn, db, list_prefix(listing)), batch.over()
+        length = runs.length(txn, db, list_prefix(listing))
+        if length < least:
+            return length  # without those that have expired it is less still
+        over = batch.over()
         return length if over is None else length - over.count(listing)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)

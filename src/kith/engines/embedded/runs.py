@@ -39,6 +39,11 @@ def length(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> i
     return 0 if tail is None else length_of(tail)
 
 
+def exists(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> bool:
+    """Whether the run has any row; with the last one its tail goes."""
+    return txn.get(prefix + _TAIL, None, db) is not None
+
+
 def length_of(tail: bytes) -> int:
     """The length of the run with this tail."""
     return int.from_bytes(tail[:_LENGTH], "big")
