@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Generic, TypeVar
 
+from kith.core.errors import StoreMismatch
 from kith.core.events import (
     CLAIM_TAKEN,
     EDGE_FORGOTTEN,
@@ -147,9 +148,12 @@ class ReadMemory:
         self.moment = self._count
 
     async def _follow(self) -> bool:
-        """Read on to the end of the log; False where it forgot events in between, or has too many."""
+        """Read on to the end of the log; False where it forgot events in between, has too many, or one is damaged."""
         for _ in range(EVENTS_MAX // _READ_MAX):
-            found = await self._log.read(self._at, _READ_MAX)
+            try:
+                found = await self._log.read(self._at, _READ_MAX)
+            except StoreMismatch:  # what is kept is made of rows, not of events
+                return False
             if found.lost:
                 return False
             if found.events:

@@ -9,9 +9,11 @@ from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from homes import HomeScene, alices_home
 
+from kith.core.errors import StoreMismatch
 from kith.core.events import BULK_LOADED, Event
 from kith.core.paging import Window
 from kith.graph.graphs import LIKES, MUTES
+from kith.log.store import Batch
 from kith.records import memory
 from kith.records.memory import ReadMemory, Remembered
 from kith.records.store import RecordKind
@@ -93,6 +95,29 @@ def test_far_behind_the_log_all_is_given_up_and_so_is_what_no_longer_fits(
         await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory._READ_MAX)))
         await known.look()
         assert not table.now
+
+    run(check())
+
+
+def test_a_damaged_event_costs_what_is_kept_and_no_request(
+    run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
+
+    async def damaged(*_: object) -> Batch:
+        raise StoreMismatch("a row of the event log is damaged; restore a backup")
+
+    async def check() -> None:
+        await noted(known, table, ALICE)
+        await home.graph.people.mute(ALICE, BOB)
+        with monkeypatch.context() as patch:
+            patch.setattr(home.log, "read", damaged)
+            await known.look()
+        assert not table.now
+        await noted(known, table, ALICE)
+        await home.graph.people.follow(ALICE, CAROL)
+        await known.look()
+        assert set(table.now) == {ALICE}, "it went on behind what is damaged"
 
     run(check())
 
