@@ -16,7 +16,7 @@ _FIRST_LINE = re.compile(rb"GET (/[\w/.~:@=&?,;+-]*) HTTP/1\.1\r\n", re.ASCII)
 _ACTS_FOR = b"\r\nx-kith-user: "
 _ID_DIGITS_MAX = 19
 _END = b"\r\n\r\n"
-_NOT_PLAIN = ("content-length", "transfer-encoding", "expect", "upgrade", "connection")
+_NOT_PLAIN = ("content-length", "transfer-encoding", "expect", "upgrade")
 
 
 class KnownHeads:
