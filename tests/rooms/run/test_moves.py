@@ -15,6 +15,7 @@ from cast import START_MS
 from coroutines import Run
 from edges import edge_of
 from engines import EMBEDDED
+from opened import Logged
 from small_s3 import small_s3
 
 from kith.core.clock import Hlc, wall_ms
@@ -52,15 +53,21 @@ def test_of_many_places_the_first_and_the_newest_are_kept() -> None:
     assert [noted.points[at].target for at in (0, -2, -1)] == [b"0", b"4998", b"4999"]
 
 
+async def six_follows(logged: Logged) -> list[LogPosition]:
+    """Follows one after the other; where the log ended after each."""
+    await logged.edges.declare(["follows"])
+    ends = []
+    for number in range(6):
+        await logged.edges.apply([EdgeWrite(edge_of(1, 2 + number))])
+        ends.append(await logged.log.end())
+    return ends
+
+
 def test_a_consumer_goes_on_at_the_last_place_that_it_has_come_to(tmp_path: Path, run: Run) -> None:
     assert EMBEDDED.logs
 
     async def scene() -> None:
-        await logged.edges.declare(["follows"])
-        ends = []
-        for number in range(6):
-            await logged.edges.apply([EdgeWrite(edge_of(1, 2 + number))])
-            ends.append(await logged.log.end())
+        ends = await six_follows(logged)
         points = [SamePlace(ends[at], b"%d" % at) for at in (1, 3, 4)]
         found = [places._before(logged.log, end, points) for end in ends]
         assert [None if point is None else point.target for point in found] == [None, b"1", b"1", b"3", b"4", b"4"]
@@ -74,11 +81,7 @@ def test_on_the_way_back_a_consumer_misses_nothing_that_it_has_not_done(tmp_path
     groups = ["early", "failing", "far", "new"]
 
     async def scene() -> None:
-        await logged.edges.declare(["follows"])
-        ends = []
-        for number in range(6):
-            await logged.edges.apply([EdgeWrite(edge_of(1, 2 + number))])
-            ends.append(await logged.log.end())
+        ends = await six_follows(logged)
         failed = (await logged.log.read(ends[1], 1)).events[0]
         for group, end in (("early", ends[0]), ("failing", ends[5]), ("far", ends[5])):
             await logged.log.save(group, end, {})
