@@ -109,6 +109,18 @@ def test_lists_are_divided_while_they_are_written_and_read(opened: Opened) -> No
         call(scene())
 
 
+@pytest.mark.parametrize("shared_position", [0, 25, 50])
+def test_a_list_whose_larger_part_has_one_position_is_divided(opened: Opened, shared_position: int) -> None:
+    async def scene() -> None:
+        positions = {id_: shared_position if id_ < 140 else id_ - 135 for id_ in FOLLOWERS}
+        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in positions.items())))
+        assert await opened.divider.divide_long() >= 1
+        await check(opened, positions)
+
+    with patch.object(Divider, "_settle", return_value=None):
+        call(scene())
+
+
 @pytest.mark.parametrize("stops_in", ["_pass_batches", "_move"])
 def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: str) -> None:
     async def stop(*_: object) -> None:

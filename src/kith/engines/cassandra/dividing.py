@@ -70,18 +70,21 @@ class Divider:
         return True
 
     async def _middle(self, listing: Listing, part: int) -> int | None:
-        """Where the newer half of a part begins that is too long; None if it is not, or has one position."""
+        """Where to divide a part that is too long, near its middle; None if it is not, or has one position."""
         ((length,),) = await self._session.rows(_LENGTH, *listed(listing), part)
         if length <= self._part_max:
             return None
         seen = 0
         above: int | None = None
+        begin: int | None = None
         async for rows in self._session.pages(_POSITIONS, *listed(listing), part, size=5_000):
             for (position,) in rows:
-                if seen >= length // 2 and above is not None and position < above:
-                    return above
+                if above is not None and position < above:
+                    begin = above
+                    if seen >= length // 2:
+                        return begin
                 seen, above = seen + 1, position
-        return None
+        return begin  # the older half, or more, has one position
 
     async def _pass_batches(self) -> None:
         """Wait until every owner is done with the batches that it began before."""
