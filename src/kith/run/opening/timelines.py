@@ -47,6 +47,7 @@ async def _in_redis(settings: Settings) -> AsyncIterator[TimelineStore]:
         raise BadRequest("`redis` needs Redis' client: pip install 'kith-social[cluster]'") from error
     cluster = connect(settings.redis, settings.redis_password)
     try:
-        yield RedisTimelines(cluster, slots=settings.timelines_max, now_ms=wall_ms)
+        prefix = settings.cassandra_keyspace
+        yield RedisTimelines(cluster, slots=settings.timelines_max, now_ms=wall_ms, prefix=prefix)
     finally:
         await cluster.aclose()
