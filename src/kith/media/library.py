@@ -44,7 +44,7 @@ from kith.media.videos import read_video
 from kith.people.accounts import check_active
 from kith.people.privacy import SYSTEM, Viewer
 from kith.records.fields import check_text
-from kith.records.rewriting import next_version, rewrite
+from kith.records.rewriting import next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, RecordKind, RecordStore
 
 SWEPT_AFTER_MS = 3_600_000
@@ -251,8 +251,9 @@ class MediaLibrary:
             if media.owner != actor or gone:
                 raise _no_media(id_)
             new = change(media)
+            changed = media_record(new, next_version(self._graph.clock, record))
             put = await self._store.put(
-                [media_record(new, next_version(self._graph.clock, record))],
+                [changed if new.deleted else with_newer_fields(changed, record)],
                 only_if=[AtVersion(RecordKind.MEDIA, id_, record.updated_at)],
             )
             return put, new

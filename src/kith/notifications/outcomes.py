@@ -15,7 +15,7 @@ import msgspec
 from kith.core.clock import HybridClock
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
-from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.rewriting import NOTHING_TO_DO, newer_fields_of_each, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 
@@ -54,7 +54,8 @@ class Outcomes:
             if new == old:
                 return NOTHING_TO_DO, None
             version = next_version(self._clock, stored)
-            record = Record(RecordKind.MENTION_OUTCOME, walk.notice, version, _encode(new))
+            data = _encode(new) if stored is None else newer_fields_of_each(_encode(new), stored.data)
+            record = Record(RecordKind.MENTION_OUTCOME, walk.notice, version, data)
             at = AtVersion(RecordKind.MENTION_OUTCOME, walk.notice, 0 if stored is None else stored.updated_at)
             return await self._records.put([record], only_if=[at]), None
 

@@ -23,7 +23,7 @@ from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
 from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import Preferences
-from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 RECENT_MS = 7 * 86_400_000
@@ -146,7 +146,7 @@ class RecentMentions:
                 return NOTHING_TO_DO, None
             record = Record(RecordKind.RECENT_MENTIONS, id_, next_version(self._graph.clock, stored), _encode(new))
             at = AtVersion(RecordKind.RECENT_MENTIONS, id_, 0 if stored is None else stored.updated_at)
-            return await self._records.put([record], only_if=[at]), None
+            return await self._records.put([with_newer_fields(record, stored)], only_if=[at]), None
 
         await rewrite("the list of recent mentions", id_, replace)
         self._known = _NOTHING

@@ -16,6 +16,7 @@ from kith.core.errors import Overloaded
 from kith.core.ids import made_at_ms
 from kith.graph.store import Notes
 from kith.notifications.tiers import Tier
+from kith.records.rewriting import newer_fields
 
 _PREFIX = "mentions/walk/"
 WALKS_MAX = 3_000
@@ -103,8 +104,11 @@ class Walks:
 
     async def step(self, walk: Walk, further: Walk | None) -> bool:
         """Save how far a walk is; None: it has ended. Returns false if another worker saved meanwhile."""
-        value = None if further is None else _encode(further)
-        return await self._notes.put_note(walk.key, value, only_if=_encode(walk))
+        raw = await self._notes.get_note(walk.key)
+        if raw is None or _decode(raw) != walk:
+            return False
+        value = None if further is None else newer_fields(_encode(further), raw)
+        return await self._notes.put_note(walk.key, value, only_if=raw)
 
 
 def read_walks(notes: Iterable[bytes]) -> list[Walk]:

@@ -36,10 +36,21 @@ def with_newer_fields(record: Record, stored: Record | None) -> Record:
 
     So machines of two versions can change one record in turn. Not for what is emptied: nothing of it may stay.
     """
-    known, found = _fields(record.data), [] if stored is None else _fields(stored.data)
-    if len(found) <= len(known):
-        return record
-    return msgspec.structs.replace(record, data=msgspec.msgpack.encode([*known, *found[len(known) :]]))
+    return record if stored is None else msgspec.structs.replace(record, data=newer_fields(record.data, stored.data))
+
+
+def newer_fields(known: bytes, stored: bytes) -> bytes:
+    """Like `with_newer_fields`, of an array by itself."""
+    fields, found = _fields(known), _fields(stored)
+    return known if len(found) <= len(fields) else msgspec.msgpack.encode([*fields, *found[len(fields) :]])
+
+
+def newer_fields_of_each(known: bytes, stored: bytes) -> bytes:
+    """Like `newer_fields`, of each of several arrays. They are told apart by their first field."""
+    by_first = {bytes(_fields(one)[0]): one for one in _fields(stored)}
+    return msgspec.msgpack.encode(
+        [msgspec.Raw(newer_fields(one, by_first.get(bytes(_fields(one)[0]), one))) for one in _fields(known)]
+    )
 
 
 async def rewrite(what: str, id_: int, attempt: Callable[[], Awaitable[tuple[Put, _Made]]]) -> tuple[Put, _Made]:

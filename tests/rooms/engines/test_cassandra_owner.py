@@ -28,7 +28,7 @@ from kith.core.events import NOWHERE, RECORD_CHANGED, Event
 from kith.engines.cassandra.batch import entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import AnyCommand
 from kith.engines.cassandra.edge_commands import ForgetEdges, WriteEdges
-from kith.engines.cassandra.owner import CassandraOwner
+from kith.engines.cassandra.owner import CassandraOwner, _Written
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import WHOLE, read_parts
 from kith.engines.cassandra.row_commands import (
@@ -40,7 +40,7 @@ from kith.engines.cassandra.row_commands import (
     TakeClaim,
     WriteRecords,
 )
-from kith.engines.cassandra.rows import listed, of_node
+from kith.engines.cassandra.rows import RowChange, listed, of_node
 from kith.graph.edge import REFUSED, Edge, EdgeChange, EdgeWrite, State, as_of
 from kith.graph.shapes import ANYTHING, Node
 from kith.log.commands import Command, Decided
@@ -320,6 +320,21 @@ def test_a_command_of_a_newer_kith_changes_nothing_and_is_answered_with_nothing(
     decided = run(owner.decide(0, [Command(at, START_MS, data) for at, data in enumerate(asked)]))
     assert [bool(one.outcome) for one in decided] == [False, False, True]
     assert set(stored_edges(world.rows)) == {(1, 1, 2)}
+
+
+def test_a_batch_of_a_newer_kith_is_left_to_an_owner_who_knows_its_tables() -> None:
+    """Nothing of it is written or told, so that owner finds it whole."""
+    world = World(0, partitions=1)
+    owner = CassandraOwner(world.rows, world.partitions)
+    run(owner.take(0, 0))
+    known = RowChange("edges", (1, 1, 2), (0, 3, 4, 0), 1)
+    newer = _Written([Decided(0, b"done", [])], [known, RowChange("of_tomorrow", (5, 6), (7,), 1)])
+    assert run(world.rows.write_down(0, 1, msgspec.msgpack.encode(newer)))
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match=r"of a newer Kith.*of_tomorrow"):
+            run(CassandraOwner(world.rows, world.partitions).take(0, 0))
+        assert stored_edges(world.rows) == {}
+    assert run(CassandraOwner(world.rows, world.partitions).take(0, 1)) == [], "it was told, so it was written"
 
 
 def run(call: Coroutine[Any, Any, Any]) -> Any:

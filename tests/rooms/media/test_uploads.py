@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run, answer
@@ -257,6 +258,18 @@ def test_only_the_owner_and_the_app_see_change_and_delete(run: Run, scene: Uploa
     assert run(scene.media.describe(ALICE, media.id, "a fox")).media.alt_text == "a fox"
     assert run(scene.media.get(ALICE, media.id)).alt_text == "a fox"
     assert run(answer(scene.media.describe(ALICE, media.id, "x" * 2_000))) is InvalidContent
+
+
+def test_what_a_newer_kith_stored_of_media_stays_until_it_is_deleted(run: Run, scene: UploadScene) -> None:
+    media, newer = run(upload(scene, ALICE, photo())), ["of a newer Kith", 7]
+    stored = scene.records.records[RecordKind.MEDIA, media.id]
+    data = msgspec.msgpack.encode([*msgspec.msgpack.decode(stored.data), *newer])
+    run(scene.records.put([msgspec.structs.replace(stored, data=data, updated_at=stored.updated_at + 1)]))
+    run(scene.media.describe(ALICE, media.id, "a fox"))
+    assert msgspec.msgpack.decode(scene.records.records[RecordKind.MEDIA, media.id].data)[-2:] == newer
+    assert run(scene.media.get(ALICE, media.id)).alt_text == "a fox"
+    run(scene.media.delete(ALICE, media.id))
+    assert msgspec.msgpack.decode(scene.records.records[RecordKind.MEDIA, media.id].data)[-2:] != newer
 
 
 def test_deleted_media_is_gone_with_its_files_and_text(run: Run, scene: UploadScene) -> None:

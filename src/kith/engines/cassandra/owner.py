@@ -21,6 +21,7 @@ from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import parts_row, read_parts
 from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.rows import RowChange, Rows, cell_row
+from kith.engines.cassandra.schema import TABLES_BY_NAME
 from kith.graph.edge import Direction
 from kith.graph.shapes import EdgeKey, Listing
 from kith.log.commands import Command, Decided
@@ -59,6 +60,7 @@ class CassandraOwner:
             written = msgspec.msgpack.decode(journal.batch, type=_Written)
             decided = [one for one in written.decided if one.offset >= place]
             if decided:
+                _check_known(partition, written.changes)
                 await self._rows.write(written.changes)
         self._epochs[partition], self._held[partition] = epoch, {}
         return decided
@@ -175,6 +177,16 @@ class CassandraOwner:
     def _forget(self, partition: int) -> None:
         self._epochs.pop(partition, None)
         self._held.pop(partition, None)
+
+
+def _check_known(partition: int, changes: Iterable[RowChange]) -> None:
+    """StoreUnavailable where rows are of tables that this Kith does not know: then another process is asked to own."""
+    unknown = {change.table for change in changes} - TABLES_BY_NAME.keys()
+    if unknown:
+        raise StoreUnavailable(
+            f"the last batch of partition {partition} of the commands is of a newer Kith, which has to finish it:"
+            f" it writes {', '.join(sorted(unknown))}"
+        )
 
 
 def _decide(

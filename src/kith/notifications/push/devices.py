@@ -18,7 +18,7 @@ from kith.core.ids import ID_MAX, NodeId
 from kith.core.signing import Signer
 from kith.core.tokens import WriteMark
 from kith.notifications.push.device import Address, Device
-from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.rewriting import NOTHING_TO_DO, newer_fields_of_each, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 DEVICES_MAX = 20
@@ -112,15 +112,20 @@ class Devices:
         return stored, self._open(user, stored)
 
     async def _put(self, user: int, stored: Record | None, devices: Sequence[Device]) -> Put:
-        sealed = self._signer.seal(_encode(devices), _bound_to(user)).encode()
+        opened = self._opened(user, stored)
+        data = _encode(devices) if opened is None else newer_fields_of_each(_encode(devices), opened)
+        sealed = self._signer.seal(data, _bound_to(user)).encode()
         record = Record(RecordKind.DEVICES, user, next_version(self._clock, stored), sealed)
         at = AtVersion(RecordKind.DEVICES, user, 0 if stored is None else stored.updated_at)
         return await self._records.put([record], only_if=[at])
 
     def _open(self, user: int, record: Record | None) -> list[Device]:
         """The devices of a record; none if another store sealed it."""
-        opened = None if record is None else self._signer.open(record.data.decode(), _bound_to(user))
+        opened = self._opened(user, record)
         return [] if opened is None else _decode(opened)
+
+    def _opened(self, user: int, record: Record | None) -> bytes | None:
+        return None if record is None else self._signer.open(record.data.decode(), _bound_to(user))
 
 
 def _same(one: Address, other: Address) -> bool:

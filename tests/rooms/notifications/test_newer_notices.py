@@ -1,0 +1,120 @@
+"""What a newer Kith stored around notices stays when this one changes it: outcomes, devices, recent mentions, walks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from cast import ALICE
+from coroutines import Run
+from desk import Desk
+from pushing import PushDesk
+
+from kith.core.clock import Hlc
+from kith.core.signing import Signer
+from kith.notifications.outcomes import Outcomes, TierOutcome
+from kith.notifications.recent import Shard
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Ended, Walk, Walks
+from kith.records.store import RecordKind, RecordStore
+
+NEWER = ["of a newer Kith", {"and": 7}]
+
+
+async def fields(records: RecordStore, kind: RecordKind, id_: int) -> Any:
+    (stored,) = await records.get_many(kind, [id_])
+    assert stored is not None
+    return msgspec.msgpack.decode(stored.data)
+
+
+async def as_newer(records: RecordStore, kind: RecordKind, id_: int, change: Callable[[bytes], bytes]) -> None:
+    """A newer Kith writes a record."""
+    (stored,) = await records.get_many(kind, [id_])
+    assert stored is not None
+    newer = msgspec.structs.replace(stored, data=change(stored.data), updated_at=Hlc(stored.updated_at + 1))
+    await records.put([newer])
+
+
+def longer(data: bytes) -> bytes:
+    return msgspec.msgpack.encode([*msgspec.msgpack.decode(data), *NEWER])
+
+
+def each_longer(data: bytes) -> bytes:
+    return msgspec.msgpack.encode([[*one, *NEWER] for one in msgspec.msgpack.decode(data)])
+
+
+def test_outcomes_of_other_tiers_keep_their_newer_fields(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        records, notice = desk.whole.records, 77
+        outcomes = Outcomes(records, desk.services.graph.clock)
+        for tier in (Tier.DAY, Tier.MONTH):
+            await outcomes.note(Ended(Walk(notice, ALICE, tier, 1, told=5)))
+        await as_newer(records, RecordKind.MENTION_OUTCOME, notice, each_longer)
+        await outcomes.note(Ended(Walk(notice, ALICE, Tier.MONTH, 1, told=9)))
+        await outcomes.note(Ended(Walk(notice, ALICE, Tier.ALL, 1, told=1)))
+        stored = await fields(records, RecordKind.MENTION_OUTCOME, notice)
+        assert [one[-2:] == NEWER for one in stored] == [True, True, False]
+        told = [(one.tier, one.told) for one in (await outcomes.of([notice]))[0]]
+        assert told == [(Tier.DAY, 5), (Tier.MONTH, 9), (Tier.ALL, 1)]
+        assert isinstance((await outcomes.of([notice]))[0][0], TierOutcome)
+
+    run(scenario())
+
+
+def test_devices_keep_their_newer_fields_when_another_one_comes_or_goes(run: Run, ringing: PushDesk) -> None:
+    async def scenario() -> None:
+        records, bound, signer = ringing.desk.posts.store, ALICE.to_bytes(8, "big"), ringing.devices._signer
+        kept, gone = [await ringing.add(ALICE, name=name) for name in ("the phone", "the tablet")]
+        await as_newer(records, RecordKind.DEVICES, ALICE, lambda data: sealed(signer, bound, data, each_longer))
+        new = await ringing.add(ALICE, name="the watch")
+        await ringing.devices.prune(ALICE, gone)
+        (stored,) = await records.get_many(RecordKind.DEVICES, [ALICE])
+        assert stored is not None
+        opened = signer.open(stored.data.decode(), bound)
+        assert opened is not None
+        found = {one[0]: one[-2:] == NEWER for one in msgspec.msgpack.decode(opened)}
+        assert found == {kept.id: True, new.id: False}
+        assert (await ringing.devices.of([ALICE]))[ALICE] == [kept, new]
+
+    run(scenario())
+
+
+def sealed(signer: Signer, bound: bytes, data: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    opened = signer.open(data.decode(), bound)
+    assert opened is not None
+    return signer.seal(change(opened), bound).encode()
+
+
+def test_the_list_of_recent_mentions_keeps_its_newer_fields(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        records, recent = desk.posts.store, desk.recent
+        now = desk.services.snowflakes.next
+        await recent._add(3, [(19, now())])
+        await as_newer(records, RecordKind.RECENT_MENTIONS, 3, longer)
+        await recent._add(3, [(35, now())])
+        (stored,) = await records.get_many(RecordKind.RECENT_MENTIONS, [3])
+        assert stored is not None
+        assert msgspec.msgpack.decode(stored.data)[-2:] == NEWER
+        assert msgspec.msgpack.decode(stored.data, type=Shard).mentions.keys() == {19, 35}
+
+    run(scenario())
+
+
+def test_a_walk_that_a_newer_kith_began_goes_on_and_keeps_its_newer_fields(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        notes = desk.services.edges
+        kept, walk = Walks(notes), Walk(5, ALICE, Tier.DAY, 3)
+        await kept.begin([walk])
+        raw = await notes.get_note(walk.key)
+        assert raw is not None
+        await notes.put_note(walk.key, longer(raw))
+        further = msgspec.structs.replace(walk, done=1, told=7)
+        assert await kept.step(walk, further)
+        raw = await notes.get_note(walk.key)
+        assert raw is not None
+        assert msgspec.msgpack.decode(raw)[-2:] == NEWER
+        assert await kept.current(walk) == further
+        assert await kept.step(further, None)
+
+    run(scenario())
