@@ -29,12 +29,14 @@ _WARM_S = 10.0
 
 
 @contextlib.contextmanager
-def cassandra() -> Iterator[int | None]:
-    """The port of a node that is there meanwhile; None where it does not start."""
+def cassandra(datacentres: int = 1) -> Iterator[int | None]:
+    """The port of a node in each datacentre that is there meanwhile; None where they do not start."""
     port = free_port()
-    environment = {**os.environ, "KITH_CASSANDRA_PORT": str(port)}
+    environment = {
+        **os.environ, "KITH_CASSANDRA_PORT": str(port), "KITH_CASSANDRA_DATACENTRES": str(datacentres),
+    }  # fmt: skip
     try:
-        started = subprocess.run([_SCRIPT, "up"], env=environment, check=False, stdout=sys.stderr)
+        started = subprocess.run([_SCRIPT, "up", str(datacentres)], env=environment, check=False, stdout=sys.stderr)
         yield None if started.returncode else port
     finally:
         subprocess.run([_SCRIPT, "down"], env=environment, check=False, stdout=sys.stderr)

@@ -132,11 +132,11 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
-    """`kith serve` as a user starts it, from its start."""
-    command = [sys.executable, "-m", "kith", "serve", "--data", settings.data, "--port", str(settings.port)]
-    command += ["--workers", str(settings.workers), "--api-key", KEY]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def serving(settings: Settings, command: str = "serve") -> Iterator[subprocess.Popen[bytes]]:
+    """`kith serve`, or `kith api`, as a user starts it, from its start."""
+    started = [sys.executable, "-m", "kith", command, "--data", settings.data, "--port", str(settings.port)]
+    started += ["--workers", str(settings.workers), "--api-key", KEY]
+    process = subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:

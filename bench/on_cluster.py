@@ -40,42 +40,58 @@ from kith.run.services import Services, running
 PARTITIONS = 4
 """Of the logs: a batch is a partition's, so with fewer there are more commands in each."""
 _ENGINES = ("CASSANDRA", "KAFKA", "REDIS")
-_HANDED_DOWN = (
-    "engine", "cassandra", "kafka", "redis", "cassandra_keyspace", "cluster_copies", "cluster_partitions",
-    "request_timeout_ms", "checks_snapshots",
+HANDED_DOWN = (
+    "engine", "cassandra", "cassandra_datacentre", "kafka", "redis", "cassandra_keyspace", "cluster_copies",
+    "cluster_partitions", "request_timeout_ms", "checks_snapshots",
 )  # fmt: skip
 """Settings of the server that are not on its command line."""
 _STARTED_S, _CAUGHT_UP_S = 120.0, 300.0
-_CONNECTIONS, _WRITE_CONNECTIONS = 16, 64
+_CONNECTIONS, WRITE_CONNECTIONS = 16, 64
 _ASKED = {"follow": 1_000, "filter": 25_000, "cache": 8_000, "store": 5_000, "home": 150}
 _SAYS = f"one node of each engine and {PARTITIONS} partitions on the cores of the client"
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, name: str) -> Iterator[Settings | None]:
-    """Settings of a server on the engines, which is ready; None where none are named."""
-    cassandra, kafka, redis = (os.environ.get(f"KITH_TEST_{engine}", "") for engine in _ENGINES)
+def cluster(
+    folder: Path, name: str, cassandra: str = "", datacentre: str = "", workers: int = 1
+) -> Iterator[Settings | None]:
+    """Settings of a server on the engines, which is ready; None where none are named. `cassandra`: nodes of another."""
+    named, kafka, redis = (os.environ.get(f"KITH_TEST_{engine}", "") for engine in _ENGINES)
+    cassandra = cassandra or named
     if not (cassandra and kafka and redis):
         yield None
         return
     settings = Settings(
-        data=str(folder / name), port=free_port(), api_keys=(KEY,), workers=1, engine="cluster", cluster_copies=1,
+        data=str(folder / name), port=free_port(), api_keys=(KEY,), workers=workers, engine="cluster", cluster_copies=1,
         cassandra=cassandra, kafka=kafka, redis=redis, cassandra_keyspace=f"kith_bench_{secrets.token_hex(6)}",
-        cluster_partitions=PARTITIONS, request_timeout_ms=20_000, checks_snapshots=str(folder / f"{name}-snapshots"),
+        cassandra_datacentre=datacentre, cluster_partitions=PARTITIONS, request_timeout_ms=20_000,
+        checks_snapshots=str(folder / f"{name}-snapshots"),
     )  # fmt: skip
-    environment = {f"KITH_{setting.upper()}": str(getattr(settings, setting)) for setting in _HANDED_DOWN}
     try:
-        with patch.dict(os.environ, environment), serving(settings):
-            wait_for(f"http://127.0.0.1:{settings.port}/readyz", _STARTED_S)
+        with ready(settings):
             yield settings
     finally:
         asyncio.run(_drop(settings))
+
+
+@contextlib.contextmanager
+def ready(settings: Settings, command: str = "serve") -> Iterator[None]:
+    """A server with these settings, which is ready."""
+    environment = {f"KITH_{setting.upper()}": str(getattr(settings, setting)) for setting in HANDED_DOWN}
+    with patch.dict(os.environ, environment), serving(settings, command):
+        wait_for(f"http://127.0.0.1:{settings.port}/readyz", _STARTED_S)
+        yield
 
 
 async def _drop(settings: Settings) -> None:
     session = await connect(settings.cassandra, settings.cassandra_keyspace, replicas=1)
     await session.define(f"DROP KEYSPACE {settings.cassandra_keyspace}")
     await session.close()
+
+
+def fill(settings: Settings, graph: str, rows: Sequence[tuple[int, int]]) -> None:
+    """Put edges into the store of a server."""
+    _filled(settings, lambda services: put_edges(services, graph, rows))
 
 
 def _filled(settings: Settings, fill: Callable[[Services], Awaitable[None]]) -> None:
@@ -96,9 +112,9 @@ def follow(folder: Path) -> list[Figure]:
     with cluster(folder, "cluster-follow") as settings:
         if settings is None:
             return []
-        loaded = functools.partial(run, settings.port, connections=_WRITE_CONNECTIONS, seconds=SECONDS, once=True)
-        full = loaded(functools.partial(_follows, 1), warm_s=SECONDS / 2)
-        half = loaded(functools.partial(_follows, 2), arrivals=_ASKED["follow"] / 2)
+        loaded = functools.partial(run, settings.port, connections=WRITE_CONNECTIONS, seconds=SECONDS, once=True)
+        full = loaded(functools.partial(follows, 1), warm_s=SECONDS / 2)
+        half = loaded(functools.partial(follows, 2), arrivals=_ASKED["follow"] / 2)
         listed_ms = np.percentile([_shown_ms(settings, number) for number in range(_LISTED)], 99)
     arriving = f"{_ASKED['follow'] // 2} arrive a second; {_SAYS}"
     return [
@@ -109,7 +125,7 @@ def follow(folder: Path) -> list[Figure]:
     ]
 
 
-def _follows(seed: int) -> list[bytes]:
+def follows(seed: int) -> list[bytes]:
     """Follows among so many users that hardly any repeats."""
     chosen = random.Random(seed)
     pairs = ((chosen.randrange(1, _USERS), chosen.randrange(1, _USERS)) for _ in range(_FOLLOWS))
@@ -137,42 +153,42 @@ def check(folder: Path) -> list[Figure]:
     with cluster(folder, "cluster-check") as settings:
         if settings is None:
             return []
-        _filled(settings, lambda services: put_edges(services, FOLLOWS, _edges()))
-        _filled(settings, lambda services: put_edges(services, MUTES, _edges()))
+        for graph in (FOLLOWS, MUTES):
+            fill(settings, graph, edges())
         with client(settings) as http:
-            for who, whom in _edges()[:_LISTED]:
+            for who, whom in edges()[:_LISTED]:
                 expected(http.get(f"/graph/follows/{who}/{whom}").json(), {"exists": True}, "a check")
-        _wait_for(settings, "kith_filter_edges", lambda edges: edges >= _EDGES)
-        _wait_for(settings, "kith_notifications_lag_events", lambda events: events == 0)  # nobody writes any more
+        wait_until(settings, "kith_filter_edges", lambda found: found >= _EDGES)
+        wait_until(settings, "kith_notifications_lag_events", lambda events: events == 0)  # nobody writes any more
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, seconds=SECONDS, warm_s=_WARM_S)
         figures = []
         for layer in ("filter", "cache", "store"):
             before = _answered(settings)
-            full = loaded(functools.partial(_checks, [layer]))
+            full = loaded(functools.partial(checks, [layer]))
             after = _answered(settings)
             share = (after[layer] - before[layer]) / max(1, sum(after.values()) - sum(before.values()))
             says = f"{share:.1%} answered by it; 16 connections; {_SAYS}"
             figures.append(Figure(f"cluster-check-{layer}", full.rate, "checks/s", f">= {_ASKED[layer]:,}", data=says))
-        mix = functools.partial(_checks, [*["filter"] * 13, *["cache"] * 5, *["store"] * 2])
+        mix = functools.partial(checks, [*["filter"] * 13, *["cache"] * 5, *["store"] * 2])
         arrivals = loaded(mix).rate / 2
         mixed = loaded(mix, arrivals=arrivals)
     says = f"65/25/10 by filter, cache and store; {arrivals:,.0f} arrive a second; {_SAYS}"
     return [*figures, Figure("cluster-check-p99", mixed.p99_ms, "ms", "< 5", data=says)]
 
 
-def _edges() -> list[tuple[int, int]]:
+def edges() -> list[tuple[int, int]]:
     """So many of each source."""
     chosen = random.Random(3)
     sources = [chosen.randrange(1, _USERS) for _ in range(_SOURCES)]
     return [(sources[at % _SOURCES], chosen.randrange(1, _USERS)) for at in range(_EDGES)]
 
 
-def _checks(layers: Sequence[str]) -> list[bytes]:
+def checks(layers: Sequence[str]) -> list[bytes]:
     """Follows that are not there, follows that are, and mutes, which no layer but the store has."""
-    chosen, edges = random.Random(4), _edges()
+    chosen, there = random.Random(4), edges()
     asked = []
     for number in range(_CHECKS):
-        layer, (who, whom) = layers[number % len(layers)], chosen.choice(edges)
+        layer, (who, whom) = layers[number % len(layers)], chosen.choice(there)
         graph = "mutes" if layer == "store" else "follows"
         asked.append(request("GET", f"{API}/graph/{graph}/{who}/{whom + (layer == 'filter')}", KEY))
     return asked
@@ -268,7 +284,7 @@ def home(folder: Path) -> list[Figure]:
         _filled(settings, lambda services: _put_readers(services, [*readers, *fresh]))
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, warm_s=0, once=True)
         loaded(functools.partial(_homes, readers, "latest"), seconds=60)  # who came lately has a timeline
-        _wait_for(settings, "kith_timelines", lambda there: there >= len(readers))
+        wait_until(settings, "kith_timelines", lambda there: there >= len(readers))
         pages = functools.partial(loaded, least_bytes=_HOME_BYTES_MIN)
         full = pages(functools.partial(_homes, readers[:half], "ranked"), seconds=SECONDS)
         calm_s = min(SECONDS, half / rate)
@@ -295,7 +311,7 @@ def _homes(readers: Sequence[int], kind: str) -> list[bytes]:
     return [request("GET", f"{API}/feed?type={kind}", KEY, user=reader) for reader in readers]
 
 
-def _wait_for(settings: Settings, gauge: str, is_so: Callable[[float], bool]) -> None:
+def wait_until(settings: Settings, gauge: str, is_so: Callable[[float], bool]) -> None:
     """Until a gauge of the server is as it must be."""
     deadline = time.monotonic() + _CAUGHT_UP_S
     with client(settings) as http:

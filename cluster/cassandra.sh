@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # cassandra.sh up|down [NODES=1]: Cassandra on 127.0.0.1, .2, .3, CQL at port ${KITH_CASSANDRA_PORT:-19042} of each.
 # Needs Java 11 or 17, and once Maven, which fetches the published artifacts of cassandra.pom.xml into cluster/lib.
+# KITH_CASSANDRA_DATACENTRES=2 puts the nodes by turns into dc1 and dc2.
 # Files of a node are in cluster/run/cassandra-PORT/N. `up` waits until each takes statements; `down` removes them. `start N`: a node that was killed, again.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./servers.sh
 port=${KITH_CASSANDRA_PORT:-19042}
 heap=${KITH_CASSANDRA_HEAP:-384m}
+datacentres=${KITH_CASSANDRA_DATACENTRES:-1}
 run=run/cassandra-$port
 nodes=${2:-1}
 
@@ -22,7 +24,7 @@ up() {
 configure() {  # NODE
   local here=$run/$1
   mkdir -p "$here/conf"
-  printf 'dc=dc1\nrack=rack%d\n' "$1" > "$here/conf/cassandra-rackdc.properties"
+  printf 'dc=dc%d\nrack=rack%d\n' $((($1 - 1) % datacentres + 1)) "$1" > "$here/conf/cassandra-rackdc.properties"
   cat > "$here/conf/logback.xml" <<'L'
 <configuration>
   <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">

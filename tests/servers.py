@@ -139,13 +139,15 @@ def keyspace_of(folder: Path) -> str:
     return "t" + hashlib.blake2b(f"{os.getpid()} {folder}".encode(), digest_size=8).hexdigest()
 
 
-def launch(folder: Path, *arguments: str, port: int, output: Path, **environment: str) -> Forked:
-    """`kith serve` in a process of its own, with settings from `environment` only."""
+def launch(
+    folder: Path, *arguments: str, port: int, output: Path, command: str = "serve", **environment: str
+) -> Forked:
+    """`kith serve`, or another command, in a process of its own, with settings from `environment` only."""
     folder.mkdir(parents=True, exist_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
     with output.open("ab") as sink:
         return launcher().start(
-            *("serve", "--data", folder / "data", "--port", str(port), *arguments),
+            *(command, "--data", folder / "data", "--port", str(port), *arguments),
             cwd=folder,
             env={**clean, **(on_cluster(keyspace_of(folder)) if ON_CLUSTER else {}), **environment},
             stdout=sink,
@@ -155,14 +157,22 @@ def launch(folder: Path, *arguments: str, port: int, output: Path, **environment
 
 @contextmanager
 def serving(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, port: int | None = None, **changes: str
+    folder: Path,
+    *arguments: str,
+    settings: Mapping[str, str] | None = None,
+    port: int | None = None,
+    command: str = "serve",
+    **changes: str,
 ) -> Iterator[Server]:
-    """A server over `folder`/data that is ready. `settings` replaces AGREED, `changes` adds to it."""
+    """A server over `folder`/data that is ready. `settings` replaces AGREED, `changes` adds to it.
+
+    `command`: "api" for one without workers.
+    """
     port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"server-{port}.log"
     environment = {**(AGREED if settings is None else settings), **changes}
-    process = launch(folder, *arguments, port=port, output=output, **environment)
+    process = launch(folder, *arguments, port=port, output=output, command=command, **environment)
     server = Server(process, port, folder / "data", output, KEY)
     try:
         wait_ready(server)

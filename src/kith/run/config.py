@@ -63,6 +63,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cassandra_keyspace: Annotated[
         str, Meta(pattern=r"^[a-z][a-z0-9_]{0,40}$"), _doc("Its keyspace; topics and keys begin with it too.")
     ] = "kith"
+    cassandra_datacentre: Annotated[
+        str, _doc("The datacentre whose nodes answer this process; empty: that of the first node that does.")
+    ] = ""
     cassandra_username: Annotated[str, _doc("Who logs in there; empty: nobody has to.")] = ""
     cassandra_password: Annotated[str, _doc("Of that user; a secret.")] = ""
     kafka: Annotated[str, _doc("Servers of Kafka, for `engine = cluster`: HOST:PORT,HOST:PORT.")] = ""
@@ -70,7 +73,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=1, le=1_000), _doc("Parts into which writes are divided among workers; for good.")
     ] = 16
     cluster_copies: Annotated[
-        int, Meta(ge=1, le=7), _doc("Nodes on which each row, and each record of the log, is kept.")
+        int, Meta(ge=1, le=7), _doc("Nodes of a datacentre on which each row, and each record of the log, is kept.")
     ] = 3
     host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535), _doc("Port to listen on.")] = 7400

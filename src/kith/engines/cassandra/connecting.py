@@ -1,7 +1,8 @@
 """The connection of a process to Cassandra: statements are prepared once, and errors of the driver become ours.
 
-A statement is its CQL text, with a `?` for each value. Its consistency is LOCAL_QUORUM; conditions are decided by a
-quorum of all datacentres (SERIAL). Statements without conditions are idempotent, so the driver may repeat them: writes
+A statement is its CQL text, with a `?` for each value. Reads ask a quorum of this process's datacentre (LOCAL_QUORUM);
+writes wait for a quorum of each (EACH_QUORUM), so what was written is read everywhere; conditions are decided by a
+quorum of all nodes (SERIAL). Statements without conditions are idempotent, so the driver may repeat them: writes
 carry their timestamp, or it does not matter. If a node is slow to answer, they are also sent to another one.
 """
 
@@ -26,6 +27,7 @@ _GIVEN_UP_S = 2 * ANSWERED_S
 _ASKED_ANOTHER_MS, _OTHERS_MAX = 1_000, 2
 """After how long a repeatable statement is also sent to another node, and to how many at most: a stopped node never
 answers."""
+_AGREED_LOOKS, _LOOKED_S = 100, 0.2
 _BEAT_S, _SILENT_S = 1, 5
 """How often a node is sent a heartbeat, and after how long without an answer it counts as down."""
 _AGAIN_MS, _AGAIN_MS_MAX = 500, 5_000
@@ -35,8 +37,11 @@ IN_FLIGHT_MAX = 256
 TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
 """The bounds of writes sent as one request, which costs client and coordinator less, and stays below the size that
 Cassandra warns of."""
-_QUORUM, _SERIAL = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.SERIAL
+_READ, _WRITTEN = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.EACH_QUORUM
+_SERIAL = acsylla.Consistency.SERIAL
 _NAME_CHARS_MAX, _PAGE_ROWS = 48, 5_000
+_SCHEMA_HERE = "SELECT schema_version FROM system.local"
+_SCHEMA_ELSEWHERE = "SELECT schema_version FROM system.peers"
 
 
 class Session:
@@ -75,7 +80,7 @@ class Session:
 
     async def write(self, statement: str, *values: Any) -> None:
         """Execute a statement that answers nothing."""
-        await self._execute(statement, values)
+        await self._execute(statement, values, consistency=_WRITTEN)
 
     async def serial(self, statement: str, *values: Any) -> list[Row]:
         """Read a row that is written under conditions, at the serial consistency that shows the last such write."""
@@ -84,7 +89,7 @@ class Session:
     async def conditional(self, statement: str, *values: Any) -> bool:
         """Execute a statement with a condition (IF ...); whether it held. It is never repeated: after an error it may
         or may not have been executed."""
-        result = await self._execute(statement, values, idempotent=False)
+        result = await self._execute(statement, values, consistency=_WRITTEN, idempotent=False)
         return bool(result.first().column_value("[applied]"))
 
     async def together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
@@ -104,7 +109,7 @@ class Session:
             await self.write(statements[0][0], *statements[0][1])
             return
         batch = acsylla.create_batch_unlogged()
-        batch.set_consistency(_QUORUM)
+        batch.set_consistency(_WRITTEN)
         batch.set_is_idempotent(True)
         for statement, values in statements:
             batch.add_statement(self._prepared[statement].bind(list(values)))
@@ -123,6 +128,14 @@ class Session:
         with _translated("change the schema"):
             await self._session.execute(self._session.query(statement, timeout=6 * ANSWERED_S))
 
+    async def agreed(self) -> None:
+        """Wait until all nodes, of other datacentres too, know the schema that was defined; for some seconds at most,
+        as one may be away."""
+        for _ in range(_AGREED_LOOKS):
+            if len({*await self.rows(_SCHEMA_HERE), *await self.rows(_SCHEMA_ELSEWHERE)}) == 1:
+                return
+            await asyncio.sleep(_LOOKED_S)
+
     async def close(self) -> None:
         with contextlib.suppress(Exception):
             await self._session.close()
@@ -134,7 +147,7 @@ class Session:
         *,
         page_size: int | None = None,
         page_state: bytes | None = None,
-        consistency: Any = _QUORUM,
+        consistency: Any = _READ,
         idempotent: bool = True,
     ) -> Any:
         prepared = self._prepared.get(statement) or await self._prepare(statement)
@@ -158,11 +171,14 @@ class Session:
         return self._prepared[statement]
 
 
-async def connect(nodes: str, keyspace: str, *, replicas: int, username: str = "", password: str = "") -> Session:
-    """A session in a keyspace, which is made with `replicas` copies of each row where it is not there.
+async def connect(
+    nodes: str, keyspace: str, *, replicas: int, datacentre: str = "", username: str = "", password: str = ""
+) -> Session:
+    """A session in a keyspace. Where it is not there it is made, with `replicas` copies of each row in each datacentre.
 
-    `nodes`: some of the cluster's, as HOST:PORT,HOST:PORT; the others are found by them. BadRequest for names that are
-    none; StoreUnavailable where none of them answers.
+    `nodes`: some of the cluster's, as HOST:PORT,HOST:PORT; the others are found by them. `datacentre`: only its nodes
+    are asked; empty: that of the one that answers first. BadRequest for names that are none; StoreUnavailable where
+    none of them answers.
     """
     hosts, port = _hosts(nodes)
     if not keyspace.isidentifier() or not keyspace.isascii() or len(keyspace) > _NAME_CHARS_MAX:
@@ -175,8 +191,9 @@ async def connect(nodes: str, keyspace: str, *, replicas: int, username: str = "
             password=password or None,
             connect_timeout=_CONNECTED_S,
             request_timeout=ANSWERED_S,
-            consistency=_QUORUM,
+            consistency=_READ,
             serial_consistency=_SERIAL,
+            load_balance_dc_aware=datacentre or None,
             speculative_execution_policy=acsylla.SpeculativeExecutionPolicy(_ASKED_ANOTHER_MS, _OTHERS_MAX),
             heartbeat_interval_sec=_BEAT_S,
             idle_timeout_sec=_SILENT_S,

@@ -99,6 +99,8 @@ def _names(columns: Iterable[str]) -> tuple[str, ...]:
 async def create(session: Session, keyspace: str, tables: Iterable[Table]) -> None:
     """Make the tables that are not there."""
     there = await session.rows("SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", keyspace.lower())
-    for table in tables:
-        if (table.name,) not in there:
-            await session.define(table.created)
+    missing = [table for table in tables if (table.name,) not in there]
+    for table in missing:
+        await session.define(table.created)
+    if missing:
+        await session.agreed()

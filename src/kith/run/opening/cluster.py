@@ -162,6 +162,7 @@ async def _session(settings: Settings) -> Session:
         settings.cassandra,
         settings.cassandra_keyspace,
         replicas=settings.cluster_copies,
+        datacentre=settings.cassandra_datacentre,
         username=settings.cassandra_username,
         password=settings.cassandra_password,
     )
