@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from cast import ALICE, BOB, CAROL
 from cluster_engines import NODES, prefix_of
 from coroutines import Run
+from redis.asyncio.cluster import ClusterNode
 from reference_edges import ReferenceEdges
 from reference_leases import ReferenceLeases
 from reference_logs import ReferenceLog
@@ -25,9 +26,7 @@ from kith.core.clock import HybridClock, wall_ms
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.engines.blobs.archives import FolderArchive
-from kith.engines.redis import script
 from kith.engines.redis.connecting import connect
-from kith.engines.redis.script import send
 from kith.engines.redis.set_store import RedisSets
 from kith.graph.edge import EdgeWrite, State
 from kith.graph.graph import Graph
@@ -107,13 +106,14 @@ def test_what_is_asked_of_a_node_at_once_is_one_request_and_each_hears_their_own
 ) -> None:
     sent: list[int] = []
 
-    async def counted(cluster: Any, commands: Iterable[Sequence[Any]]) -> list[Any]:
-        some = list(commands)
-        sent.append(len(some))
-        return await send(cluster, some)
-
     async def scene() -> None:
         cluster, prefix, generation = connect(NODES), prefix_of(tmp_path), bytes(8)
+        send = cluster.links.send
+
+        def counted(node: ClusterNode, commands: Sequence[Any]) -> bool:
+            sent.append(len(commands))
+            return send(node, commands)
+
         sets = RedisSets(cluster, prefix=prefix)
         for source in range(20):
             (lease,) = await sets.look(generation, [((FOLLOWS, source), [BOB])])
@@ -121,7 +121,7 @@ def test_what_is_asked_of_a_node_at_once_is_one_request_and_each_hears_their_own
             assert await sets.fill(generation, (FOLLOWS, source), lease.name, [BOB + source], 60_000)
         spoilt = 20
         await cluster.execute_command("RPUSH", f"{prefix}:set:{generation.hex()}:{FOLLOWS}:{spoilt}", "no set")
-        monkeypatch.setattr(script, "send", counted)
+        monkeypatch.setattr(cluster.links, "send", counted)
         asks = (sets.look(generation, [((FOLLOWS, source), [BOB, BOB + source])]) for source in range(21))
         *found, failed = await asyncio.gather(*asks, return_exceptions=True)
         assert found == [[Members([source == 0, True])] for source in range(20)]

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from redis.asyncio.cluster import RedisCluster
 
 from kith.engines.redis.buckets import BUCKETS, Buckets, packed
+from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask, ask_all
 from kith.notifications.activity import SEEN_STEP_MS, Connected, Users, are_connected, check_asked, first_connected
 
@@ -33,7 +33,7 @@ class RedisActivity:
 
     immediate = False
 
-    def __init__(self, cluster: RedisCluster, *, prefix: str = "kith", buckets: int = BUCKETS) -> None:
+    def __init__(self, cluster: LinkedCluster, *, prefix: str = "kith", buckets: int = BUCKETS) -> None:
         self._cluster, self._prefix, self._buckets = cluster, prefix, Buckets(buckets)
         self._script = Script(cluster, "activity.lua")
         self._known: dict[bytes, tuple[bytes, Connected]] = {}  # by process: the version of its row, and the row

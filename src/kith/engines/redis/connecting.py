@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 
 from kith.core.errors import BadRequest
+from kith.engines.redis.links import Links
 
 ANSWERED_S = 2.0
 """How long a node may take to answer; then it counts as away."""
 _PORT = 6379
 
 
-def connect(nodes: str, password: str = "") -> RedisCluster:
+class LinkedCluster(RedisCluster):
+    """The client of a cluster, and links to its nodes beside it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.links = Links(ANSWERED_S)
+
+    async def aclose(self) -> None:
+        self.links.close()
+        await super().aclose()
+
+
+def connect(nodes: str, password: str = "") -> LinkedCluster:
     """A cluster of which some nodes are named, as HOST:PORT,HOST:PORT; the others are found by it. `aclose` ends it.
 
     Nothing is asked before the first call, so a cluster that is away keeps nobody from starting. BadRequest for names
     that are none.
     """
-    return RedisCluster(
+    return LinkedCluster(
         startup_nodes=[_node(named) for named in nodes.split(",")],
         password=password or None,
         socket_timeout=ANSWERED_S,

@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 
 import structlog
-from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
 from kith.access import sliding_window
 from kith.access.sliding_window import PARTS, Counts, Quota, Taken, Used
 from kith.core.errors import Unavailable
+from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask_all
 
 PATIENCE_S = 1.0
@@ -42,7 +42,7 @@ class RedisQuotas:
 
     def __init__(
         self,
-        cluster: RedisCluster,
+        cluster: LinkedCluster,
         *,
         prefix: str = "kith",
         clock_s: Callable[[], float] = time.monotonic,

@@ -9,32 +9,47 @@ import asyncio
 import hashlib
 from collections.abc import Iterable, Sequence
 from importlib import resources
-from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from redis.asyncio.cluster import RedisCluster
-from redis.exceptions import NoScriptError, OutOfMemoryError, RedisClusterException, RedisError
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.exceptions import (
+    AskError,
+    BusyLoadingError,
+    ClusterDownError,
+    MovedError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    TryAgainError,
+)
 
 from kith.core.errors import StoreFull, StoreUnavailable
+from kith.engines.redis.connecting import LinkedCluster
 
 RedisKey: TypeAlias = str | bytes
 ScriptCall: TypeAlias = tuple[RedisKey, Sequence[Any]]
 """A key, which says the node, and the arguments."""
 _AWAY = (RedisError, RedisClusterException, OSError)
+_NOT_HERE = (AskError, MovedError, NoScriptError, TryAgainError, ClusterDownError, BusyLoadingError, ReadOnlyError)
+"""What a node says that did nothing: the script is not known, or the key is another's, or will be."""
 
 
 class Script:
     """The script in a `file` beside this one. A node that does not know it yet is told it.
 
-    Single calls to a node that are asked in one turn of the event loop, by whomever, are sent together: most of what
-    a call costs is the way of one request through the client. One event loop uses it.
+    Calls to a node that are asked in one turn of the event loop, by whomever, go over its link together. Where there is
+    none, or the node says that it cannot, the cluster's client is asked, which finds out who can. One event loop uses
+    it.
     """
 
-    def __init__(self, cluster: RedisCluster, file: str) -> None:
+    def __init__(self, cluster: LinkedCluster, file: str) -> None:
         self._cluster = cluster
         self._text = resources.files(__package__).joinpath(file).read_text()
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
-        self._asked: list[_Asked] = []
+        self._asked: list[_Call] = []
+        self._left: list[_Call] = []
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self, key: RedisKey, *arguments: Any) -> Any:
@@ -45,42 +60,55 @@ class Script:
     async def run_all(self, calls: Iterable[ScriptCall]) -> list[Any]:
         """Its answers, of all these calls at once."""
         loop = asyncio.get_running_loop()
+        caller = _Caller(loop.create_future())
+        made = [_Call(self, caller, at, call) for at, call in enumerate(calls)]
+        if not made:
+            return []
         if not self._asked:
             loop.call_soon(self._begin)
-        asked = _Asked(list(calls), loop.create_future())
-        self._asked.append(asked)
-        return await asked.answers
+        self._asked += made
+        caller.found = [None] * len(made)
+        caller.missing = len(made)
+        return await caller.answers
 
     def _begin(self) -> None:
-        """Send what was asked. Who asks of several nodes waits for these alone."""
+        """Send what was asked, to each node what is its own."""
         asked, self._asked = self._asked, []
-        together: dict[str | int, list[_Asked]] = {}
-        for at, one in enumerate(asked):
-            together.setdefault(self._node(one.calls[0][0]) if len(one.calls) == 1 else at, []).append(one)
-        for some in together.values():
-            answering = asyncio.get_running_loop().create_task(self._answer(some))
-            self._answering.add(answering)
-            answering.add_done_callback(self._answering.discard)
+        by_node: dict[str, tuple[ClusterNode, list[_Call]]] = {}
+        slots, slot_of = self._cluster.nodes_manager.slots_cache, self._cluster.keyslot
+        for call in asked:
+            nodes = slots.get(slot_of(call.of[0]))
+            if nodes:
+                by_node.setdefault(nodes[0].name, (nodes[0], []))[1].append(call)
+            else:
+                self.leave(call)
+        for node, calls in by_node.values():
+            commands = [(("EVALSHA", self._sha, 1, call.of[0], *call.of[1]), call) for call in calls]
+            if not self._cluster.links.send(node, commands):
+                for call in calls:
+                    self.leave(call)
 
-    def _node(self, key: RedisKey) -> str:
-        """The name of the node that has a key; "" where that is not known yet."""
-        nodes = self._cluster.nodes_manager.slots_cache.get(self._cluster.keyslot(key))
-        return str(nodes[0].name) if nodes else ""
+    def leave(self, call: _Call) -> None:
+        """Leave a call to the cluster's client."""
+        if not self._left:
+            asyncio.get_running_loop().call_soon(self._ask_client)
+        self._left.append(call)
 
-    async def _answer(self, asked: Sequence[_Asked]) -> None:
+    def _ask_client(self) -> None:
+        left, self._left = self._left, []
+        answering = asyncio.get_running_loop().create_task(self._answer(left))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+
+    async def _answer(self, asked: Sequence[_Call]) -> None:
         try:
-            answers = iter(await self._answers([call for one in asked for call in one.calls]))
+            answers = await self._answers([call.of for call in asked])
         except Exception as error:
-            for one in asked:
-                one.fail(error)
+            for call in asked:
+                call.caller.fail(error)
             return
-        for one in asked:
-            some = list(islice(answers, len(one.calls)))
-            failed = next((answer for answer in some if isinstance(answer, Exception)), None)
-            if failed is not None:
-                one.fail(_ours(failed))
-            elif not one.answers.done():
-                one.answers.set_result(some)
+        for call, answer in zip(asked, answers, strict=True):
+            call.caller.take(call.at, answer)
 
     async def _answers(self, calls: Sequence[ScriptCall]) -> list[Any]:
         """The answer to each call; an error of the server is one."""
@@ -96,15 +124,49 @@ class Script:
         return await send(self._cluster, [("EVALSHA", self._sha, 1, key, *arguments) for key, arguments in calls])
 
 
-class _Asked(NamedTuple):
-    """Calls of one who waits for their answers."""
+class _Caller:
+    """Who waits for the answers to some calls."""
 
-    calls: Sequence[ScriptCall]
-    answers: asyncio.Future[list[Any]]
+    __slots__ = ("answers", "found", "missing")
+
+    def __init__(self, answers: asyncio.Future[list[Any]]) -> None:
+        self.answers = answers
+        self.found: list[Any] = []
+        self.missing = 0
+
+    def take(self, at: int, answer: Any) -> None:
+        """The answer to a call; an error of the server is one."""
+        if isinstance(answer, Exception):
+            self.fail(_ours(answer))
+            return
+        self.found[at] = answer
+        self.missing -= 1
+        if not self.missing and not self.answers.done():
+            self.answers.set_result(self.found)
 
     def fail(self, error: Exception) -> None:
         if not self.answers.done():
             self.answers.set_exception(error)
+
+
+class _Call:
+    """A call of somebody's; see `links.Asked`."""
+
+    __slots__ = ("_script", "at", "caller", "of")
+
+    def __init__(self, script: Script, caller: _Caller, at: int, of: ScriptCall) -> None:
+        self._script, self.caller, self.at, self.of = script, caller, at, of
+
+    def answered(self, answer: Any) -> None:
+        """Over a link."""
+        if isinstance(answer, _NOT_HERE):
+            self._script.leave(self)
+        else:
+            self.caller.take(self.at, answer)
+
+    def failed(self) -> None:
+        """The link ended."""
+        self.caller.fail(StoreUnavailable("a node of the Redis Cluster does not answer; it is tried again"))
 
 
 async def ask(cluster: RedisCluster, *command: Any, **options: Any) -> Any:

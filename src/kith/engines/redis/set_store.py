@@ -16,10 +16,10 @@ import secrets
 from collections.abc import Sequence
 
 import numpy as np
-from redis.asyncio.cluster import RedisCluster
 
 from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsStanding, Wait
 from kith.core.events import LogPosition
+from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask, ask_all
 
 _GENERATION_BYTES = 8
@@ -28,7 +28,7 @@ _GENERATION_BYTES = 8
 class RedisSets:
     """See `checks.sets.CachedSets`."""
 
-    def __init__(self, cluster: RedisCluster, *, prefix: str = "kith") -> None:
+    def __init__(self, cluster: LinkedCluster, *, prefix: str = "kith") -> None:
         self._cluster, self._prefix, self._script = cluster, prefix, Script(cluster, "sets.lua")
         self._last, self._now = f"{prefix}:{{checks}}:last", f"{prefix}:{{checks}}:standing"
 
@@ -56,7 +56,7 @@ class RedisSets:
         return _standing(await ask(self._cluster, "GET", self._last))
 
     async def standing(self) -> SetsStanding | None:
-        last, now = await ask(self._cluster, "MGET", self._last, self._now)
+        last, now = await self._script.run(self._last, "standing", self._now)
         return None if now is None else _standing(last)
 
     async def now_ms(self) -> int:

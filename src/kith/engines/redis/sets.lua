@@ -40,6 +40,10 @@ function operations.fill(lease, value, ttl_ms)
   return 1
 end
 
+function operations.standing(standing)
+  return {redis.call('GET', KEYS[1]), redis.call('GET', standing)}
+end
+
 function operations.time()
   return redis.call('TIME')
 end

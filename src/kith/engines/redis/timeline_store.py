@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from redis.asyncio.cluster import RedisCluster
 
 from kith.engines.redis.buckets import BUCKETS, Buckets, packed
+from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask
 from kith.home.timelines import READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
@@ -39,7 +39,7 @@ class RedisTimelines:
 
     def __init__(
         self,
-        cluster: RedisCluster,
+        cluster: LinkedCluster,
         *,
         slots: int,
         now_ms: Callable[[], int],

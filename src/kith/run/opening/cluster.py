@@ -14,8 +14,6 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from redis.asyncio.cluster import RedisCluster
-
 from kith.access.credentials import CredentialStore
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.errors import BadRequest
@@ -44,6 +42,7 @@ from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.retention import PartitionBounds
 from kith.engines.redis import connecting as redis
 from kith.engines.redis.activity_store import RedisActivity
+from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.set_store import RedisSets
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
@@ -73,7 +72,7 @@ class _Engines(NamedTuple):
     kafka: KafkaEngine
     asker: Asker
     edges: CassandraEdges
-    redis: RedisCluster
+    redis: LinkedCluster
 
 
 @contextlib.asynccontextmanager

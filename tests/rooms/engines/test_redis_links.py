@@ -1,0 +1,166 @@
+"""Links to a node of Redis that is played here: answers in order, a node that is silent or gone, and what is left to
+the cluster's client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import hiredis
+import pytest
+from coroutines import Run, answer
+from redis.asyncio.cluster import ClusterNode
+from redis.exceptions import MovedError
+
+from kith.core.errors import StoreUnavailable
+from kith.engines.redis import script as scripts
+from kith.engines.redis.connecting import connect
+from kith.engines.redis.links import Links
+from kith.engines.redis.script import Script
+
+ANSWERED_S = 0.2
+Say = Callable[[list[bytes]], bytes | None]
+
+
+class Heard:
+    """Who waits for an answer."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def answered(self, answer: Any) -> None:
+        self.told.set_result(answer)
+
+    def failed(self) -> None:
+        self.told.set_result("failed")
+
+
+class Played:
+    """A node. `say`: what it answers to a command; None: nothing, for good."""
+
+    def __init__(self, say: Say) -> None:
+        self.say = say
+        self.got: list[list[bytes]] = []
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        parser = hiredis.Reader()
+        while data := await reader.read(1 << 16):
+            parser.feed(data)
+            while command := parser.gets():
+                self.got.append(command)
+                said = self.say(command)
+                if said is not None:
+                    writer.write(said)
+
+
+@asynccontextmanager
+async def played(say: Say, **options: Any) -> AsyncIterator[tuple[Played, Links, ClusterNode]]:
+    node = Played(say)
+    server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
+    links = Links(ANSWERED_S)
+    try:
+        yield node, links, ClusterNode("127.0.0.1", server.sockets[0].getsockname()[1], **options)
+    finally:
+        links.close()
+        server.close()
+
+
+async def sent(links: Links, node: ClusterNode, *commands: tuple[Any, ...]) -> list[Any]:
+    """What is answered, once there is a link."""
+    heard = [Heard() for _ in commands]
+    await so(lambda: links.send(node, list(zip(commands, heard, strict=True))))
+    return [await one.told for one in heard]
+
+
+async def so(is_so: Callable[[], bool]) -> None:
+    """Until it is so."""
+    for _ in range(1_000):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("not so within 10 s")
+
+
+def echo(command: list[bytes]) -> bytes:
+    return b"$%d\r\n%s\r\n" % (len(command[-1]), command[-1])
+
+
+def test_answers_come_to_who_asked_and_the_password_is_said_first(run: Run) -> None:
+    async def scene() -> None:
+        async with played(lambda said: b"+OK\r\n" if said[0] == b"AUTH" else echo(said), password="secret") as at:
+            node, links, address = at
+            assert await sent(links, address, ("ECHO", "one"), ("ECHO", b"two")) == [b"one", b"two"]
+            assert node.got[0] == [b"AUTH", b"secret"]
+            many = await asyncio.gather(*(sent(links, address, ("ECHO", at)) for at in range(50)))
+            assert many == [[b"%d" % at] for at in range(50)]
+            assert len(node.writers) == 1
+
+    run(scene())
+
+
+def test_an_error_of_the_server_is_an_answer(run: Run) -> None:
+    async def scene() -> None:
+        async with played(lambda _: b"-MOVED 7 127.0.0.1:7001\r\n") as (_, links, address):
+            (said,) = await sent(links, address, ("GET", "a"))
+            assert isinstance(said, MovedError)
+
+    run(scene())
+
+
+def test_a_node_that_says_nothing_or_goes_fails_what_waits_and_is_left_alone_for_a_moment(run: Run) -> None:
+    async def scene() -> None:
+        silent = [True]
+        async with played(lambda said: None if silent[0] else echo(said)) as (node, links, address):
+            assert await sent(links, address, ("ECHO", 1), ("ECHO", 2)) == ["failed", "failed"]
+            silent[0] = False
+            assert not links.send(address, [(("ECHO", 3), Heard())])
+            assert await sent(links, address, ("ECHO", 4)) == [b"4"]
+            silent[0] = True
+            waits = asyncio.create_task(sent(links, address, ("ECHO", 5)))
+            await so(lambda: [b"ECHO", b"5"] in node.got)
+            node.writers[-1].close()
+            assert await waits == ["failed"]
+
+    run(scene())
+
+
+@pytest.mark.parametrize("said", [b"-MOVED 7 127.0.0.1:1\r\n", b"-NOSCRIPT no\r\n", b"-CLUSTERDOWN no\r\n"])
+def test_a_call_that_the_node_refuses_is_left_to_the_clusters_client(
+    run: Run, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    async def scene() -> None:
+        async with played(lambda _: said) as (_, links, address):
+            cluster = connect("127.0.0.1:1")
+            cluster.links = links
+            cluster.nodes_manager.slots_cache = {slot: [address] for slot in range(16_384)}
+            left: list[Any] = []
+
+            async def send(_: Any, commands: list[Any]) -> list[Any]:
+                left.extend(commands)
+                return [b"by the client" for _ in commands]
+
+            monkeypatch.setattr(scripts, "send", send)
+            script = Script(cluster, "sets.lua")
+            await sent(links, address, ("PING",))
+            assert await script.run("a", "time") == b"by the client"
+            assert len(left) == 1
+
+    run(scene())
+
+
+def test_a_call_whose_link_ends_may_have_been_done_so_it_is_not_repeated(run: Run) -> None:
+    async def scene() -> None:
+        async with played(lambda said: b"+OK\r\n" if said == [b"PING"] else None) as (node, links, address):
+            cluster = connect("127.0.0.1:1")
+            cluster.links = links
+            cluster.nodes_manager.slots_cache = {slot: [address] for slot in range(16_384)}
+            script = Script(cluster, "sets.lua")
+            await sent(links, address, ("PING",))
+            assert await answer(script.run("a", "time")) is StoreUnavailable
+            assert len(node.got) == 2
+
+    run(scene())
