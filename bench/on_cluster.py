@@ -56,8 +56,21 @@ def cluster(
     folder: Path, name: str, cassandra: str = "", datacentre: str = "", workers: int = 1
 ) -> Iterator[Settings | None]:
     """Settings of a server on the engines, which is ready; None where none are named. `cassandra`: nodes of another."""
-    named, kafka, redis = (os.environ.get(f"KITH_TEST_{engine}", "") for engine in _ENGINES)
-    cassandra = cassandra or named
+    with named(folder, name, cassandra, datacentre, workers) as settings:
+        if settings is None:
+            yield None
+            return
+        with ready(settings):
+            yield settings
+
+
+@contextlib.contextmanager
+def named(
+    folder: Path, name: str, cassandra: str = "", datacentre: str = "", workers: int = 1
+) -> Iterator[Settings | None]:
+    """Settings for the engines, with a keyspace that is gone afterwards; None where none are named."""
+    there, kafka, redis = (os.environ.get(f"KITH_TEST_{engine}", "") for engine in _ENGINES)
+    cassandra = cassandra or there
     if not (cassandra and kafka and redis):
         yield None
         return
@@ -68,8 +81,7 @@ def cluster(
         checks_snapshots=str(folder / f"{name}-snapshots"),
     )  # fmt: skip
     try:
-        with ready(settings):
-            yield settings
+        yield settings
     finally:
         asyncio.run(_drop(settings))
 

@@ -1,0 +1,48 @@
+"""`kith move`: a folder that a server uses goes to distributed engines (see `bench.on_cluster`), and these take over.
+
+The engines, the server of the folder, which nobody asks, and the move have the same cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from bench.figures import Figure, generated, imported, server
+from bench.on_cluster import named
+from kith.run.config import Settings
+from kith.run.moves import forth
+from kith.run.moves.forth import Moved
+
+_USERS, _EDGES = 10_000, 30_000
+
+
+def move(folder: Path) -> list[Figure]:
+    """Edges copied and compared a second, and for how long nobody could write at the switch."""
+    with named(folder, "cluster-move") as cluster:
+        if cluster is None:
+            return []
+        data = generated(folder, _USERS, _EDGES)
+        old = imported(folder, data)
+        with server(old):
+            _, copied_s = _moved(cluster, old)
+            compared, compared_s = _moved(cluster, old, audited=True)
+            switched, _ = _moved(cluster, old, switch=True)
+    if not compared.agrees or switched.closed_s is None:
+        raise RuntimeError("the folder and the cluster differ after a move that nobody disturbed")
+    says = f"{data.says}; one node of each engine on the cores of the move"
+    return [
+        Figure("cluster-move", _EDGES / copied_s, "edges/s", "", data=says),
+        Figure("cluster-move-compared", _EDGES / compared_s, "edges/s", "", data=f"both sides, lists, counts; {says}"),
+        Figure("cluster-move-closed", switched.closed_s, "s", "", data=f"without writes meanwhile; {says}"),
+    ]
+
+
+def _moved(cluster: Settings, old: Settings, *, audited: bool = False, switch: bool = False) -> tuple[Moved, float]:
+    """A run of the move, and how many seconds it took."""
+    started = time.perf_counter()
+    moved = asyncio.run(
+        forth.move(cluster, Path(old.data), switch=switch, audited=audited, tell=lambda what, number: None)
+    )
+    return moved, time.perf_counter() - started
