@@ -12,12 +12,21 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from reference_logs import Partitions
+from reference_logs import Partitions, joined
 
 from kith.core.clock import Hlc
-from kith.core.events import NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, RECORDS_FORGOTTEN, Event, LogPosition
+from kith.core.events import (
+    NODE_CHANGED,
+    NOWHERE,
+    RECORD_CHANGED,
+    RECORD_FORGOTTEN,
+    RECORDS_FORGOTTEN,
+    Event,
+    LogPosition,
+)
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import (
@@ -154,12 +163,19 @@ class ReferenceEdges:
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         changes: list[EdgeChange] = []
-        refused = False
+        refused, mark = False, NOWHERE
         for write in writes:
             skipped = write.chained and refused
-            changes.append(EdgeChange(Outcome.UNCHANGED, None, None) if skipped else self._apply(write))
-            refused = skipped or changes[-1].outcome in REFUSED
+            change = EdgeChange(Outcome.UNCHANGED, None, None) if skipped else self._apply(write)
+            if change.outcome is Outcome.APPLIED:
+                mark = joined(mark, change.mark)
+                change = msgspec.structs.replace(change, mark=mark)
+            changes.append(change)
+            refused = skipped or change.outcome in REFUSED
         return changes
+
+    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+        return joined(one, other)
 
     def _apply(self, write: EdgeWrite) -> EdgeChange:
         self._tick()

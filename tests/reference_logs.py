@@ -38,6 +38,12 @@ def unpacked(position: LogPosition) -> Offsets:
     return msgspec.msgpack.decode(position, type=Offsets) if position else {}
 
 
+def joined(one: LogPosition, other: LogPosition) -> LogPosition:
+    """The least position that covers both."""
+    a, b = unpacked(one), unpacked(other)
+    return packed({at: max(a.get(at, 0), b.get(at, 0)) for at in a | b})
+
+
 class Placed(NamedTuple):
     """An event, its partition and offset there, and its edge."""
 
@@ -58,14 +64,14 @@ class Partitions:
         self.now_ms: Callable[[], int] = wall_ms
 
     def append(self, event: Event) -> LogPosition:
-        """Log an event; answers the end of the log then, which covers all that was written before."""
+        """Log an event; answers its mark, which says nothing of other partitions."""
         at = event.source % self.count
         self.ends[at] += 1 if self._gaps is None else self._gaps.randint(1, 4)
         mark = packed({at: self.ends[at]})
         logged = msgspec.structs.replace(event, mark=mark, logged_ms=self.now_ms())
         self.all.append(logged)
         self.placed.append(Placed(logged, at, self.ends[at], (event.graph, event.source, event.destination)))
-        return self.end
+        return mark
 
     @property
     def end(self) -> LogPosition:
@@ -111,8 +117,7 @@ class ReferenceLog:
         return all(offset <= reached.get(at, 0) for at, offset in asked.items())
 
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
-        a, b = unpacked(one), unpacked(other)
-        return packed({at: max(a.get(at, 0), b.get(at, 0)) for at in a | b})
+        return joined(one, other)
 
     @contextmanager
     def bell(self) -> Iterator[Bell]:

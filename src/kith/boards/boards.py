@@ -371,7 +371,7 @@ class Boards:
 
         put, new = await rewrite("this board", id_, replace)
         mark, _ = await self._finish(id_)
-        return BoardWritten(new, mark if mark.updated_at > put.mark.updated_at else put.mark)
+        return BoardWritten(new, self.graph.both(put.mark, mark))
 
     def _edge_of(self, board: Board, version: Hlc) -> Edge:
         return Edge(self._boards, NodeId(board.owner), NodeId(board.id), board.listed_as, board.created_at, version)

@@ -14,7 +14,7 @@ import msgspec
 
 from kith.boards.board import Board, missing
 from kith.boards.boards import Boards, may_see
-from kith.boards.settling import DecidingEdges, later, void
+from kith.boards.settling import DecidingEdges, void
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
@@ -91,7 +91,7 @@ class BoardFollowing:
             raise Forbidden("this board is of a private account; follow the account", id=str(board.owner))
         else:
             changes = await self._add(settling.own, actor, board, rows)
-        mark = later(mark_of(changes), await settling.settle([(actor, board)]))
+        mark = self._graph.both(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def unfollow(self, actor: NodeId, id_: int) -> BoardFollowed:
@@ -118,7 +118,7 @@ class BoardFollowing:
             return BoardFollowed(False, False, NO_MARK)
         else:
             changes = await self._store.apply([self._graph.dropping(settling.own, actor, target)])
-        mark = later(mark_of(changes), await settling.settle([(actor, board)]))
+        mark = self._graph.both(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def _observe(self, actor: NodeId, board: Board) -> DecidingEdges:

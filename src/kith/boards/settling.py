@@ -100,7 +100,7 @@ class Settling:
         Followers of a board that was merged into another are carried over first. Edges that hold are archived while the
         owner is deactivated, or private and not followed by the user, and restored when that ends.
         """
-        mark, ties = NO_MARK, dict[tuple[int, int], None]()
+        both, mark, ties = self.graph.both, NO_MARK, dict[tuple[int, int], None]()
         while pairs:
             rows = await self.rows(pairs)
             carried = [
@@ -118,7 +118,7 @@ class Settling:
                 for edge, state in returned(*pair, row)
             ]
             if writes:
-                mark = later(mark, mark_of(await self.store.apply(writes)))
+                mark = both(mark, mark_of(await self.store.apply(writes)))
             ties |= {
                 (user, owner): None
                 for (user, board), row in zip(pairs, rows, strict=True)
@@ -128,7 +128,7 @@ class Settling:
             targets = await self.read([into for _, into, _ in carried])
             pairs = [(user, board) for (user, *_), board in zip(carried, targets, strict=True) if board is not None]
         for user, owner in ties:
-            mark = later(mark, await self.agree(user, owner))
+            mark = both(mark, await self.agree(user, owner))
         return mark
 
     def _put(self, edge: Edge, state: State) -> EdgeWrite:
@@ -173,21 +173,23 @@ class Settling:
         `ended`: the user follows nothing of the owner's any more; where there was no follow of the owner to drop, this
         is noted in its row. Where lists may lag it is noted in any case: they may not show yet what it ends.
         """
+        noted = NO_MARK
         if ended and not self.store.transactional:
-            boards, _ = await together(self.store.immediate, self.said(user, owner), self._note_end(user, owner))
+            boards, noted = await together(self.store.immediate, self.said(user, owner), self._note_end(user, owner))
         else:
             boards = await self.said(user, owner)
             if ended and boards:
-                await self._note_end(user, owner)
-        return await self.settle([(user, board) for board in boards])
+                noted = await self._note_end(user, owner)
+        settled = await self.settle([(user, board) for board in boards])
+        return settled if settled is NO_MARK else self.graph.both(noted, settled)  # without boards it ended nothing
 
-    async def _note_end(self, user: NodeId, owner: NodeId) -> None:
+    async def _note_end(self, user: NodeId, owner: NodeId) -> WriteMark:
         """Give the row of a follow that is not there a new version: from then on, what the user said of boards is
         void.
         """
         edge = self.graph.now(self.follows, user, owner, State.REMOVED)
         write = EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.REMOVED}))
-        await self.store.apply([write])
+        return mark_of(await self.store.apply([write]))
 
     async def said(self, user: int, owner: int) -> list[Board]:
         """The boards of an owner that a user followed or unfollowed by themselves, as the rows say.
@@ -230,7 +232,7 @@ class Settling:
                 break
             change = self.graph.adding if wanted else self.graph.dropping
             changes = await self.store.apply([change(self.implicit, NodeId(user), NodeId(owner))])
-            mark = mark_of(changes)
+            mark = self.graph.both(mark, mark_of(changes))
         return mark
 
     async def _follows_any(self, user: int, owner: int) -> bool:
@@ -253,11 +255,6 @@ async def read_boards(records: RecordStore, ids: Sequence[int]) -> list[Board | 
     """The board of each id as it is stored, whoever may see it; None where there never was one."""
     found = await records.get_many(RecordKind.BOARD, ids) if ids else []
     return [None if record is None else decode_board(record.data) for record in found]
-
-
-def later(mark: WriteMark, after: WriteMark) -> WriteMark:
-    """The mark of two writes, the second made after the first; either may have changed nothing."""
-    return mark if after is NO_MARK else after
 
 
 def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kith.boards.board import Board, read_board
-from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling, later
+from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling
 from kith.core.clock import Hlc, ms_of
 from kith.core.events import BULK_LOADED, NODE_CHANGED, Event
 from kith.core.ids import NodeId
@@ -78,7 +78,7 @@ class Upkeep:
             left: bytes | None = raw
             while left is not None and slices:
                 written, left = await self._work(key, left)
-                mark, slices = later(mark, written), slices - 1
+                mark, slices = self._graph.both(mark, written), slices - 1
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [board])
         changed = 0 if record is None else record.updated_at
         still = (await self._store.notes(f"{_NOTE}{board}-")).values()
@@ -109,7 +109,7 @@ class Upkeep:
         mark = NO_MARK if change.step or change.after else await self._list(board, change)
         listing = lists[change.step]
         page = await self._store.page(listing, Window(_PAGE, after=change.after))
-        mark = later(mark, await self._settle(board, listing, page.items))
+        mark = self._graph.both(mark, await self._settle(board, listing, page.items))
         step, after = (change.step, page.oldest) if page.more_after else (change.step + 1, None)
         left = None if step == len(lists) else _encode(msgspec.structs.replace(change, step=step, after=after))
         await self._store.put_note(key, left, only_if=raw)

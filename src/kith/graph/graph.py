@@ -39,6 +39,12 @@ class Graph:
         changes = await self.store.apply(writes)
         return changes, mark_of(changes)
 
+    def both(self, one: WriteMark, other: WriteMark) -> WriteMark:
+        """The mark of two writes; either may have changed nothing."""
+        if one is NO_MARK or other is NO_MARK:
+            return one if other is NO_MARK else other
+        return WriteMark(self.store.joined(one.at, other.at), max(one.updated_at, other.updated_at))
+
     def now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
         """An edge with a version and position of now."""
         version = self.clock.next()

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.core.events import Event
+from kith.core.events import Event, LogPosition
 from kith.core.paging import Page, Window
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
 from kith.graph.questions import Answers, Questions
@@ -53,6 +53,10 @@ class Edges(Protocol):
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         """Merge `writes` in order (see `edge.EdgeWrite`); one answer each, in the same order."""
+        ...
+
+    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+        """The least position of the log that covers both marks. Asks no store."""
         ...
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:

@@ -8,6 +8,7 @@ block, whichever came first.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from functools import reduce
 from typing import Any, Protocol
 
 import msgspec
@@ -104,9 +105,8 @@ class Relations:
         unfollow, withdrawn = (self._graph.dropping(graph, actor, target) for graph in (self._follows, self._requests))
         changes, mark = await self._graph.write([self._asking(unfollow, actor), withdrawn])
         after = await self._settle(changes[0], (actor, target), ended=True)
-        if after is not NO_MARK:
-            return RelationWritten(False, True, after)
-        return RelationWritten(False, any(change.outcome is _APPLIED for change in changes), mark)
+        changed = after is not NO_MARK or any(change.outcome is _APPLIED for change in changes)
+        return RelationWritten(False, changed, self._graph.both(mark, after))
 
     async def remove_follower(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Make `target` no longer follow `actor`."""
@@ -180,8 +180,7 @@ class Relations:
             writes += [self._graph.dropping(graph, actor, target), self._graph.dropping(graph, target, actor)]
         changes, mark = await self._graph.write(writes)
         after = await self._settle(changes[0], (actor, target), (target, actor))
-        mark = mark if after is NO_MARK else after
-        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, self._graph.both(mark, after))
 
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `block`. Follows are allowed again, but the dropped ones stay dropped."""
@@ -287,7 +286,7 @@ class Relations:
             self._undo_if_barred(follow, changes[0]),
             self._settle(changes[0], (actor, target)),
         )
-        return await self._allowed(follow, changes[0], mark if after is NO_MARK else after, barred=barred)
+        return await self._allowed(follow, changes[0], self._graph.both(mark, after), barred=barred)
 
     def _lists_of(self, user: NodeId) -> tuple[Listing, ...]:
         """Lists that say whether anything may depend on how `user` stands to others."""
@@ -301,14 +300,14 @@ class Relations:
     async def _settle(self, asked: EdgeChange, *pairs: tuple[NodeId, NodeId], ended: bool = False) -> WriteMark:
         """Change what depends on a write, even if it changed nothing: an earlier try may have stopped there.
 
-        `asked`: the answer to the write; an engine that is not transactional tells nothing by it. The mark is that of
-        the last change; NO_MARK if there was none.
+        `asked`: the answer to the write; an engine that is not transactional tells nothing by it. NO_MARK if there was
+        nothing to change.
         """
         ties = self._ties
         if ties is None or (self._store.transactional and not asked.any_listed):
             return NO_MARK
         marks = await together(self._store.immediate, *(ties.changed(*pair, ended=ended) for pair in pairs))
-        return next((mark for mark in reversed(marks) if mark is not NO_MARK), NO_MARK)
+        return reduce(self._graph.both, marks, NO_MARK)
 
     async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile."""

@@ -66,6 +66,9 @@ class CassandraEdges(EdgeReads, EdgeScans):
             refused = last is None or last.outcome in REFUSED
         return changes
 
+    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+        return self._asker.joined(one, other)
+
     def _rest(self, writes: Sequence[EdgeWrite], at: int) -> Iterable[EdgeWrite]:
         """The writes that can be sent together with the first: up to one that is chained to a write of another owner,
         or has a condition on an edge written before it.

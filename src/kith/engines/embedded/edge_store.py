@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import HybridClock
-from kith.core.events import Event
+from kith.core.events import Event, LogPosition
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.engines.embedded import changes, event_log, expiries, runs
@@ -75,6 +75,9 @@ class EmbeddedEdges(EmbeddedScans):
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         return await self._commits.run(partial(apply_all, writes=writes), len(writes))
+
+    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+        return self._environment.positions.joined(one, other)
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
         await self._commits.run(partial(_forget, graph=graph, pairs=pairs), len(pairs))
