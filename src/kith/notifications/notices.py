@@ -61,7 +61,7 @@ class Notices:
         new = [at for at, value in enumerate(known) if value is None]
         rows = [InboxRow(drafts[at][0].recipient, told[at][0]) for at in new if told[at][0] != NOBODY]
         if rows:
-            await self.inbox.add(rows)
+            await self.inbox.put(rows)
         puts = await self.records.put_many([_write(*drafts[at], *told[at]) for at in new]) if new else []
         for at, put in zip(new, puts, strict=True):
             if put.claimed is not None:  # another process told it meanwhile
