@@ -68,8 +68,8 @@ class Notices:
                 draft, claim = drafts[at]
                 await self.inbox.remove(draft.recipient, [told[at][0]])
                 told[at] = first_of(put.claimed, claim)
-        done = [] if not self.records.transactional else new
-        left = [(*drafts[at], *told[at]) for at in range(len(drafts)) if at not in done]
+        stored = {at for at, put in zip(new, puts, strict=True) if put.stored}
+        left = [(*drafts[at], *told[at]) for at in range(len(drafts)) if at not in stored]
         if left:
             await self._finish(left)
         return [id_ for id_, _ in told]
