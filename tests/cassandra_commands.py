@@ -19,6 +19,7 @@ from kith.engines.cassandra.row_commands import (
     PutNote,
     ReleaseClaim,
     TakeClaim,
+    TakeClaims,
     WriteRecords,
 )
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
@@ -91,7 +92,9 @@ def some_command(chance: random.Random, source: int) -> AnyCommand:
             next_one = msgspec.structs.replace(some_record(chance), kind=record.kind, id=record.id)
             return WriteRecords([Conditional(one, chance.choice(versions)) for one in (record, next_one)])
         case 8:
-            return chance.choice([TakeClaim, ReleaseClaim])(some_claim(chance))
+            claim, more = some_claim(chance), some_claim(chance)
+            several = TakeClaims([claim, more._replace(key=claim.key)])
+            return chance.choice([TakeClaim(claim), ReleaseClaim(claim), several])
         case 9:
             return ForgetRecords(RecordKind.NOTICE, [chance.randint(1, 3)])
         case 10:
@@ -111,5 +114,7 @@ def owner_of(asked: AnyCommand, source: int, partitions: Partitions) -> int:
         case PutNote(name):
             return partitions.of_note(name)
         case TakeClaim(claim) | ReleaseClaim(claim):
+            return partitions.of_claim(claim.key)
+        case TakeClaims([claim, *_]):
             return partitions.of_claim(claim.key)
     return partitions.of_node(source)

@@ -76,6 +76,9 @@ class MemoryFollowing:
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
+    def awaited(self) -> contextlib.nullcontext[None]:
+        return contextlib.nullcontext()
+
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()

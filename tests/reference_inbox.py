@@ -24,6 +24,9 @@ class ReferenceInboxes:
             raise BatchTooLarge("too many rows")
         return [self._add(user, notice) for user, notice in rows]
 
+    async def put(self, rows: Sequence[InboxRow]) -> None:
+        await self.add(rows)
+
     async def add_for_all(self, notice: int, users: Users) -> int:
         if len(users) > ADDED_MAX:
             raise BatchTooLarge("too many rows")

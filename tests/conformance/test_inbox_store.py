@@ -59,6 +59,17 @@ def test_nothing_is_added_to_nobody(run: Run, inboxes: InboxStore) -> None:
     assert run(inboxes.holding(at(1), told())).tolist() == []
 
 
+def test_rows_are_put_without_asking_which_are_new(run: Run, inboxes: InboxStore) -> None:
+    run(inboxes.put([]))
+    rows = [InboxRow(ALICE, at(1)), InboxRow(BOB, at(2)), InboxRow(ALICE, at(5 * PERIOD_MS)), InboxRow(ALICE, at(1))]
+    run(inboxes.put(rows))
+    run(inboxes.put(rows[:2]))
+    assert run(inboxes.page(ALICE, limit=FEW)) == [at(5 * PERIOD_MS), at(1)]
+    assert run(inboxes.add(rows[:2])) == [False, False]
+    with pytest.raises(BatchTooLarge):
+        run(inboxes.put([InboxRow(ALICE, at(1))] * (ADDED_MAX + 1)))
+
+
 @pytest.mark.parametrize("user", USERS)
 def test_any_user_is_told_of_any_notice(run: Run, inboxes: InboxStore, user: int) -> None:
     rows = [InboxRow(user, notice) for notice in NOTICES]
@@ -172,7 +183,9 @@ def test_any_history_reads_as_the_reference_reads(run: Run, compared: Engine, se
 async def one_call(store: InboxStore, chance: random.Random) -> object:
     """Some change; what it answers."""
     user, notice = chance.choice(USERS), chance.choice(NOTICES)
-    match chance.randrange(6):
+    match chance.randrange(7):
+        case 6:
+            return await store.put([InboxRow(chance.choice(USERS), chance.choice(NOTICES)) for _ in range(4)])
         case 0 | 1:
             return await store.add([InboxRow(chance.choice(USERS), chance.choice(NOTICES)) for _ in range(4)])
         case 2:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
-from kith.checks.following import ASKED_S, FRESH_S, GAP_S
+from kith.checks.following import ASKED_S, FRESH_S
 from kith.checks.sets import CachedSets, SetsStanding
 from kith.checks.snapshots import Snapshots, build, room_for
 from kith.core.errors import KithError, Unavailable
@@ -30,6 +30,8 @@ MADE_EVERY_MS = 6 * 3_600_000
 """Age at which a filter is made anew: until then edges that were removed stay in it."""
 _STANDS_MS = int(FRESH_S * 1000)
 _READ_MAX, _REST_S, _TURN_S = 2_000, 0.5, 2.0
+_GAP_S = 0.05
+"""Shortest rest between two steps, each of which asks Redis: what comes in between is dropped together."""
 _LEASE = "filter of checks"  # of the log: it keeps what the newest snapshot lacks
 _log = structlog.get_logger("kith.checks")
 
@@ -75,7 +77,7 @@ class SetKeeper:
             while held.ours and not self._stopping.is_set:
                 if not await self.step():
                     await bell.rung(_REST_S)
-                await asyncio.sleep(GAP_S)
+                await asyncio.sleep(_GAP_S)
 
     async def step(self) -> bool:
         """Drop what the next events changed, and note that; whether there is more to read now."""

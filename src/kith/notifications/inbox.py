@@ -47,6 +47,10 @@ class InboxStore(Protocol):
         """Write rows; for each, whether it is new. Of equal rows in one call the first is."""
         ...
 
+    async def put(self, rows: Sequence[InboxRow]) -> None:
+        """Write rows, and do not ask which of them are new."""
+        ...
+
     async def add_for_all(self, notice: int, users: Users) -> int:
         """Tell many users of one notice; how many of the rows are new. `users` ascend, none twice."""
         ...

@@ -61,15 +61,15 @@ class Notices:
         new = [at for at, value in enumerate(known) if value is None]
         rows = [InboxRow(drafts[at][0].recipient, told[at][0]) for at in new if told[at][0] != NOBODY]
         if rows:
-            await self.inbox.add(rows)
+            await self.inbox.put(rows)
         puts = await self.records.put_many([_write(*drafts[at], *told[at]) for at in new]) if new else []
         for at, put in zip(new, puts, strict=True):
             if put.claimed is not None:  # another process told it meanwhile
                 draft, claim = drafts[at]
                 await self.inbox.remove(draft.recipient, [told[at][0]])
                 told[at] = first_of(put.claimed, claim)
-        done = [] if not self.records.transactional else new
-        left = [(*drafts[at], *told[at]) for at in range(len(drafts)) if at not in done]
+        stored = {at for at, put in zip(new, puts, strict=True) if put.stored}
+        left = [(*drafts[at], *told[at]) for at in range(len(drafts)) if at not in stored]
         if left:
             await self._finish(left)
         return [id_ for id_, _ in told]

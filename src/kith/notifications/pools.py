@@ -20,7 +20,8 @@ POOLS: Mapping[str, tuple[Tier, ...]] = {
 """The tiers that a worker of each name works. Accounts below the threshold have few chunks, and never yield."""
 IDLE_S = 1.0
 """Longest rest, in case the bell does not ring for a new walk."""
-GAP_S = 0.01
+GAP_S = 0.05
+"""Shortest rest: any write rings, and a look for walks is a statement or two."""
 RETRY_S = 2.0
 _log = structlog.get_logger("kith.notifications")
 

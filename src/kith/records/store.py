@@ -122,7 +122,7 @@ class RecordStore(Protocol):
         ...
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
-        """Each `put` by itself, in any order. After an error some may be written."""
+        """Each `put` by itself, in any order, and so are its records. After an error some may be written."""
         ...
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:

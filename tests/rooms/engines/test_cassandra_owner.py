@@ -38,6 +38,7 @@ from kith.engines.cassandra.row_commands import (
     PutNote,
     ReleaseClaim,
     TakeClaim,
+    TakeClaims,
     WriteRecords,
 )
 from kith.engines.cassandra.rows import RowChange, listed, of_node
@@ -230,6 +231,8 @@ class Model:
                 return at_once(self.records.forget(kind, ids))
             case TakeClaim(claim):
                 return at_once(self.records.put([], claim=claim)).claimed
+            case TakeClaims(claims):
+                return [at_once(self.records.put([], claim=claim)).claimed for claim in claims]
             case ReleaseClaim(claim):
                 if at_once(self.records.claimed([claim])) == [claim.value]:
                     del self.records._claims[claim.key]

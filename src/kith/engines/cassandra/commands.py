@@ -30,13 +30,14 @@ from kith.engines.cassandra.row_commands import (
     PutNote,
     ReleaseClaim,
     TakeClaim,
+    TakeClaims,
     WriteRecords,
 )
 from kith.log.commands import Commands, Reply
 
 AnyCommand = (
     WriteEdges | ForgetEdges | EndEdges | ListEdges | UnlistStrays | CountEntries | DivideList | ForgetLong
-    | ChangeNode | PutNote | WriteRecords | ForgetRecords | TakeClaim | ReleaseClaim | CloseStore
+    | ChangeNode | PutNote | WriteRecords | ForgetRecords | TakeClaim | TakeClaims | ReleaseClaim | CloseStore
 )  # fmt: skip
 T = TypeVar("T")
 Joined = Callable[[LogPosition, LogPosition], LogPosition]

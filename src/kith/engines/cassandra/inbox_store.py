@@ -107,6 +107,18 @@ class CassandraInboxes:
             new.discard(row)
         return added
 
+    async def put(self, rows: Sequence[InboxRow]) -> None:
+        _check_size(len(rows), ADDED_MAX)
+        by_period: defaultdict[int, list[InboxRow]] = defaultdict(list)
+        for row in dict.fromkeys(rows):
+            by_period[period_of(row.notice)].append(row)
+        weeks, at_us = await self._begun(by_period), await self._node_time.now_us()
+        written: list[tuple[str, Sequence[int]]] = []
+        for period, some in by_period.items():
+            places = weeks[period].places(np.array([row.user for row in some], np.int64))
+            written += [(_ADD, (*place, *row, at_us)) for place, row in zip(places, some, strict=True)]
+        await self._session.together(written)
+
     async def add_for_all(self, notice: int, users: Users) -> int:
         _check_size(len(users), ADDED_MAX)
         if not len(users):

@@ -9,6 +9,7 @@ late writes what the journal held, with its timestamps, so newer writes win over
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -171,7 +172,7 @@ class CassandraOwner:
         for change in changes:
             if change.table in ("edges", "counts", "nodes", "closed"):
                 held[Key(change.table, change.key)] = change.values
-        for key in list(held)[: max(0, len(held) - HELD_MAX)]:
+        for key in list(islice(held, max(0, len(held) - HELD_MAX))):  # a list of all would cost more than the batch
             del held[key]
 
     def _forget(self, partition: int) -> None:

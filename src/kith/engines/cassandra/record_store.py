@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.tokens import WriteMark
-from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.commands import AnyCommand, Asker
 from kith.engines.cassandra.edge_commands import WriteEdges
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.row_commands import (
@@ -19,6 +19,7 @@ from kith.engines.cassandra.row_commands import (
     ForgetRecords,
     ReleaseClaim,
     TakeClaim,
+    TakeClaims,
     WriteRecords,
     claim_row,
     claimed,
@@ -31,6 +32,10 @@ from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write
 
 FORGOTTEN_A_COMMAND = 1_000
+_TOGETHER_MAX, _TOGETHER_BYTES = 200, 1 << 18
+"""Claims or records of `put_many` in a command, which has COMMAND_BYTES_MAX at most."""
+T = TypeVar("T")
+A = TypeVar("A")
 _PERIODS = "SELECT period, partition FROM record_periods WHERE kind = ? AND period <= ?"
 _IDS = "SELECT id FROM record_ids WHERE kind = ? AND partition = ? AND period = ? AND id < ? LIMIT ?"
 
@@ -54,7 +59,47 @@ class CassandraRecords:
         return await _Putting(self, self._asker, self._edges, records, only_if, claim).put(edges)
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
-        return await asyncio.gather(*(self.put(one.records, claim=one.claim) for one in writes))
+        """All claims of an owner are a command, and then all records of one: a command costs as much as some rows."""
+        claims = {at: one.claim for at, one in enumerate(writes) if one.claim is not None}
+        of_claim, of_record = self._asker.partitions.of_claim, self._asker.partitions.of_record
+        taken = await self._at_owners(
+            [(of_claim(claim.key), (at, claim), len(claim.value)) for at, claim in claims.items()],
+            lambda some: TakeClaims([claim for _, claim in some]),
+            list[bytes | None],
+        )
+        held = {at: value for some, values, _ in taken for (at, _), value in zip(some, values, strict=True)}
+        records = [(at, one) for at, write in enumerate(writes) if held.get(at) is None for one in write.records]
+        written = await self._at_owners(
+            [(of_record(one.kind, one.id), (at, one), len(one.data)) for at, one in records],
+            lambda some: WriteRecords([Conditional(one, None) for _, one in some]),
+            int,
+        )
+        marks = dict.fromkeys(range(len(writes)), NOWHERE)
+        reached = [(at, mark) for some, _, mark in taken for at, _ in some]
+        reached += [(at, mark) for some, _, mark in written for at, _ in some]
+        for at, mark in reached:
+            marks[at] = self._asker.joined(marks[at], mark)
+        newest = [max((record.updated_at for record in one.records), default=0) for one in writes]
+        return [
+            Put(held.get(at) is None, [], WriteMark(marks[at], newest[at]), held.get(at)) for at in range(len(writes))
+        ]
+
+    async def _at_owners(
+        self, items: Iterable[tuple[int, T, int]], command: Callable[[list[T]], AnyCommand], kind: type[A]
+    ) -> list[tuple[list[T], A, LogPosition]]:
+        """Ask owners for items (owner, item, bytes), in their order, many in a command; items with their answer and
+        mark."""
+        parts: dict[int, list[list[T]]] = defaultdict(list)
+        room: dict[int, int] = defaultdict(int)
+        for owner, item, size in items:
+            if not parts[owner] or room[owner] < size or len(parts[owner][-1]) == _TOGETHER_MAX:
+                parts[owner].append([])
+                room[owner] = _TOGETHER_BYTES
+            parts[owner][-1].append(item)
+            room[owner] -= size
+        asked = [(owner, some) for owner, all_ in parts.items() for some in all_]
+        answers = await self._asker.many([(owner, command(some)) for owner, some in asked], kind)
+        return [(some, answer, mark) for (_, some), (answer, mark) in zip(asked, answers, strict=True)]
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         rows = await self._rows.get([record_row(kind, id_) for id_ in ids])

@@ -136,11 +136,19 @@ class TakeClaim(OwnerCommand, frozen=True, tag="claim"):
         return [claim_row(self.claim.key)]
 
     def run(self, batch: RowBatch) -> bytes | None:
-        key, value, now_ms, keep_ms = self.claim
-        held = claimed(batch.get(claim_row(key)), now_ms)
-        if held is None:
-            batch.put(claim_row(key), (now_ms + keep_ms, value), kept_s=keep_ms // 1_000 + _CLAIM_SLACK_S)
-        return held
+        return _take(batch, self.claim)
+
+
+class TakeClaims(OwnerCommand, frozen=True, tag="claims"):
+    """`TakeClaim` of several, in order; an answer each."""
+
+    claims: list[Claim]
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return [claim_row(claim.key) for claim in self.claims]
+
+    def run(self, batch: RowBatch) -> list[bytes | None]:
+        return [_take(batch, claim) for claim in self.claims]
 
 
 class ReleaseClaim(OwnerCommand, frozen=True, tag="release"):
@@ -197,6 +205,14 @@ def id_row(kind: int, partition: int, id_: int) -> Key:
 def period_row(kind: int, period: int, partition: int) -> Key:
     """The row that says that there were records of a period."""
     return Key("record_periods", (int(kind), period, partition))
+
+
+def _take(batch: RowBatch, claim: Claim) -> bytes | None:
+    key, value, now_ms, keep_ms = claim
+    held = claimed(batch.get(claim_row(key)), now_ms)
+    if held is None:
+        batch.put(claim_row(key), (now_ms + keep_ms, value), kept_s=keep_ms // 1_000 + _CLAIM_SLACK_S)
+    return held
 
 
 def _write(batch: RowBatch, record: Record, stored: Record | None) -> None:

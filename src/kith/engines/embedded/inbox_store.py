@@ -118,6 +118,9 @@ class EmbeddedInboxes:
             added += await self._run(partial(_add, rows=part), len(part))
         return added
 
+    async def put(self, rows: Sequence[InboxRow]) -> None:
+        await self.add(rows)
+
     async def add_for_all(self, notice: int, users: Users) -> int:
         _check_size(len(users), ADDED_MAX)
         added = 0

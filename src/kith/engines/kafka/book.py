@@ -136,10 +136,11 @@ class OpenBook:
     async def _until(self, end: int) -> None:
         """Wait until all before an offset is read."""
         until_s = time.monotonic() + ANSWERED_S
-        while self._next < end:
-            if time.monotonic() > until_s:
-                raise StoreUnavailable("what was saved cannot be read from Kafka; try again")
-            await self.changed(until_s - time.monotonic() + 0.001)
+        with contextlib.nullcontext() if self._following is None else self._following.awaited():
+            while self._next < end:
+                if time.monotonic() > until_s:
+                    raise StoreUnavailable("what was saved cannot be read from Kafka; try again")
+                await self.changed(until_s - time.monotonic() + 0.001)
 
     async def _handle(self, partition: int, records: Sequence[BrokerRecord]) -> None:
         self._read(records)

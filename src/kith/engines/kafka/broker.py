@@ -13,6 +13,7 @@ known before it is appended, and `commits` and `book` rest on that.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol
 
 from kith.core.errors import StoreUnavailable
@@ -41,6 +42,10 @@ class Following(Protocol):
 
     def follow(self, offsets: Mapping[int, int]) -> None:
         """Go on with these partitions and no others. One that is new is read from its offset on."""
+        ...
+
+    def awaited(self) -> AbstractContextManager[None]:
+        """While it is entered somebody waits for what comes, and each record is handled at once."""
         ...
 
     async def close(self) -> None:

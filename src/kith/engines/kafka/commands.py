@@ -59,15 +59,14 @@ class KafkaCommands:
         try:
             async with asyncio.timeout(self._answered_s), self._room:
                 await self._recent.open()
-                self._waiting.update(zip(numbers, answers, strict=True))
-                await self._broker.append_many(
-                    "writes",
-                    [
+                with self._recent.awaited():
+                    self._waiting.update(zip(numbers, answers, strict=True))
+                    records = [
                         (partition, _head.pack(self._name, number) + data)
                         for number, (partition, data) in zip(numbers, asked, strict=True)
-                    ],
-                )
-                return [await answer for answer in answers]
+                    ]
+                    await self._broker.append_many("writes", records)
+                    return [await answer for answer in answers]
         except TimeoutError:
             raise NotConfirmed(
                 f"nobody answered within {self._answered_s:g} s; it may be done all the same: repeat it"

@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -40,6 +40,7 @@ _PASSING = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError._TRANSPORT,
 }
+_BOOK_REST_S = 0.05
 _FETCHED = 10_000
 """Records of one fetch at most."""
 
@@ -61,13 +62,23 @@ def _said(error: Exception) -> str:
 class Kafka:
     """See `broker.Broker`. Connects with the first call; `close` ends it. One event loop uses it."""
 
-    def __init__(self, servers: str, *, prefix: str = "kith", partitions: int = PARTITIONS, copies: int = 1) -> None:
+    def __init__(
+        self,
+        servers: str,
+        *,
+        prefix: str = "kith",
+        partitions: int = PARTITIONS,
+        copies: int = 1,
+        rest_s: float = 0.0,
+    ) -> None:
         """`servers`: HOST:PORT,HOST:PORT. The topics are made where there are none, with so many partitions for good,
-        each on `copies` brokers; with 3, two of them confirm each append.
+        each on `copies` brokers; with 3, two of them confirm each append. `rest_s`: of what follows `events`, see
+        `KafkaFollowing`.
         """
         if not all(part.strip().rpartition(":")[2].isdecimal() for part in servers.split(",")):
             raise BadRequest(f"{servers!r} names no server of Kafka; write HOST:PORT,HOST:PORT")
         self.partitions, self._prefix, self._copies = partitions, prefix, copies
+        self._rests: Mapping[Topic, float] = {"events": rest_s, "groups": _BOOK_REST_S}
         self._where: dict[str, Any] = {
             "bootstrap.servers": servers,
             "socket.nagle.disable": True,
@@ -217,7 +228,7 @@ class Kafka:
             await asyncio.wrap_future(admin.delete_records([part])[part])
 
     def following(self, topic: Topic, handle: Handle) -> KafkaFollowing:
-        following = KafkaFollowing(self.consumer, self.named(topic), handle)
+        following = KafkaFollowing(self.consumer, self.named(topic), handle, self._rests.get(topic, 0.0))
         self._followings.append(following)
         return following
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -22,10 +22,15 @@ _log = structlog.get_logger("kith.log")
 
 
 class KafkaFollowing:
-    """See `broker.Following`. `consumer` makes one of the driver; only the thread uses it."""
+    """See `broker.Following`. `consumer` makes one of the driver; only the thread uses it.
 
-    def __init__(self, consumer: Callable[[], Consumer], name: str, handle: Handle) -> None:
-        self._make, self._name, self._handle = consumer, name, handle
+    `rest_s`: how long it rests after records were handled, so that the next are handled together: each waking of the
+    thread and of the loop costs as much as tens of records. It does not while somebody waits for what comes.
+    """
+
+    def __init__(self, consumer: Callable[[], Consumer], name: str, handle: Handle, rest_s: float = 0.0) -> None:
+        self._make, self._name, self._handle, self._rest_s = consumer, name, handle, rest_s
+        self._awaiting, self._hurry = 0, threading.Event()
         self._next: dict[int, int] = {}  # by partition, the offset to go on from
         self._asked: deque[tuple[bool, list[TopicPartition]]] = deque()  # to read (true), or no more
         self._consumer: Consumer | None = None
@@ -46,8 +51,20 @@ class KafkaFollowing:
             self._thread = threading.Thread(target=self._read, args=arguments, name=self._name, daemon=True)
             self._thread.start()
 
+    @contextlib.contextmanager
+    def awaited(self) -> Iterator[None]:
+        self._awaiting += 1
+        self._hurry.set()
+        try:
+            yield
+        finally:
+            self._awaiting -= 1
+            if not self._awaiting and not self._closing:
+                self._hurry.clear()
+
     async def close(self) -> None:
         self._closing = True
+        self._hurry.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
             self._thread = None
@@ -62,6 +79,7 @@ class KafkaFollowing:
                 if messages := consumer.consume(1, _WAIT_S):
                     messages += consumer.consume(_AT_ONCE, 0)
                     asyncio.run_coroutine_threadsafe(self._give(messages), loop).result()
+                    self._hurry.wait(self._rest_s)
             except RuntimeError:  # the loop has ended
                 break
             except Exception:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from kith.core.errors import StoreUnavailable
 from kith.core.events import Event
@@ -117,9 +118,13 @@ class Recent:
         finally:
             self._rings.discard(ring)
 
+    def awaited(self) -> AbstractContextManager[None]:
+        """See `Following.awaited`. Call it once this is open."""
+        return contextlib.nullcontext() if self._following is None else self._following.awaited()
+
     async def grown(self, within_s: float) -> None:
         """Wait until more was read, `within_s` at most."""
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError), self.awaited():
             async with asyncio.timeout(within_s):
                 await self._grown.wait()
 

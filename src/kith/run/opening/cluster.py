@@ -60,6 +60,8 @@ from kith.run.opening.folders import metrics_folder
 from kith.run.opening.stores import Deciding, Opened
 from kith.run.serving.processes import end_with
 
+_WORKERS_REST_S = 0.05
+"""Of workers that follow the log, after each read; readers of streams are told by API processes, which never rest."""
 _OF_CLOSED = (APPLY, "chore", "move")
 """Processes that have something to do while these engines take no writes."""
 
@@ -82,7 +84,7 @@ async def opened(settings: Settings, process: str, permit: int = 0) -> AsyncIter
     StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong, or a store is moved
     into these engines or away.
     """
-    async with _connected(settings, permit) as engines:
+    async with _connected(settings, permit, process) as engines:
         if process not in _OF_CLOSED:
             await _closing(engines).refuse_closed()
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
@@ -168,7 +170,7 @@ async def _session(settings: Settings) -> Session:
 
 
 @contextlib.asynccontextmanager
-async def _connected(settings: Settings, permit: int = 0) -> AsyncIterator[_Engines]:
+async def _connected(settings: Settings, permit: int = 0, process: str = "") -> AsyncIterator[_Engines]:
     async with contextlib.AsyncExitStack() as closing:
         session = await _session(settings)
         closing.push_async_callback(session.close)
@@ -178,6 +180,7 @@ async def _connected(settings: Settings, permit: int = 0) -> AsyncIterator[_Engi
             prefix=settings.cassandra_keyspace,
             partitions=settings.cluster_partitions,
             copies=settings.cluster_copies,
+            rest_s=0.0 if process == "api" else _WORKERS_REST_S,
         )
         closing.push_async_callback(broker.close)
         keep = PartitionBounds(settings.log_events_max, settings.log_lease_hours * 3_600_000)

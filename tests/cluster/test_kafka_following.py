@@ -1,0 +1,90 @@
+"""A task that follows a topic rests after what it handled, unless somebody waits for more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any, cast
+
+from confluent_kafka import Consumer
+from coroutines import Run
+
+from kith.engines.kafka.broker import BrokerRecord
+from kith.engines.kafka.following import KafkaFollowing
+
+PATIENCE_S, HOUR_S = 60.0, 3_600.0
+
+
+class Message:
+    """Of the driver."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def error(self) -> None:
+        return None
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+    def value(self) -> bytes:
+        return b""
+
+
+class OneByOne:
+    """A consumer of the driver, which always has another record."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def consume(self, count: int, timeout: float) -> Sequence[Message]:
+        if not timeout:
+            return []
+        self._next += 1
+        return [Message(self._next - 1)]
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: (0, 0)
+
+
+class Rest(threading.Event):
+    """What a rest is ended by; `begun` once there was one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.begun.set()
+        return super().wait(timeout)
+
+
+def test_it_rests_after_each_read_but_not_while_somebody_waits(run: Run) -> None:
+    async def scene() -> None:
+        handled: list[int] = []
+        some = asyncio.Event()
+
+        async def handle(partition: int, records: Sequence[BrokerRecord]) -> None:
+            handled.extend(record.offset for record in records)
+            some.set()
+
+        following = KafkaFollowing(lambda: cast(Consumer, OneByOne()), "events", handle, HOUR_S)
+        following._hurry = rest = Rest()
+        following.follow({0: 0})
+        assert await asyncio.to_thread(rest.begun.wait, PATIENCE_S)
+        assert handled == [0]
+        with following.awaited():
+            while len(handled) < 10:
+                some.clear()
+                await some.wait()
+        assert handled == list(range(len(handled)))
+        await following.close()
+
+    run(scene())
