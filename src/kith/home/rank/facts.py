@@ -144,15 +144,15 @@ class PostFacts:
         found = [records[at] for at in changed.tolist()]
         posts = [_living(record) for record in found]
         rows["author"][changed] = [0 if post is None else post.author for post in posts]
-        authors = np.unique(rows["author"][versions > 0])
+        authors = list(set(rows["author"][versions > 0].tolist()))
         prints, engagement, nodes = await together(
-            self._immediate, self._prints(posts), self._engagement(ids), self._store.nodes(authors.tolist())
+            self._immediate, self._prints(posts), self._engagement(ids), self._store.nodes(authors)
         )
         if found:
             rows[changed] = [_described(*pair, prints) for pair in zip(found, posts, strict=True)]
         there, rows["engagement"] = rows["version"] > 0, engagement
-        limited = authors[[bool(node.labels & LIMIT) for node in nodes]]
-        rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if len(limited) else rows["labelled"]
+        limited = [author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT]
+        rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if limited else rows["labelled"]
         rows["read_ms"], rows["touched"] = now, False
         self._keep(ids, rows, there)
         return there, rows
