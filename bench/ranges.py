@@ -93,8 +93,9 @@ def strip(folder: Path) -> list[Figure]:
             posts = Posts(parts.records, graph, snowflakes)
             stories = Stories(posts.store, graph, snowflakes, hours=24)
             await _populate(graph, stories)
-            facts = PostFacts(posts.store, graph, wall_ms)
-            affinity = Affinity(graph, Comments(posts), facts, ReadMemory(graph.store, parts.log), wall_ms)
+            memory = ReadMemory(graph.store, parts.log)
+            facts = PostFacts(posts.store, graph, memory, wall_ms)
+            affinity = Affinity(graph, Comments(posts), facts, memory, wall_ms)
             whole = Strip(graph, stories, affinity.by_author)
             ways: dict[str, Callable[[], Awaitable[object]]] = {
                 "strip": lambda: whole.page(NodeId(_VIEWER), Window(20)),

@@ -206,8 +206,8 @@ def feed_over(
     now_ms: Callable[[], int],
 ) -> Home:
     """A Home with a ranker, all by one clock."""
-    facts = PostFacts(posts.store, graph, now_ms, bits=8)
     memory = ReadMemory(graph.store, log)
+    facts = PostFacts(posts.store, graph, memory, now_ms, bits=8)
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, memory, now_ms), memory, now_ms)
     skeletons = Skeletons(graph, timelines, fanout, log, memory, now_s=lambda: now_ms() / 1000)
     pins = PinnedPosts(boards_over(graph, posts), memory, now_ms)

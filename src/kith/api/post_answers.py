@@ -118,7 +118,7 @@ class PostAnswers:
             raise posts.missing(id_)
         (liked,), (saved,) = own(answers)
         shown.own[id_] = _OWN[liked, saved]
-        return b"".join(self._parts(reader, seen[0], shown)) + b"}"
+        return b"".join(self._parts(reader, seen[0], shown, self._encoded.now)) + b"}"
 
     async def _is_for_all(self, post: Post, reader: NodeId) -> bool:
         """Whether no rule keeps anything of a post from anybody, or this reader from its author."""
@@ -194,10 +194,10 @@ class PostAnswers:
     def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
         """See `ShownPosts.encoded`."""
         placed, seen, copies = page.placed, page.seen, page.copies
-        parts, rankings = list[bytes](), _rankings(placed)
+        parts, rankings, encoded = list[bytes](), _rankings(placed), self._encoded.now
         for post in page.posts:
             id_ = post.id
-            parts += self._parts(reader, post, shown)
+            parts += self._parts(reader, post, shown, encoded)
             if id_ in rankings:
                 parts.append(rankings[id_])
             if id_ in seen:
@@ -207,9 +207,11 @@ class PostAnswers:
             parts.append(b"},")
         return b"[%b]" % b"".join(parts)[:-1]
 
-    def _parts(self, reader: NodeId, post: Post, shown: ShownPosts) -> tuple[bytes, bytes, bytes, bytes]:
-        """A post as JSON, but for its end."""
-        known = self._encoded.now.get(post.id)
+    def _parts(
+        self, reader: NodeId, post: Post, shown: ShownPosts, encoded: Mapping[int, _Encoded]
+    ) -> tuple[bytes, bytes, bytes, bytes]:
+        """A post as JSON, but for its end. `encoded`: what is kept by now."""
+        known = encoded.get(post.id)
         if known is None or known.post is not post or post.author == reader or not _is_current(known, shown):
             known = self._encode(reader, post, shown)
         return known.head, shown.totals[post.id], shown.own[post.id], known.rest

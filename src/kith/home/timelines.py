@@ -62,8 +62,9 @@ class TimelineReader(Protocol):
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         """The user's timeline; None if there is none.
 
-        What was withheld before the call and is not in `ids` is covered by `lacks_from`. `by_user`: the user reads it
-        now, which is noted; the timeline that its user did not read for longest is evicted first.
+        What was withheld before the call and is not in `ids` is covered by `lacks_from`. Where nothing changed it may
+        be the very object that was answered before. `by_user`: the user reads it now, which is noted; the timeline that
+        its user did not read for longest is evicted first.
         """
         ...
 

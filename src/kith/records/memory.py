@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from kith.core.errors import StoreMismatch
 from kith.core.events import (
@@ -40,6 +40,8 @@ KEPT_S = 60.0
 """All is read again this often, so that a repair of counts (`kith audit`), which the log does not tell, shows."""
 _READ_MAX = 500
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
+TOUCHED_MAX = 10_000
+"""Ids of changes that nobody has asked for yet; where there are more, anything may have changed."""
 V = TypeVar("V")
 
 
@@ -83,6 +85,37 @@ class Remembered(Generic[V]):
         self._kept.clear()
 
 
+class Touched:
+    """Ids of what the log told changes of, for who keeps rows elsewhere. Made by `ReadMemory`."""
+
+    __slots__ = ("_ids", "_memory", "_told_all")
+
+    def __init__(self, memory: ReadMemory) -> None:
+        self._memory, self._ids, self._told_all = memory, set[int](), True
+
+    def take(self) -> Collection[int] | None:
+        """The ids since the last time, as of the last look; None: what changed is not known, and may be anything."""
+        if self._told_all or not self._memory.moment:
+            self.clear()
+            self._told_all = not self._memory.moment
+            return None
+        ids, self._ids = self._ids, set()
+        return ids
+
+    def forget(self, *ids: int) -> None:
+        """Note that these changed."""
+        self._ids.update(ids)
+        if len(self._ids) > TOUCHED_MAX:
+            self.clear()
+
+    def clear(self) -> None:
+        """Note that anything may have changed."""
+        self._ids, self._told_all = set(), True
+
+
+_Table: TypeAlias = Remembered[Any] | Touched
+
+
 class ReadMemory:
     """Tables whose values are forgotten as the log tells changes. `moment`: a number that is another after each look
     that found a change; 0: nothing that was kept may be relied on.
@@ -90,10 +123,10 @@ class ReadMemory:
 
     def __init__(self, store: Edges, log: LogStore, now_s: Callable[[], float] = time.monotonic) -> None:
         self._store, self._log, self._now_s = store, log, now_s
-        self._by_record: dict[int, list[Remembered[Any]]] = defaultdict(list)
-        self._by_graph: dict[int, list[Remembered[Any]]] = defaultdict(list)
-        self._by_node: list[Remembered[Any]] = []
-        self._tables: list[Remembered[Any]] = []
+        self._by_record: dict[int, list[_Table]] = defaultdict(list)
+        self._by_graph: dict[int, list[_Table]] = defaultdict(list)
+        self._by_node: list[_Table] = []
+        self._tables: list[_Table] = []
         self._at, self._begun_s, self._count = NOWHERE, 0.0, 1
         self._told_to = 0  # the transaction up to which all was read
         self.moment = 0
@@ -123,6 +156,22 @@ class ReadMemory:
         self._by_record[RecordKind.USER].append(table)
         self._by_node.append(table)
         return table
+
+    def touched(self, kind: RecordKind, graphs: Collection[int]) -> Touched:
+        """Ids of records of this kind that changed, and both ends of edges of these graphs that did."""
+        touched = Touched(self)
+        self._tables.append(touched)
+        self._by_record[kind].append(touched)
+        for graph in graphs:
+            self._by_graph[graph].append(touched)
+        return touched
+
+    def touched_nodes(self) -> Touched:
+        """Nodes of which something changed that is stored about them themselves."""
+        touched = Touched(self)
+        self._tables.append(touched)
+        self._by_node.append(touched)
+        return touched
 
     def _table(self, size_max: int) -> Remembered[Any]:
         table: Remembered[Any] = Remembered(self, size_max)

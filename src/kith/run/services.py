@@ -138,7 +138,7 @@ async def _services(
     suggested, served = suggestions(settings, parts), _served(settings)
     told = telling(settings, parts, posts)
     memory = ReadMemory(graph.store, parts.log)
-    facts = PostFacts(posts.store, graph, wall_ms)
+    facts = PostFacts(posts.store, graph, memory, wall_ms)
     affinity = Affinity(graph, comments, facts, memory, wall_ms)
     skeletons = Skeletons(graph, kept, parts.fanout_state, parts.log, memory)
     live = _live(settings, parts, posts, engagement, told.notifications)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -197,6 +198,32 @@ def test_a_reader_cannot_write_timelines(folder: Path) -> None:
     for column in (file.heads, file.owners, file.versions, file.tails, file.cells):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 1
+
+
+def test_a_reader_keeps_a_timeline_until_it_changes_and_then_shows_what_a_new_reader_finds(folder: Path) -> None:
+    chosen, keeping, posts = random.Random(7), reading(folder), iter(range(10, 10_000))
+    users = np.array([ALICE, BOB, CAROL])
+    with opened(folder, slots=SLOTS) as rings:
+        changes = [
+            lambda: rings.push(next(posts), users[chosen.randrange(3) :]),
+            lambda: rings.push(next(posts), users),
+            lambda: rings.withhold(chosen.randrange(1, 9), users[:1]),
+            lambda: rings.put(chosen.choice(users.tolist()), np.array([next(posts), 3, 2, 1])),
+            lambda: rings.drop(chosen.choice(users.tolist())),
+            lambda: None,
+        ]
+        for _ in range(3_000):
+            was = {user: keeping.read(user) for user in users.tolist()}
+            change = chosen.choice(changes)
+            change()
+            for user in users.tolist():
+                kept, new = keeping.read(user), reading(folder).read(user)
+                assert (kept is None) == (new is None)
+                if kept is not None and new is not None:
+                    assert kept.ids.tolist() == new.ids.tolist()
+                    assert kept[1:] == new[1:]
+                if change is changes[-1]:
+                    assert kept is was[user]
 
 
 def test_a_slot_that_changes_hands_while_it_is_read_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from kith.home.rank.features import TYPES, Facts
 from kith.media.media import Media
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit, read_post
+from kith.records.memory import ReadMemory
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def of(run: Run, facts: PostFacts, ids: list[int]) -> Facts:
 
 def small(home: HomeScene, bits: int = 1) -> PostFacts:
     """A cache of so few places that nearly every read evicts."""
-    return PostFacts(home.objects.store, home.graph, home.clock, bits=bits)
+    return PostFacts(home.objects.store, home.graph, ReadMemory(home.graph.store, home.log), home.clock, bits=bits)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 10], ids="{} bits".format)
@@ -154,6 +155,48 @@ def test_what_is_half_as_old_is_read_together_with_what_must_be(
     assert asked == []
     of(run, home.facts, young + younger + old)
     assert asked == younger + old
+
+
+def test_what_the_log_tells_no_change_of_is_not_read_again(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, asked = ReadMemory(home.graph.store, home.log), list[int]()
+    facts = PostFacts(home.objects.store, home.graph, memory, home.clock, bits=8)
+    get_many = home.objects.store.get_many
+
+    async def noting(kind: object, ids: list[int]) -> object:
+        asked.extend(ids)
+        return await get_many(kind, ids)
+
+    def read_now(later_ms: int) -> list[int]:
+        """The ids that a request reads which comes so much later."""
+        home.clock.ms += later_ms
+        asked.clear()
+        run(memory.look())
+        of(run, facts, ids)
+        return asked
+
+    posts = [run(home.post(author)) for author in (BOB, BOB, CAROL)]
+    ids = [post.id for post in posts]
+    monkeypatch.setattr(home.objects.store, "get_many", noting)
+    read_now(0)
+    if not memory.moment:
+        pytest.skip("this engine's log does not tell all that is so by now")
+    assert read_now(KEPT_MS + 1) == ids, "they were read in the millisecond in which the log was first looked at"
+    assert read_now(KEPT_MS + 1) == [], "nothing happened to them"
+    run(home.engagement.add(LIKES, ALICE, ids[1]))
+    run(home.objects.edit(CAROL, ids[2], PostEdit(text="edited")))
+    assert read_now(KEPT_MS + 1) == ids[1:]
+    assert read_now(KEPT_MS + 1) == []
+    run(Moderation(home.objects).set("user", BOB, LIMIT))
+    assert read_now(KEPT_MS + 1) == ids, "which posts an account made is not known here"
+    assert of(run, facts, ids).limited.tolist() == [True, True, False]
+    read_now(KEPT_MS + 1)
+    run(home.objects.delete(CAROL, ids[2]))
+    assert read_now(KEPT_MS + 1) == ids[2:]
+    assert of(run, facts, ids).ids.tolist() == ids[:2]
+    home.clock.ms -= 2 * KEPT_MS
+    assert read_now(0) == ids, "a clock that was put back keeps nothing for longer"
 
 
 def test_nothing_is_asked_of_the_store_for_what_is_known(

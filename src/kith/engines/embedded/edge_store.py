@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
 
+import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -183,12 +184,17 @@ class EmbeddedEdges(EmbeddedScans):
                 if over is not None:
                     lists = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
                     return np.array(self._lengths(txn, lists, over), np.int64).reshape(len(sides), len(nodes))
-                tails = [get(key, None, db) for db, direction in dbs for key in keys[direction]]
-            length_of = runs.length_of
-            lengths = [0 if tail is None else length_of(tail) for tail in tails]
+                tails = [
+                    None if is_empty(txn, db) else [get(key, None, db) for key in keys[direction]]
+                    for db, direction in dbs
+                ]
+            lengths = [nobodys if some is None else _lengths_of(some) for some in tails]
             return np.array(lengths, np.int64).reshape(len(sides), len(nodes))
 
-        dbs = [(self._graph_db(graph), direction) for graph, direction in sides]
+        def is_empty(txn: Txn, db: lmdb._Database) -> bool:
+            return len(nodes) > _FEW and not txn.stat(db)["entries"]
+
+        dbs, nobodys = [(self._graph_db(graph), direction) for graph, direction in sides], [0] * len(nodes)
         return read() if len(nodes) * len(sides) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def ids(self, listing: Listing, newest: int) -> Ids:
@@ -321,6 +327,12 @@ class EmbeddedEdges(EmbeddedScans):
         """Make `clock` continue above the newest version in the log, even if the machine's clock went back."""
         with self._begin() as txn:
             clock.restore(event_log.newest_version(txn, self._environment.log))
+
+
+def _lengths_of(tails: Sequence[bytes | None]) -> list[int]:
+    """The lengths of the runs with these tails."""
+    length_of = runs.length_of
+    return [0 if tail is None else length_of(tail) for tail in tails]
 
 
 def _are_among(ids: Ids, listed: Ids) -> NDArray[np.bool_]:

@@ -5,7 +5,8 @@
     fanout/withheld/<author>          rate: i64
     fanout/version/deliveries, withheld   how often rows of the kind changed, decimal
 
-A process reads the rows again only where their version is another. Progress and failures are the log's own.
+A process reads a snapshot again after a commit, and of that the rows only where their version is another. Progress and
+failures are the log's own.
 """
 
 from __future__ import annotations
@@ -40,14 +41,22 @@ class EmbeddedFanoutState:
     """See `home.fanout.state.FanoutState`. `group`: the consumer whose progress and failures these are."""
 
     immediate = True
+    _snapshot: FanoutSnapshot
 
     def __init__(self, environment: Environment, commits: CommitQueue, group: str) -> None:
         self._environment, self._commits, self._group = environment, commits, group
         self._log = EmbeddedLog(environment, commits)
         self._deliveries = _Cached(DELIVERIES, _read_deliveries)
         self._withheld = _Cached(_WITHHELD, _read_withheld)
+        self._read_at: int | None = None  # the commit as of which `_snapshot` is
 
     async def snapshot(self) -> FanoutSnapshot:
+        commit = self._environment.last_commit()  # first: what is committed meanwhile is read by the next
+        if self._read_at != commit:
+            self._snapshot, self._read_at = await self._read(), commit
+        return self._snapshot
+
+    async def _read(self) -> FanoutSnapshot:
         progress = await self._log.progress(self._group)  # first: what is handled meanwhile is merely looked at as well
         try:
             with self._environment.lmdb.begin(self._environment.meta) as txn:

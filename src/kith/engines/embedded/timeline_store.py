@@ -35,6 +35,8 @@ from kith.engines.embedded.ring_writers import Writers
 from kith.home.timelines import TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
+KEPT_MAX = 4_000
+"""Timelines that a reading process keeps as it read them, 4 KB each."""
 _CHUNK = 1 << 15  # users per scatter: their slots stay in the processor's cache
 _TRIES = 50
 _MASK, _IN_LINE = WIDTH - 1, LINE - 1
@@ -50,6 +52,7 @@ class RingReader:
     def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms) -> None:
         self._path, self._now_ms = folder / ring_file.FILE, now_ms
         self._file: RingFile | None = None
+        self._kept: dict[int, tuple[tuple[int, ...], Timeline]] = {}  # by user, and what their slot said of itself
 
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         file = self._current()
@@ -59,24 +62,40 @@ class RingReader:
             slot = file.directory.find(user)
             if slot < 0:
                 return None
-            version = file.versions[slot]
+            version = int(file.versions[slot])
             if not version & 1 and file.owners[slot] == ~user:
-                lacks_from, head = int(file.lacks[slot]), int(file.heads[slot])  # in this order
-                tail = file.tails[slot * LINE : (slot + 1) * LINE].copy()
-                ring = file.cells[slot * WIDTH : (slot + 1) * WIDTH].copy()
-                later, floor = int(file.heads[slot]), int(file.floors[slot])
-                if file.versions[slot] == version and later // LINE == head // LINE:
-                    begun, oldest = head & _IN_LINE, max(0, later - TIMELINE_IDS_MAX)
-                    whole = head - begun
-                    if oldest:  # what the ring holds and is not shown is not in the floor yet
-                        first = max(0, whole - WIDTH)
-                        floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
+                timeline = self._as_read(file, user, slot, version)
+                if timeline is not None:
                     if by_user:
                         file.reads[slot] = read_habits.faded(int(file.reads[slot]), self._now_ms(), 1)
-                    ids = np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole)))
-                    return Timeline(ids, floor, lacks_from)
+                    return timeline
             os.sched_yield()  # let the writer finish
         return None
+
+    def _as_read(self, file: RingFile, user: int, slot: int, version: int) -> Timeline | None:
+        """The timeline in a slot: the very object that was read before, where nothing was pushed since; None where a
+        writer was at it meanwhile.
+        """
+        lacks_from, head, floor = int(file.lacks[slot]), int(file.heads[slot]), int(file.floors[slot])  # in this order
+        state, kept = (slot, version, head, floor, lacks_from), self._kept.get(user)
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        tail = file.tails[slot * LINE : (slot + 1) * LINE].copy()
+        ring = file.cells[slot * WIDTH : (slot + 1) * WIDTH].copy()
+        later, floor = int(file.heads[slot]), int(file.floors[slot])
+        if file.versions[slot] != version or later // LINE != head // LINE:
+            return None
+        begun, oldest = head & _IN_LINE, max(0, later - TIMELINE_IDS_MAX)
+        whole, stored = head - begun, floor
+        if oldest:  # what the ring holds and is not shown is not in the floor yet
+            first = max(0, whole - WIDTH)
+            floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
+        timeline = Timeline(np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole))), floor, lacks_from)
+        if later == head:
+            if len(self._kept) >= KEPT_MAX:
+                self._kept.clear()
+            self._kept[user] = (slot, version, head, stored, lacks_from), timeline
+        return timeline
 
     async def count(self) -> int:
         file = self._current()
@@ -88,9 +107,11 @@ class RingReader:
 
     def close(self) -> None:
         self._file = None
+        self._kept.clear()
 
     def _current(self) -> RingFile | None:
         if self._file is None or not self._file.live:
+            self._kept.clear()
             try:
                 self._file = RingFile(self._path)
             except (OSError, Unusable):  # there is none, or it may not be read, or this process has too many open

@@ -1,12 +1,12 @@
 """What ranking knows of posts, the same for every reader: author, type, age, likeness, engagement. A cache, in columns.
 
 Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. What
-it knows is at most KEPT_MS old. It decides the order of posts alone; who may see them is decided by the records.
+it knows is at most KEPT_MS old: after these it is read again, if the log told a change of it or cannot tell
+(`records.memory`). It decides the order of posts alone; who may see them is decided by the records.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -21,12 +21,13 @@ from kith.graph.together import together
 from kith.home.rank.features import TYPES, Facts, Floats, Integers
 from kith.media.media import Media, read_media
 from kith.posts.post import Post, read_post
+from kith.records.memory import ReadMemory
 from kith.records.store import Record, RecordKind, RecordStore
 
 KEPT_MS = 30_000
-"""Facts older than this, by the wall clock, are read again before they are used."""
+"""Facts older than this, by the wall clock, are read again before they are used, unless nothing changed."""
 RENEWED_MS = 15_000
-"""If some must be read, all older than this are read with them: a few large batches, not a small one a page."""
+"""If some must be read, all that changed and are older than this are read with them: a few large batches."""
 SETS_BITS, WAYS = 16, 4
 """Room for 2**16 * 4 = 262,144 posts, 48 bytes each."""
 COPIED_CHARS_MIN = 80
@@ -43,10 +44,11 @@ _ROW = np.dtype(
         ("type", "i1"),
         ("labelled", "?"),  # limited, itself
         ("limited", "?"),  # itself or its author
+        ("touched", "?"),  # something of it changed since it was read
     ],
     align=True,
 )  # 40 bytes: a post costs two misses or three, not one a column
-_NO_POST = (0, 0, 0, 0, 0.0, 0, False, False)
+_NO_POST = (0, 0, 0, 0, 0.0, 0, False, False, False)
 Rows = NDArray[np.void]
 _TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spreads what is alike (Knuth, 6.4)
@@ -59,13 +61,23 @@ class PostFacts:
     once; the facts that were read longest ago give way. Decision 12 compares it with a dictionary.
     """
 
-    def __init__(self, objects: RecordStore, graph: Graph, now_ms: Callable[[], int], *, bits: int = SETS_BITS) -> None:
+    def __init__(
+        self,
+        objects: RecordStore,
+        graph: Graph,
+        memory: ReadMemory,
+        now_ms: Callable[[], int],
+        *,
+        bits: int = SETS_BITS,
+    ) -> None:
         self._objects, self._store, self._now_ms, self._bits = objects, graph.store, now_ms, bits
         self._immediate = objects.immediate and graph.store.immediate
         self._lists = [
             (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH
         ]
         self._worth = np.array(list(WORTH.values()), np.float32)
+        self._touched = memory.touched(RecordKind.POST, [number for number, _ in self._lists])
+        self._authors_touched, self._touched_ms = memory.touched_nodes(), 0
         self._ids = np.full((1 << bits, WAYS), -1, np.int64)
         self._rows = np.zeros(WAYS << bits, _ROW)
 
@@ -88,24 +100,38 @@ class PostFacts:
     async def _look_up(self, ids: Integers) -> tuple[Integers, Rows, NDArray[np.bool_]]:
         """Those of `ids` that are posts, their rows, and for each of `ids` whether it is a post."""
         now = self._now_ms()
+        self._note_changes(now)
         slots, known = self._find(ids)
         rows = self._rows.take(slots, mode="clip")  # a copy: at the next await other requests may take the places
-        age = np.abs(now - rows["read_ms"])
-        old = ~known | (age > KEPT_MS)
-        if old.any():
-            old |= age > RENEWED_MS
-            rows["version"][~known] = 0
-            there = ~old
-            there[old], rows[old] = await self._read(ids[old], rows[old], now)
-            return ids[there], rows[there], there
-        return ids, rows, known
+        read_ms = rows["read_ms"]
+        age = np.abs(now - read_ms)
+        changed = rows["touched"] | (read_ms <= self._touched_ms) | (read_ms > now)
+        if (known & ~(changed & (age > KEPT_MS))).all():
+            return ids, rows, known
+        at, there = np.flatnonzero(~known | (changed & (age > RENEWED_MS))), np.ones(len(ids), np.bool_)
+        rows["version"][~known] = 0
+        there[at], rows[at] = await self._read(ids[at], rows.take(at), now)
+        return (ids, rows, there) if there.all() else (ids[there], rows[there], there)
+
+    def _note_changes(self, now: int) -> None:
+        """Mark the rows of which the log told a change by the last look."""
+        touched, authors = self._touched.take(), self._authors_touched.take()
+        if touched is None or authors is None or authors:  # rows are not found by their authors, who seldom change
+            self._touched_ms = now
+        elif touched:
+            slots, known = self._find(np.fromiter(touched, np.int64, len(touched)))
+            self._rows["touched"][slots[known]] = True
 
     def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Where each id is, if it is known."""
-        sets = (ids.view(np.uint64) * _SPREAD >> np.uint64(64 - self._bits)).view(np.int64)
+        sets = self._sets(ids)
         there = self._ids.take(sets, axis=0, mode="clip") == ids[:, None]
-        ways = there.argmax(axis=1)
-        return sets * WAYS + ways, there[np.arange(len(ids)), ways]
+        slots = sets * WAYS + there.argmax(axis=1)
+        return slots, self._ids.reshape(-1).take(slots) == ids
+
+    def _sets(self, ids: Integers) -> Integers:
+        """Which set of places each id has."""
+        return (ids.view(np.uint64) * _SPREAD >> np.uint64(64 - self._bits)).view(np.int64)
 
     async def _read(self, ids: Integers, rows: Rows, now: int) -> tuple[NDArray[np.bool_], Rows]:
         """For each id whether it is a post, and its row, which is kept. `rows`: what was known before.
@@ -118,16 +144,16 @@ class PostFacts:
         found = [records[at] for at in changed.tolist()]
         posts = [_living(record) for record in found]
         rows["author"][changed] = [0 if post is None else post.author for post in posts]
-        authors = np.unique(rows["author"][versions > 0])
+        authors = list(set(rows["author"][versions > 0].tolist()))
         prints, engagement, nodes = await together(
-            self._immediate, self._prints(posts), self._engagement(ids), self._store.nodes(authors.tolist())
+            self._immediate, self._prints(posts), self._engagement(ids), self._store.nodes(authors)
         )
         if found:
             rows[changed] = [_described(*pair, prints) for pair in zip(found, posts, strict=True)]
         there, rows["engagement"] = rows["version"] > 0, engagement
-        limited = authors[[bool(node.labels & LIMIT) for node in nodes]]
-        rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if len(limited) else rows["labelled"]
-        rows["read_ms"] = now
+        limited = [author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT]
+        rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if limited else rows["labelled"]
+        rows["read_ms"], rows["touched"] = now, False
         self._keep(ids, rows, there)
         return there, rows
 
@@ -142,16 +168,22 @@ class PostFacts:
         return self._worth @ (await self._store.counts(self._lists, ids)).astype(np.float32)
 
     def _keep(self, ids: Integers, rows: Rows, there: NDArray[np.bool_]) -> None:
-        """Put posts in a free place of theirs, or the one read longest ago; forget ids that are no posts any more."""
-        slots, known = self._find(ids)
+        """Put posts in their place, or a free one of theirs, or the one read longest ago; forget ids that are no posts
+        any more.
+        """
         places = self._ids.reshape(-1)
-        places[slots[known & ~there]] = -1
-        new = np.flatnonzero(there & ~known)
-        ways = slots[new, None] // WAYS * WAYS + np.arange(WAYS)
-        read_ms = np.where(places[ways] < 0, 0, self._rows["read_ms"][ways])
-        slots[new] = ways[np.arange(len(new)), read_ms.argmin(axis=1)]
-        slots, first = np.unique(slots[there], return_index=True)  # of those who meet in a place, one is kept
-        places[slots], self._rows[slots] = ids[there][first], rows[there][first]
+        if not there.all():
+            slots, known = self._find(ids)
+            places[slots[known & ~there]] = -1
+            ids, rows = ids[there], rows[there]
+        sets = self._sets(ids)
+        held = self._ids.take(sets, axis=0)
+        since = np.where(held < 0, 0, self._rows["read_ms"].reshape(-1, WAYS)[sets])
+        since[held == ids[:, None]] = -1
+        slots = sets * WAYS + since.argmin(axis=1)
+        places[slots] = ids
+        kept = np.flatnonzero(places.take(slots) == ids)  # of those who meet in a place, one is kept
+        self._rows[slots[kept]] = rows.take(kept)
 
 
 def _facts(ids: Integers, rows: Rows) -> Facts:
@@ -169,7 +201,7 @@ def _described(record: Record | None, post: Post | None, prints: Mapping[int, by
     if record is None or post is None:
         return _NO_POST
     type_, limited = _TYPE_NUMBERS[post.type], bool(post.labels & LIMIT)
-    return post.author, fingerprint(post, prints), record.updated_at, 0, 0.0, type_, limited, False
+    return post.author, fingerprint(post, prints), record.updated_at, 0, 0.0, type_, limited, False, False
 
 
 def fingerprint(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> int:
@@ -177,14 +209,15 @@ def fingerprint(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) 
     words where these are long (COPIED_CHARS_MIN). Short words people say by themselves: only the same author's are
     copies, beside the same files and link. `prints`: what files show, by the ids of media (`print_of`); a file without
     one is like itself alone.
+
+    It means something in this process alone: Python's hashes of texts and bytes have a secret key, another in each, so
+    nobody can write what is taken for a copy of another's.
     """
-    files = b"".join(prints.get(id_) or id_.to_bytes(8, "big") for id_ in post.media)
+    files = tuple(prints.get(id_) or id_.to_bytes(8, "big") for id_ in post.media)
     words = " ".join(post.text.casefold().split())
     is_own = len(words) < COPIED_CHARS_MIN and bool(words or not (files or post.link))
-    author = post.author.to_bytes(8, "big") if is_own else b""
-    parts = (author, files, (post.link or "").rstrip("/").encode(), words.encode())
-    shown = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-    return int.from_bytes(hashlib.blake2b(shown, digest_size=8).digest(), "big", signed=True)
+    author = post.author.to_bytes(8, "big") if is_own else b""  # hashes of integers have no key
+    return hash((author, files, (post.link or "").rstrip("/"), words))
 
 
 def print_of(media: Media) -> bytes:

@@ -24,9 +24,10 @@ _WEIGHTS = np.array([WEIGHTS[name] for name in FEATURES], np.float32)
 _REASONS = [REASONS[name] for name in FEATURES]
 
 
-def score(rows: Floats, damping: Floats) -> Floats:
+def score(rows: Floats, damping: Floats | None = None) -> Floats:
     """0 to 1 a post. `damping`: a factor from 0 to 1 on each, lower for what the reader wants to see less of."""
-    return (rows @ _WEIGHTS) * damping
+    scores: Floats = rows @ _WEIGHTS
+    return scores if damping is None else scores * damping
 
 
 def contributions(rows: Floats) -> Floats:

@@ -105,15 +105,17 @@ class Ranker:
             facts = await self._facts.of(ids)
         dates = _dates(facts, pinned) if pinned else None
         rows = features(facts, ties.to(facts.authors), self._now_ms(), dates)
-        told = light.score(rows, self.damping(reader, facts))
         if not facts.limited.any():
+            told = light.score(rows, self.damping(reader, facts) if reader.own.fewer else None)
             return Candidates(facts, rows, told, told)
+        told = light.score(rows, self.damping(reader, facts))
         return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader.id)), told)
 
     async def unseen(self, reader: ReaderFacts, ids: Integers) -> Integers:
         """Those of the posts that the reader has not seen."""
         if len(reader.seen):
-            ids = ids[~np.isin(ids, reader.seen)]
+            seen = np.sort(reader.seen)  # np.isin takes three times as long for so few
+            ids = ids[seen.take(np.searchsorted(seen, ids), mode="clip") != ids]
         if len(reader.seen) == SEEN_MAX:
             ids = ids[~await self._store.contains(Listing(self._views, reader.id, Direction.OUT), ids)]
         return ids

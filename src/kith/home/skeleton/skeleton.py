@@ -44,6 +44,8 @@ _WANTED_AGAIN_S = 30.0
 _WANTED_MAX = 100_000
 _READERS_MAX = 10_000
 """Readers whose newest posts are kept, 0.3 KB each."""
+_MADE_MAX = 4_000
+"""Readers whose skeleton is kept, 4 KB each, for as long as their timeline and own posts are the same."""
 
 
 class Skeleton(NamedTuple):
@@ -72,6 +74,14 @@ class ReaderTimeline(NamedTuple):
     own: Ids | None  # the newest of the reader's own posts; None where outboxes are away
 
 
+class _Made(NamedTuple):
+    """A skeleton, and what it was made of: it is the same while these are the very same."""
+
+    timeline: Timeline
+    own: Ids
+    skeleton: Skeleton
+
+
 class Skeletons:
     """Makes skeletons in an API process."""
 
@@ -92,6 +102,7 @@ class Skeletons:
         self._unhandled = UnhandledEvents(log, graph.graphs)
         self._lag_max_s, self._now_s = lag_max_s, now_s
         self._own_posts: Remembered[Ids] = memory.of_edges((graph.graphs.number(AUTHORED),), _READERS_MAX)
+        self._made: dict[int, _Made] = {}
         self._wanted: dict[int, float] = {}
         self._recent: FanoutSnapshot | None = None
         self._recent_s = 0.0  # when it was asked for, by the clock of the event loop
@@ -221,13 +232,17 @@ class Skeletons:
         self, found: ReaderTimeline, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
     ) -> Skeleton:
         """What the timeline holds beyond `after`, with what it may lack; where it is at its end, `want` of outboxes."""
-        if found.timeline is None:
+        timeline, own = found.timeline, found.own
+        if timeline is None:
             return await self._from_outboxes(reader, after, want)
-        end = _end_of(found.timeline)
-        ids = _between(found.timeline.ids, after, end)
+        made = self._made.get(reader) if after is None and not len(found.lacked) else None
+        if made is not None and made.timeline is timeline and made.own is own:
+            return made.skeleton
+        end = _end_of(timeline)
+        ids = _between(timeline.ids, after, end)
         if end is not None and not len(ids):
             return await self._from_outboxes(reader, after, want)
-        if found.own is None:
+        if own is None:
             return Skeleton(ids, end)
         try:
             lacked, later_end = await self._lacked(found, reader, ids, after, max(want, len(ids)))
@@ -236,9 +251,14 @@ class Skeletons:
             return Skeleton(ids, end)
         if later_end is not None:
             end = later_end if end is None else max(end, later_end)
-        elif _has_all(ids, lacked):
-            return Skeleton(ids, end)
-        return Skeleton(_between(np.append(ids, lacked), after, end), end)
+        if later_end is not None or not _has_all(ids, lacked):
+            ids = _between(np.append(ids, lacked), after, end)
+        skeleton = Skeleton(ids, end)
+        if after is None and not len(found.lacked):
+            if len(self._made) >= _MADE_MAX:
+                self._made.clear()
+            self._made[reader] = _Made(timeline, own, skeleton)
+        return skeleton
 
     async def _from_outboxes(self, reader: NodeId, after: Mark | None, want: int) -> Skeleton:
         """`want` ids of all whom the reader follows."""
