@@ -16,6 +16,7 @@ from typing import Any
 import acsylla
 
 from kith.core.errors import BadRequest, StoreUnavailable
+from kith.engines.cassandra.patience import Patience
 
 Row = tuple[Any, ...]
 PORT = 9042
@@ -51,6 +52,7 @@ class Session:
         self._session = session
         self._prepared: dict[str, Any] = {}
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._patience = Patience(_GIVEN_UP_S)
 
     async def rows(self, statement: str, *values: Any) -> list[Row]:
         """All rows that a statement selects; for those that are few."""
@@ -114,9 +116,8 @@ class Session:
         for statement, values in statements:
             batch.add_statement(self._prepared[statement].bind(list(values)))
         async with self._in_flight:
-            with _translated("write to Cassandra"):
-                async with asyncio.timeout(_GIVEN_UP_S):
-                    await self._session.execute_batch(batch)
+            with _translated("write to Cassandra"), self._patience.wait():
+                await self._session.execute_batch(batch)
 
     async def now_ms(self) -> int:
         """The time of the node that answers."""
@@ -158,7 +159,7 @@ class Session:
             bound.set_serial_consistency(_SERIAL)
         async with self._in_flight:
             try:
-                async with asyncio.timeout(_GIVEN_UP_S):
+                with self._patience.wait():
                     return await self._session.execute(bound)
             except Exception as error:
                 raise _unavailable("ask Cassandra", error) from error

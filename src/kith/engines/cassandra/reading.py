@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,7 +35,7 @@ class RowReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked: dict[Key, asyncio.Future[list[Values]]] = {}
+        self._asked: dict[Key, list[tuple[_Asker, int]]] = {}
         self._reading: set[asyncio.Task[None]] = set()
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
@@ -44,17 +44,15 @@ class RowReader:
 
     async def all(self, keys: Sequence[Key]) -> list[list[Values]]:
         """All rows of each key; several where its table is a view of another by the beginning of the key."""
-        asked = [self._ask(key) for key in keys]
-        return [one.result() if one.done() else await asyncio.shield(one) for one in asked]
-
-    def _ask(self, key: Key) -> asyncio.Future[list[Values]]:
-        found = self._asked.get(key)
-        if found is None:
-            loop = asyncio.get_running_loop()
-            if not self._asked:
-                loop.call_soon(self._begin)
-            found = self._asked[key] = loop.create_future()
-        return found
+        if not keys:
+            return []
+        loop = asyncio.get_running_loop()
+        asker = _Asker(loop.create_future(), len(keys))
+        if not self._asked:
+            loop.call_soon(self._begin)
+        for at, key in enumerate(keys):
+            self._asked.setdefault(key, []).append((asker, at))
+        return await asker.answer
 
     def _begin(self) -> None:
         """Read what was asked for."""
@@ -64,21 +62,43 @@ class RowReader:
             self._reading.add(reading)
             reading.add_done_callback(self._reading.discard)
 
-    async def _read(self, wanted: _Wanted, asked: dict[Key, asyncio.Future[list[Values]]]) -> None:
+    async def _read(self, wanted: _Wanted, asked: Mapping[Key, Sequence[tuple[_Asker, int]]]) -> None:
         try:
             rows = await self._session.rows(*wanted.statement())
         except Exception as error:
             for key in wanted.keys:
-                asked[key].set_exception(error)
-                asked[key].exception()  # who asked may have gone
+                for asker, _ in asked[key]:
+                    asker.fail(error)
             return
         width = 1 + len(wanted.table.order)
         found: dict[Values, list[Values]] = defaultdict(list)
         for row in rows:
             found[wanted.place + row[:width]].append(row[width:])
         for key in wanted.keys:
-            if not asked[key].done():
-                asked[key].set_result(found.get(key.key, []))
+            of_key = found.get(key.key, [])
+            for asker, at in asked[key]:
+                asker.take(at, of_key)
+
+
+class _Asker:
+    """Who waits for the rows of some keys. It may have gone."""
+
+    __slots__ = ("_found", "_missing", "answer")
+
+    def __init__(self, answer: asyncio.Future[list[list[Values]]], count: int) -> None:
+        self.answer, self._missing = answer, count
+        self._found: list[list[Values]] = [[]] * count
+
+    def take(self, at: int, rows: list[Values]) -> None:
+        """The rows of a key."""
+        self._found[at] = rows
+        self._missing -= 1
+        if not self._missing and not self.answer.done():
+            self.answer.set_result(self._found)
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 class _Wanted(NamedTuple):
