@@ -187,6 +187,32 @@ def test_the_book_is_read_from_its_last_snapshot(run: Run) -> None:
     run(scene())
 
 
+def test_a_book_that_is_opened_while_a_snapshot_replaces_its_records_is_read_from_that(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(2)
+        book = OpenBook(kafka, expelled_s=1e9)
+        await book.open()
+        for _ in range(books.SNAPSHOT_RECORDS - 2):
+            await book.write(Beat("somebody"))
+        fetch = kafka.fetch
+
+        async def overtaken(topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
+            monkeypatch.setattr(kafka, "fetch", fetch)
+            await book.write(Join("readers", "a", "somebody", 2, gentle=False))
+            assert (await kafka.starts("groups"))[0] >= end
+            return await fetch(topic, partition, first, end)
+
+        monkeypatch.setattr(kafka, "fetch", overtaken)
+        later = OpenBook(kafka, expelled_s=1e9)
+        await later.open()
+        assert await later.sync() == await book.sync()
+        await asyncio.gather(book.close(), later.close())
+
+    run(scene())
+
+
 def test_the_share_of_a_process_that_is_silent_is_anothers_and_some_is_its_own_once_it_is_back(run: Run) -> None:
     async def scene() -> None:
         kafka, gate = MemoryKafka(4), Gate()

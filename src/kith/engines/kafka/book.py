@@ -57,14 +57,26 @@ class OpenBook:
         async with self._opening:
             if self._following is not None:
                 return
-            (start,), (end,) = await self._broker.starts("groups"), await self._broker.ends("groups")
-            self._read(await fetch_all(self._broker, "groups", 0, start, end))
+            records, end = await self._kept()
+            self._read(records)
             self._next = end
             following = self._broker.following("groups", self._handle)
             following.follow({0: end})
             self._following = following
             if not self.now.name:
                 await self.write(NameLog(secrets.token_bytes(NAME_BYTES)))
+
+    async def _kept(self) -> tuple[list[BrokerRecord], int]:
+        """All records there are, and the offset behind them. If some are deleted meanwhile, as there is a newer
+        snapshot, it begins again.
+        """
+        while True:
+            (start,), (end,) = await self._broker.starts("groups"), await self._broker.ends("groups")
+            try:
+                return await fetch_all(self._broker, "groups", 0, start, end), end
+            except StoreUnavailable:
+                if await self._broker.starts("groups") == [start]:
+                    raise
 
     async def close(self) -> None:
         """Take the workers of this process out, and follow it no more."""
