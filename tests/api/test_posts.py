@@ -221,7 +221,7 @@ def test_posts_that_one_may_not_see_can_neither_be_counted_nor_dated(acting: Act
     made.append(make(alice, visibility="custom", audience=[people.carol]))
     path = f"{API}/users/{people.alice}/posts"
     times = [datetime.fromisoformat(ok(alice.get(f"{API}/posts/{id_}"))["createdAt"]) for id_ in made]
-    for at in (int(time.timestamp() * 1000) for time in times):
+    for at in (int(made_at.timestamp() * 1000) for made_at in times):
         for part in ({}, {"since": at, "until": at + 1}, {"since": at}, {"until": at + 1}):
             body = ok(bob.get(path, params={"limit": 1, **part}))
             assert body == {"items": [], "pagination": nothing}, part

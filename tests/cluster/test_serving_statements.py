@@ -1,0 +1,158 @@
+"""How many requests to a real Cassandra a request to the API costs: its own, and those of who decides its writes.
+
+Both are in this process, with nothing beside them. Calls in a row are counted in `api/test_calls_in_a_row.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import httpx
+import msgspec
+import pytest
+from http_world import until
+from in_process import client_of
+from servers import API, AUDIENCE, ISSUER, JWT_SECRET, KEY, keyspace_of, on_cluster
+
+from kith.access.quotas import Quotas
+from kith.engines.cassandra.connecting import Session
+from kith.run.api import api_over
+from kith.run.config import Settings
+from kith.run.opening.cluster import prepare
+from kith.run.opening.quotas import counted
+from kith.run.services import running
+
+ALICE, BOB, CAROL = 1, 2, 3
+STRANGERS = (20, 21)
+PAIRS = [[str(ALICE), str(other)] for other in range(2, 52)]
+_BESIDE = {"leases", "system.local", "metadata", "closed"}
+"""Tables that are asked now and then, or once by the owner of a partition, whatever is requested."""
+_TABLE = re.compile(r"(?:FROM|INTO|UPDATE) (\S+)")
+_QUIET_S, _OWNED_S = 0.3, 60
+
+
+class Requests:
+    """Requests to Cassandra, by the tables that are read or written."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count all of this process."""
+        execute, request = Session._execute, Session._request
+
+        async def executing(session: Session, statement: str, *arguments: Any, **settings: Any) -> Any:
+            self._see(statement)
+            return await execute(session, statement, *arguments, **settings)
+
+        async def requesting(session: Session, statements: Sequence[tuple[str, Any]]) -> None:
+            if len(statements) > 1:  # one alone is executed
+                self._see(*(statement for statement, _ in statements))
+            await request(session, statements)
+
+        with patch.object(Session, "_execute", executing), patch.object(Session, "_request", requesting):
+            yield
+
+    def _see(self, *together: str) -> None:
+        tables = {_TABLE.search(statement)[1] for statement in together}
+        if not tables <= _BESIDE:
+            reads = together[0].startswith("SELECT")
+            self.seen[f"{'read' if reads else 'write'} {'+'.join(sorted(tables))}"] += 1
+
+
+class Row(NamedTuple):
+    """A request by a user, and how many requests to Cassandra it may cost, of all that it makes others do.
+
+    `{}` in the path: somebody else each time.
+    """
+
+    at_most: int
+    user: int | None
+    method: str
+    path: str
+    body: dict[str, Any] | None = None
+
+
+ROWS = {
+    "check": Row(1, None, "GET", f"/graph/follows/{ALICE}/{BOB}"),
+    "check of 50": Row(1, None, "POST", "/graph/follows/check", {"pairs": PAIRS}),
+    "count": Row(1, None, "GET", f"/graph/follows/{BOB}/in/count"),
+    "page of followers": Row(6, CAROL, "GET", f"/users/{BOB}/followers"),
+    "follow": Row(8, CAROL, "POST", "/users/{}/follow"),
+    "unfollow": Row(9, CAROL, "DELETE", "/users/{}/follow"),
+    "post": Row(13, BOB, "POST", "/posts", {"content": {"text": "new"}}),
+}
+
+
+async def _measured(settings: Settings) -> dict[str, Counter[str]]:
+    found = {}
+    requests = Requests()
+    with requests.counted():
+        async with _api(settings) as http:
+            await _fill(http)
+            for name, row in ROWS.items():
+                for other in STRANGERS:  # the first of a kind prepares its statements and reads what is kept
+                    await asyncio.sleep(_QUIET_S)
+                    requests.seen.clear()
+                    await _ask(http, row, other)
+                    await asyncio.sleep(_QUIET_S)
+                    found[name] = Counter(requests.seen)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+    async with running(settings) as services, counted(settings) as counts:
+        deciding = services.opened.deciding
+        assert deciding is not None
+        async with deciding.own() as is_ready:
+            async with asyncio.timeout(_OWNED_S):
+                await until(is_ready)
+            api = api_over(settings, services, Quotas(counts, {}), None)
+            async with client_of(api.door, authorization=f"Bearer {KEY}") as http:
+                yield http
+
+
+async def _fill(http: httpx.AsyncClient) -> None:
+    for user in (ALICE, CAROL):
+        await _ask(http, Row(0, user, "POST", f"/users/{BOB}/follow"))
+    await _ask(http, Row(0, BOB, "POST", "/posts", {"content": {"text": "first"}}))
+
+
+async def _ask(http: httpx.AsyncClient, row: Row, other: int = 0) -> None:
+    headers = {"X-Kith-User": str(row.user)} if row.user is not None else {}
+    answer = await http.request(row.method, API + row.path.format(other), headers=headers, json=row.body)
+    assert answer.status_code < 300, answer.text
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+    folder = tmp_path_factory.mktemp("statements")
+    settings = _settings(folder)
+    prepare(settings)
+    return asyncio.run(_measured(settings))
+
+
+def _settings(folder: Path) -> Settings:
+    named = {name.removeprefix("KITH_").lower(): value for name, value in on_cluster(keyspace_of(folder)).items()}
+    return msgspec.convert(
+        {
+            **named, "data": str(folder), "api_keys": (KEY,), "jwt_secret": JWT_SECRET, "jwt_issuer": ISSUER,
+            "jwt_audience": AUDIENCE, "workers": 1,
+        },
+        Settings,
+        strict=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_request_costs_so_many_requests_to_cassandra_at_most(measured: dict[str, Counter[str]], name: str) -> None:
+    assert measured[name].total() <= ROWS[name].at_most, measured[name]
