@@ -105,7 +105,7 @@ class Webhooks:
             claimed = next((one for one in of_key if _encode(one.id) == claim), None)
             if claimed is not None:
                 if made is not None and claimed.id != id_:
-                    await self.keep(made, None)
+                    await self._keep(made, None)
                     await self.forget_place(id_)
                 return await self._answered(claimed, asked, given=secret is not None)
             if not of_key:
@@ -166,7 +166,7 @@ class Webhooks:
         for _ in range(_REWRITES_MAX):
             kept = await self._found(id_)
             await self._log.forget(group_of(id_))
-            if await self.keep(kept, None):
+            if await self._keep(kept, None):
                 if kept.webhook.key:
                     await self._notes.put_note(KEYS + kept.webhook.key, None, only_if=_encode(id_))
                 await self.forget_place(id_)
@@ -200,12 +200,11 @@ class Webhooks:
         """Keep how deliveries stand; None, and nothing kept, if the webhook was changed since it was read."""
         if kept.webhook.standing == standing:
             return kept
-        changed = msgspec.structs.replace(kept.webhook, standing=standing)
-        return WebhookSlot(kept.key, _encode(changed), changed) if await self.keep(kept, changed) else None
+        raw = _encode({**msgspec.json.decode(kept.raw), "standing": standing})  # so fields of a newer Kith stay
+        return WebhookSlot(kept.key, raw, _decode(raw)) if await self._keep(kept, raw) else None
 
-    async def keep(self, kept: WebhookSlot, changed: Webhook | None) -> bool:
+    async def _keep(self, kept: WebhookSlot, raw: bytes | None) -> bool:
         """Put another in its slot, or none; whether it was as it was read."""
-        raw = None if changed is None else _encode(changed)
         return await self._notes.put_note(kept.key, raw, only_if=kept.raw)
 
     async def forget_place(self, id_: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 import structlog
 from coroutines import answer
@@ -13,6 +14,7 @@ from webhook_world import Play, World, deliveries, until
 from kith.core.errors import BadRequest, IdempotencyKeyReused, WebhookLimitReached, WebhookNotFound
 from kith.webhooks.next_step import TRIES_MIN
 from kith.webhooks.webhook import group_of
+from kith.webhooks.webhooks import PREFIX
 
 PORT = "logs"
 
@@ -36,6 +38,26 @@ def test_a_webhook_that_is_ended_gets_nothing_more_and_frees_its_slot(play: Play
         assert await world.log.progress(group_of(first.webhook.id)) is None
         await world.create()
         await world.create()
+
+    play(scene)
+
+
+def test_what_a_newer_kith_stored_of_one_stays_when_its_deliveries_fail(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        ((key, raw),) = (await world.edges.notes(PREFIX)).items()
+        newer = {"newer": ["of a newer Kith", {"and": 7}]}
+        await world.edges.put_note(key, msgspec.json.encode({**msgspec.json.decode(raw), **newer}))
+        world.app.answer = lambda _: refusing()
+        await world.write(1)
+        async with world.working():
+            await until(lambda: len(world.app.got) > 1)
+        assert (await world.webhooks.look_at(seen.webhook.id)).webhook.standing.failures
+        stored = msgspec.json.decode((await world.edges.notes(PREFIX))[key])
+        assert {name: stored[name] for name in newer} == newer
+
+    async def refusing() -> int:
+        return 500
 
     play(scene)
 
