@@ -3,11 +3,12 @@
 # Needs Java 11 or 17, and once Maven, which fetches the published artifacts of cassandra.pom.xml into cluster/lib.
 # KITH_CASSANDRA_DATACENTRES=2 puts the nodes by turns into dc1 and dc2.
 # Files of a node are in cluster/run/cassandra-PORT/N. `up` waits until each takes statements; `down` removes them. `start N`: a node that was killed, again.
+# Every test server has a keyspace of its own, each of whose tables keeps some of the heap: 384 MB were full after two runs.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./servers.sh
 port=${KITH_CASSANDRA_PORT:-19042}
-heap=${KITH_CASSANDRA_HEAP:-384m}
+heap=${KITH_CASSANDRA_HEAP:-640m}
 datacentres=${KITH_CASSANDRA_DATACENTRES:-1}
 run=run/cassandra-$port
 nodes=${2:-1}
