@@ -37,7 +37,8 @@ from kith.records.store import RecordKind
 EVENTS_MAX = 2_000
 """Events that a look reads, 2 us each; where there are more, all that was kept is forgotten."""
 KEPT_S = 60.0
-"""All is read again this often, so that a repair of counts (`kith audit`), which the log does not tell, shows."""
+"""All that was kept is read again this often, so that a repair of counts (`kith audit`) shows, which the log does not
+tell. A `Touched` is told of changes alone."""
 _READ_MAX = 500
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
 TOUCHED_MAX = 10_000
@@ -127,6 +128,7 @@ class ReadMemory:
         self._by_graph: dict[int, list[_Table]] = defaultdict(list)
         self._by_node: list[_Table] = []
         self._tables: list[_Table] = []
+        self._values: list[Remembered[Any]] = []
         self._at, self._begun_s, self._count = NOWHERE, 0.0, 1
         self._told_to = 0  # the transaction up to which all was read
         self.moment = 0
@@ -176,6 +178,7 @@ class ReadMemory:
     def _table(self, size_max: int) -> Remembered[Any]:
         table: Remembered[Any] = Remembered(self, size_max)
         self._tables.append(table)
+        self._values.append(table)
         return table
 
     async def look(self) -> None:
@@ -188,10 +191,12 @@ class ReadMemory:
             return
         is_old = self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S
         if told != self._told_to or is_old:
-            if is_old or not await self._follow():
-                self._at, self._begun_s = await self._log.end(), self._now_s()
-                self._count += 1
-                for table in self._tables:
+            followed = self._at != NOWHERE and await self._follow()
+            if not followed:
+                self._at = await self._log.end()
+            if is_old or not followed:
+                self._begun_s, self._count = self._now_s(), self._count + 1
+                for table in self._values if followed else self._tables:
                     table.clear()
             self._told_to = told
         self.moment = self._count

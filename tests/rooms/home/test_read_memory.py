@@ -99,6 +99,31 @@ def test_far_behind_the_log_all_is_given_up_and_so_is_what_no_longer_fits(
     run(check())
 
 
+def test_what_is_kept_is_read_again_after_a_time_though_nothing_was_told(
+    run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutes, now_s = home.graph.graphs.number(MUTES), [1_000.0]
+    timed = ReadMemory(home.graph.store, home.log, lambda: now_s[0])
+    table: Remembered[str] = timed.of_edges((mutes,), 100)
+    touched = timed.touched(RecordKind.POST, (mutes,))
+
+    async def check() -> None:
+        await noted(timed, table, ALICE)
+        assert (touched.take(), touched.take()) == (None, set())
+        now_s[0] += memory.KEPT_S + 1
+        await timed.look()
+        assert not table.now
+        assert touched.take() == set(), "it is of changes alone"
+        await noted(timed, table, ALICE)
+        now_s[0] += memory.KEPT_S + 1
+        await home.graph.people.mute(ALICE, BOB)
+        await timed.look()
+        assert not table.now
+        assert touched.take() == {ALICE, BOB}
+
+    run(check())
+
+
 def test_a_damaged_event_costs_what_is_kept_and_no_request(
     run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
