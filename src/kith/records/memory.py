@@ -43,6 +43,8 @@ _READ_MAX = 500
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
 TOUCHED_MAX = 10_000
 """Ids of changes that nobody has asked for yet; where there are more, anything may have changed."""
+CHANGES_MAX = 2_000
+"""So many ids told, the latest, are looked through for those that something was made of, 20 ns each."""
 V = TypeVar("V")
 
 
@@ -114,7 +116,61 @@ class Touched:
         self._ids, self._told_all = set(), True
 
 
-_Table: TypeAlias = Remembered[Any] | Touched
+class ToldChanges:
+    """Ids of what the log told changes of, in the order told: whether some of them are as they were. Made by
+    `ReadMemory`.
+    """
+
+    __slots__ = ("_begin", "_ids", "_memory")
+
+    def __init__(self, memory: ReadMemory) -> None:
+        self._memory, self._ids, self._begin = memory, list[int](), 1
+
+    @property
+    def now(self) -> int:
+        """A place in that order, as of the last look."""
+        return self._begin + len(self._ids)
+
+    def none_of(self, ids: Collection[int], since: int) -> bool:
+        """Whether nothing was told of any of these since that place. False where it cannot be told, or takes long."""
+        if not self._memory.moment or since < self._begin:
+            return False
+        told = self._ids[since - self._begin :]
+        return not told or (len(told) <= CHANGES_MAX and not any(map(ids.__contains__, told)))
+
+    def forget(self, *ids: int) -> None:
+        """Note that these changed."""
+        self._ids += ids
+        if len(self._ids) > 2 * CHANGES_MAX:
+            del self._ids[:CHANGES_MAX]
+            self._begin += CHANGES_MAX
+
+    def clear(self) -> None:
+        """Note that anything may have changed."""
+        self._begin, self._ids = self.now + 1, []
+
+
+class MadeOf:
+    """What something was made of, as of the last look: by table of changes, the ids that it depends on."""
+
+    __slots__ = ("_memory", "_moment", "_parts")
+
+    def __init__(self, memory: ReadMemory, *parts: tuple[ToldChanges, Collection[int]]) -> None:
+        self._memory, self._moment = memory, memory.moment
+        self._parts = [(changes, ids, changes.now) for changes, ids in parts]
+
+    def holds(self) -> bool:
+        """Whether the log told no change of it until the last look."""
+        moment = self._memory.moment
+        if moment != self._moment:
+            if not all(changes.none_of(ids, since) for changes, ids, since in self._parts):
+                return False
+            self._parts = [(changes, ids, changes.now) for changes, ids, _ in self._parts]
+            self._moment = moment
+        return bool(moment)
+
+
+_Table: TypeAlias = Remembered[Any] | Touched | ToldChanges
 
 
 class ReadMemory:
@@ -128,7 +184,7 @@ class ReadMemory:
         self._by_graph: dict[int, list[_Table]] = defaultdict(list)
         self._by_node: list[_Table] = []
         self._tables: list[_Table] = []
-        self._values: list[Remembered[Any]] = []
+        self._values: list[Remembered[Any] | ToldChanges] = []  # all but those of changes alone
         self._at, self._begun_s, self._count = NOWHERE, 0.0, 1
         self._told_to = 0  # the transaction up to which all was read
         self.moment = 0
@@ -174,6 +230,21 @@ class ReadMemory:
         self._tables.append(touched)
         self._by_node.append(touched)
         return touched
+
+    def changes(
+        self, kinds: Collection[RecordKind] = (), graphs: Collection[int] = (), *, of_nodes: bool = False
+    ) -> ToldChanges:
+        """Ids of records of these kinds that changed, both ends of edges of these graphs, and nodes if asked."""
+        changes = ToldChanges(self)
+        for kind in kinds:
+            self._by_record[kind].append(changes)
+        for graph in graphs:
+            self._by_graph[graph].append(changes)
+        if of_nodes:
+            self._by_node.append(changes)
+        self._tables.append(changes)
+        self._values.append(changes)
+        return changes
 
     def _table(self, size_max: int) -> Remembered[Any]:
         table: Remembered[Any] = Remembered(self, size_max)
