@@ -57,6 +57,9 @@ class ReferenceRecords:
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
         return [await self.put(one.records, claim=one.claim) for one in writes]
 
+    async def newest(self, kind: RecordKind, below: int, limit: int) -> list[int]:
+        return sorted((id_ for one, id_ in self.records if one is kind and id_ < below), reverse=True)[:limit]
+
     async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
         return [self._claimed(claim) for claim in claims]
 

@@ -8,6 +8,7 @@ of these changes (`records.memory`); so each page shows what is so now. An own p
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,11 +27,13 @@ from kith.people.profiles import Profile, Profiles
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
-from kith.records.memory import Remembered
+from kith.records.memory import MadeOf, Remembered
 from kith.records.store import RecordKind
 
 POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
 """What is kept in a process: 1 KB a post, 0.5 a profile or picture, 3 a reader."""
+PAGES_MAX = 4_000
+"""Readers whose last page is kept as JSON, 13 KB each."""
 _OWN_MAX = 100
 """Of how many posts it is kept whether a reader likes and saved them; beyond, only of those on the last page."""
 _encode = msgspec.json.Encoder().encode
@@ -57,6 +60,15 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
     rest: bytes
 
 
+class _Page(NamedTuple):
+    """The posts of a page as a reader was shown them. `said`: of their places."""
+
+    posts: Sequence[Post]
+    said: tuple[object, ...]
+    encoded: bytes
+    basis: MadeOf
+
+
 class ShownPosts:
     """What the posts of one page are shown with, by the ids of authors, pictures and posts."""
 
@@ -66,6 +78,7 @@ class ShownPosts:
         self.media: dict[int, Media | None] = {}
         self.totals: dict[int, bytes] = {}
         self.own: dict[int, bytes] = {}
+        self.moment: int | None = None  # of the memory, when the first of it was read
 
     async def read(self, posts: Sequence[Post]) -> None:
         """Read what these posts are shown with, while it is asked which may be shown (see `posts.Prefetch`)."""
@@ -74,6 +87,9 @@ class ShownPosts:
 
     async def encoded(self, page: HomePage[Mark] | HomePage[Slate]) -> bytes:
         """The posts of the page, as the JSON of a list of `PostAnswer`."""
+        kept = self._home.as_before(self._reader, page)
+        if kept is not None:
+            return kept
         await self.read([post for post in page.posts if post.id not in self.totals])
         return self._home.encoded(self._reader, page, self)
 
@@ -98,6 +114,9 @@ class PostAnswers:
         self._totals: Remembered[bytes] = memory.of_edges(engagement.counted, POSTS_MAX)
         self._own: Remembered[dict[int, bytes]] = memory.of_edges(engagement.own_graphs, READERS_MAX)
         self._encoded: Remembered[_Encoded] = memory.of_records(RecordKind.POST, POSTS_MAX)
+        self._pages: dict[int, _Page] = {}
+        self._of_numbers = memory.changes(graphs={*engagement.counted, *engagement.own_graphs})
+        self._of_profiles, self._of_media = memory.changes([RecordKind.USER]), memory.changes([RecordKind.MEDIA])
 
     async def one(self, reader: NodeId, id_: int) -> bytes:
         """A post as `reader` sees it; PostNotFound where it does not exist, or is not there for them. For stores that
@@ -140,6 +159,8 @@ class PostAnswers:
 
     async def read(self, reader: NodeId, posts: Sequence[Post], into: ShownPosts) -> None:
         """See `ShownPosts.read`."""
+        if into.moment is None:
+            into.moment = self._memory.moment
         ids = [post.id for post in posts]
         await together(
             self.immediate,
@@ -191,8 +212,29 @@ class PostAnswers:
             into.update(found)
             self._own.keep(moment, {reader: {**kept, **found} if len(kept) + len(found) <= _OWN_MAX else found})
 
+    def as_before(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate]) -> bytes | None:
+        """The posts of the page as JSON, if it is what the reader was shown last and nothing of it changed."""
+        kept = self._pages.get(reader)
+        if kept is None or kept.posts != page.posts or kept.said != _said(page) or not kept.basis.holds():
+            return None
+        return kept.encoded
+
     def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
         """See `ShownPosts.encoded`."""
+        encoded = self._encode_all(reader, page, shown)
+        if shown.moment and shown.moment == self._memory.moment:
+            if len(self._pages) >= PAGES_MAX:
+                self._pages.clear()
+            basis = MadeOf(
+                self._memory,
+                (self._of_numbers, shown.totals.keys()),
+                (self._of_profiles, shown.profiles.keys()),
+                (self._of_media, shown.media.keys()),
+            )
+            self._pages[reader] = _Page(page.posts, _said(page), encoded, basis)
+        return encoded
+
+    def _encode_all(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
         placed, seen, copies = page.placed, page.seen, page.copies
         parts, rankings, encoded = list[bytes](), _rankings(placed), self._encoded.now
         for post in page.posts:
@@ -227,6 +269,11 @@ class PostAnswers:
         if reader != post.author:
             self._encoded.keep(self._memory.moment, {post.id: made})
         return made
+
+
+def _said(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:
+    """What a page says of its posts beside what they are."""
+    return page.placed, page.seen, page.copies
 
 
 def _is_current(known: _Encoded, shown: ShownPosts) -> bool:

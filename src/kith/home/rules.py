@@ -5,8 +5,8 @@ muted the author nor hidden the post. Records are read first and the rules asked
 that is gone by the time of a page is not on it.
 
 What a rule said of a post is kept, by reader, for as long as the log tells no change of the post, of its author's
-account, or of the reader's ties, mutes and hides (`records.memory`). So a page is as of the moment when its request
-came, or later.
+account, or of the reader's ties, mutes and hides (`records.memory`); and so is what was found out of all that a reader
+looked at last. So a page is as of the moment when its request came, or later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from kith.people.plain import PlainPeople
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
 from kith.posts.posts import seen_of
-from kith.records.memory import Remembered
+from kith.records.memory import MadeOf, Remembered
+from kith.records.store import RecordKind
 
 AUTHORS_MAX, READERS_MAX = 20_000, 4_000
 """Authors and readers that are kept in a process: 0.1 KB an author."""
@@ -44,6 +45,14 @@ class _Verdict(msgspec.Struct, frozen=True, gc=False):
     author: object
     seen: Post | None
     followed: bool
+
+
+class _Looked(NamedTuple):
+    """What was found out of some posts, in a request: each as the reader may see it at home; None: not at all."""
+
+    ids: Sequence[int]
+    found: Mapping[int, Post | None]
+    basis: MadeOf
 
 
 class _Found(NamedTuple):
@@ -66,6 +75,27 @@ class HomeRules:
         self._accounts: Remembered[object] = memory.of_nodes(AUTHORS_MAX)
         ties = [graph.graphs.number(name) for name in (FOLLOWS, BLOCKS, MUTES, HIDES)]
         self._verdicts: Remembered[dict[int, _Verdict]] = memory.of_edges(ties, READERS_MAX)
+        self._looked: dict[int, _Looked] = {}
+        self._of_posts, self._of_authors = memory.changes([RecordKind.POST]), memory.changes(of_nodes=True)
+        self._of_ties = memory.changes(graphs=ties)
+
+    def as_before(self, reader: NodeId, ids: Sequence[int]) -> Mapping[int, Post | None] | None:
+        """What was found out of just these posts, where the reader looked at them last and all is unchanged."""
+        looked = self._looked.get(reader)
+        return looked.found if looked is not None and looked.ids == ids and looked.basis.holds() else None
+
+    def keep(
+        self, moment: int, reader: NodeId, ids: Sequence[int], read: Sequence[Post], found: Mapping[int, Post | None]
+    ) -> None:
+        """Keep what was found out of posts since `moment`. `read`: those that are there."""
+        if moment and moment == self.memory.moment:
+            if len(self._looked) >= READERS_MAX:
+                self._looked.clear()
+            authors = {post.author for post in read}
+            basis = MadeOf(
+                self.memory, (self._of_ties, (reader,)), (self._of_posts, set(ids)), (self._of_authors, authors)
+            )
+            self._looked[reader] = _Looked(ids, found, basis)
 
     async def allowed(self, reader: NodeId, posts: Sequence[Post], pinned: Container[int] = frozenset()) -> list[Post]:
         """Those of the posts, which were just read, that `reader` may and wants to see at home, in their order.

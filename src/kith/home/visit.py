@@ -58,18 +58,24 @@ class Visit:
 
     async def look(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:
         """Find out which posts are for the reader. `spare`: those that are not shown on the page, or perhaps not."""
-        found = self._looked_at
-        new = [id_ for id_ in (*ids, *spare) if id_ not in found]
+        found, rules, moment = self._looked_at, self._rules, self._rules.memory.moment
+        new = [id_ for id_ in (*ids, *spare) if id_ not in found] if found else [*ids, *spare]
         if not new:
             return
-        read, shown = await self._rules.read(new), set(ids)
+        may_be_kept = not (found or self.pinned)
+        if may_be_kept and (kept := rules.as_before(self.reader, new)) is not None:
+            self._looked_at = dict(kept)
+            return
+        read, shown = await rules.read(new), set(ids)
         allowed, _ = await together(
-            self._rules.immediate,
-            self._rules.allowed(self.reader, read, self.pinned),
+            rules.immediate,
+            rules.allowed(self.reader, read, self.pinned),
             self._prefetch([post for post in read if post.id in shown]),
         )
         found.update(dict.fromkeys(new))
         found.update((post.id, post) for post in allowed)
+        if may_be_kept:
+            rules.keep(moment, self.reader, new, read, dict(found))
 
     def allowed(self, ids: Sequence[int]) -> list[Post]:
         """Those of the posts, all looked at, that the reader may and wants to see at home, in their order."""

@@ -37,11 +37,14 @@ from kith.records.store import RecordKind
 EVENTS_MAX = 2_000
 """Events that a look reads, 2 us each; where there are more, all that was kept is forgotten."""
 KEPT_S = 60.0
-"""All is read again this often, so that a repair of counts (`kith audit`), which the log does not tell, shows."""
+"""All that was kept is read again this often, so that a repair of counts (`kith audit`) shows, which the log does not
+tell. A `Touched` is told of changes alone."""
 _READ_MAX = 500
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
 TOUCHED_MAX = 10_000
 """Ids of changes that nobody has asked for yet; where there are more, anything may have changed."""
+CHANGES_MAX = 2_000
+"""So many ids told, the latest, are looked through for those that something was made of, 20 ns each."""
 V = TypeVar("V")
 
 
@@ -113,7 +116,61 @@ class Touched:
         self._ids, self._told_all = set(), True
 
 
-_Table: TypeAlias = Remembered[Any] | Touched
+class ToldChanges:
+    """Ids of what the log told changes of, in the order told: whether some of them are as they were. Made by
+    `ReadMemory`.
+    """
+
+    __slots__ = ("_begin", "_ids", "_memory")
+
+    def __init__(self, memory: ReadMemory) -> None:
+        self._memory, self._ids, self._begin = memory, list[int](), 1
+
+    @property
+    def now(self) -> int:
+        """A place in that order, as of the last look."""
+        return self._begin + len(self._ids)
+
+    def none_of(self, ids: Collection[int], since: int) -> bool:
+        """Whether nothing was told of any of these since that place. False where it cannot be told, or takes long."""
+        if not self._memory.moment or since < self._begin:
+            return False
+        told = self._ids[since - self._begin :]
+        return not told or (len(told) <= CHANGES_MAX and not any(map(ids.__contains__, told)))
+
+    def forget(self, *ids: int) -> None:
+        """Note that these changed."""
+        self._ids += ids
+        if len(self._ids) > 2 * CHANGES_MAX:
+            del self._ids[:CHANGES_MAX]
+            self._begin += CHANGES_MAX
+
+    def clear(self) -> None:
+        """Note that anything may have changed."""
+        self._begin, self._ids = self.now + 1, []
+
+
+class MadeOf:
+    """What something was made of, as of the last look: by table of changes, the ids that it depends on."""
+
+    __slots__ = ("_memory", "_moment", "_parts")
+
+    def __init__(self, memory: ReadMemory, *parts: tuple[ToldChanges, Collection[int]]) -> None:
+        self._memory, self._moment = memory, memory.moment
+        self._parts = [(changes, ids, changes.now) for changes, ids in parts]
+
+    def holds(self) -> bool:
+        """Whether the log told no change of it until the last look."""
+        moment = self._memory.moment
+        if moment != self._moment:
+            if not all(changes.none_of(ids, since) for changes, ids, since in self._parts):
+                return False
+            self._parts = [(changes, ids, changes.now) for changes, ids, _ in self._parts]
+            self._moment = moment
+        return bool(moment)
+
+
+_Table: TypeAlias = Remembered[Any] | Touched | ToldChanges
 
 
 class ReadMemory:
@@ -127,6 +184,7 @@ class ReadMemory:
         self._by_graph: dict[int, list[_Table]] = defaultdict(list)
         self._by_node: list[_Table] = []
         self._tables: list[_Table] = []
+        self._values: list[Remembered[Any] | ToldChanges] = []  # all but those of changes alone
         self._at, self._begun_s, self._count = NOWHERE, 0.0, 1
         self._told_to = 0  # the transaction up to which all was read
         self.moment = 0
@@ -173,9 +231,25 @@ class ReadMemory:
         self._by_node.append(touched)
         return touched
 
+    def changes(
+        self, kinds: Collection[RecordKind] = (), graphs: Collection[int] = (), *, of_nodes: bool = False
+    ) -> ToldChanges:
+        """Ids of records of these kinds that changed, both ends of edges of these graphs, and nodes if asked."""
+        changes = ToldChanges(self)
+        for kind in kinds:
+            self._by_record[kind].append(changes)
+        for graph in graphs:
+            self._by_graph[graph].append(changes)
+        if of_nodes:
+            self._by_node.append(changes)
+        self._tables.append(changes)
+        self._values.append(changes)
+        return changes
+
     def _table(self, size_max: int) -> Remembered[Any]:
         table: Remembered[Any] = Remembered(self, size_max)
         self._tables.append(table)
+        self._values.append(table)
         return table
 
     async def look(self) -> None:
@@ -188,10 +262,12 @@ class ReadMemory:
             return
         is_old = self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S
         if told != self._told_to or is_old:
-            if is_old or not await self._follow():
-                self._at, self._begun_s = await self._log.end(), self._now_s()
-                self._count += 1
-                for table in self._tables:
+            followed = self._at != NOWHERE and await self._follow()
+            if not followed:
+                self._at = await self._log.end()
+            if is_old or not followed:
+                self._begun_s, self._count = self._now_s(), self._count + 1
+                for table in self._values if followed else self._tables:
                     table.clear()
             self._told_to = told
         self.moment = self._count

@@ -133,6 +133,10 @@ class RecordStore(Protocol):
         """The version of each record, in their order; 0 where there never was one."""
         ...
 
+    async def newest(self, kind: RecordKind, below: int, limit: int) -> list[int]:
+        """The greatest ids of a kind, each less than `below`, descending; none on an engine that has no order."""
+        ...
+
     async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
         """For each, the value of an earlier claim of the same key that has not expired; None if there is none."""
         ...

@@ -162,6 +162,7 @@ async def _services(
     watch = _watch(parts, privacy, known.signing, posts, stories, comments, boards)
     hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
     presence, being_here = _presence(parts, live)
+    ahead = asyncio.create_task(facts.read_ahead())
     try:
         async with _looked_after(parts, jobs, openings):
             yield Services(
@@ -175,6 +176,7 @@ async def _services(
             )  # fmt: skip
     finally:
         being_here.cancel()
+        ahead.cancel()
         await live.close()
         await watch.close()
         await jobs.close()

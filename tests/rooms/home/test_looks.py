@@ -12,7 +12,7 @@ from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.graphs import HIDES
+from kith.graph.graphs import HIDES, LIKES
 from kith.posts.post import Post
 
 
@@ -40,6 +40,34 @@ def test_what_is_read_beside_the_rules_is_of_the_posts_of_the_page(run: Run, hom
     assert latest.ids == made[:3], "the one in place of what is hidden is read with the page"
     assert len(run(home.feed.ranked(ALICE, 3, prefetch=ranked)).posts) == 3
     assert len(ranked.ids) <= 4, "neither of copies, nor of what is left for the next page"
+
+
+@pytest.mark.parametrize("kind", ["latest", "ranked"])
+def test_a_page_of_which_nothing_changed_is_not_looked_at_again(run: Run, home: HomeScene, kind: str) -> None:
+    made = [run(home.post((BOB, CAROL)[at % 2])).id for at in range(10)][::-1]
+
+    def page() -> tuple[set[int], int]:
+        """What a page shows, and how many posts are read what they are shown with."""
+        asked = Noted()
+        latest, ranked = (
+            home.feed.latest(ALICE, Window(20), prefetch=asked),
+            home.feed.ranked(ALICE, 20, prefetch=asked),
+        )
+        (ranked if kind == "latest" else latest).close()
+        return set(ids_of(run(latest if kind == "latest" else ranked).posts)), len(asked.ids)
+
+    assert page() == (set(made), 10)
+    if not home.feed._rules.memory.moment:
+        pytest.skip("on this engine nothing is kept")
+    run(home.engagement.add(LIKES, CAROL, NodeId(made[0])))
+    run(home.graph.people.follow(BOB, CAROL))
+    assert page() == (set(made), 0)
+    run(home.engagement.add(HIDES, ALICE, NodeId(made[1])))
+    assert page() == ({*made} - {made[1]}, 10)
+    run(home.objects.delete(BOB, made[3]))
+    run(home.graph.people.mute(ALICE, CAROL))
+    assert page()[0] == {id_ for id_ in made[1::2] if id_ not in (made[1], made[3])}
+    assert page()[1] == 0
 
 
 def test_of_a_short_rest_it_is_known_with_the_page_whether_any_is_for_the_reader(

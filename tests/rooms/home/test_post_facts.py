@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opened import Whole
 
+from kith.core.ids import ID_MAX
 from kith.core.labels import LIMIT
 from kith.graph.graphs import LIKES, SAVES, SHARES
 from kith.home.rank import facts as facts_module
@@ -22,6 +23,7 @@ from kith.media.media import Media
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit, read_post
 from kith.records.memory import ReadMemory
+from kith.records.store import RecordKind
 
 
 @pytest.fixture
@@ -208,6 +210,24 @@ def test_nothing_is_asked_of_the_store_for_what_is_known(
     home.clock.ms += KEPT_MS
     assert of(run, home.facts, posts[::-1]).ids.tolist() == posts[::-1]
     assert of(run, home.facts, []).ids.tolist() == []
+
+
+def test_the_newest_posts_are_read_ahead_some_at_a_time(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posts = [run(home.post(BOB)).id for _ in range(7)]
+    if not run(home.objects.store.newest(RecordKind.POST, ID_MAX, 1)):
+        pytest.skip("this engine does not know which are the newest")
+    monkeypatch.setattr(facts_module, "AHEAD_MAX", 6)
+    monkeypatch.setattr(facts_module, "AHEAD_EACH", 2)
+    monkeypatch.setattr(facts_module, "AHEAD_PAUSE_S", 0)
+    run(home.facts.read_ahead())
+    with monkeypatch.context() as patch:
+        patch.setattr(home.objects.store, "get_many", None)
+        assert of(run, home.facts, posts[1:]).ids.tolist() == posts[1:]
+    run(home.objects.delete(BOB, posts[6]))
+    home.clock.ms += KEPT_MS + 1
+    assert of(run, home.facts, posts).ids.tolist() == posts[:6]
 
 
 # --- copies ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from kith.core.paging import Window
 from kith.graph.graphs import LIKES, MUTES
 from kith.log.store import Batch
 from kith.records import memory
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import MadeOf, ReadMemory, Remembered
 from kith.records.store import RecordKind
 
 home = pytest.fixture(alices_home)
@@ -95,6 +95,75 @@ def test_far_behind_the_log_all_is_given_up_and_so_is_what_no_longer_fits(
         await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory._READ_MAX)))
         await known.look()
         assert not table.now
+
+    run(check())
+
+
+def test_what_is_kept_is_read_again_after_a_time_though_nothing_was_told(
+    run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutes, now_s = home.graph.graphs.number(MUTES), [1_000.0]
+    timed = ReadMemory(home.graph.store, home.log, lambda: now_s[0])
+    table: Remembered[str] = timed.of_edges((mutes,), 100)
+    touched = timed.touched(RecordKind.POST, (mutes,))
+
+    async def check() -> None:
+        await noted(timed, table, ALICE)
+        assert (touched.take(), touched.take()) == (None, set())
+        now_s[0] += memory.KEPT_S + 1
+        await timed.look()
+        assert not table.now
+        assert touched.take() == set(), "it is of changes alone"
+        await noted(timed, table, ALICE)
+        now_s[0] += memory.KEPT_S + 1
+        await home.graph.people.mute(ALICE, BOB)
+        await timed.look()
+        assert not table.now
+        assert touched.take() == {ALICE, BOB}
+
+    run(check())
+
+
+def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
+    run: Run, home: HomeScene, known: ReadMemory
+) -> None:
+    mutes = known.changes(graphs=[home.graph.graphs.number(MUTES)])
+    posts, accounts = known.changes([RecordKind.POST]), known.changes(of_nodes=True)
+    post = run(home.post(BOB))
+
+    async def made() -> MadeOf:
+        await known.look()
+        basis = MadeOf(known, (mutes, (ALICE,)), (posts, {post.id}), (accounts, {BOB}))
+        assert basis.holds()
+        return basis
+
+    async def check() -> None:
+        basis = await made()
+        for another in (home.post(CAROL), home.graph.people.mute(CAROL, BOB), home.graph.people.follow(ALICE, CAROL)):
+            await another
+            await known.look()
+            assert basis.holds(), "nothing of it"
+        for change in (
+            home.graph.people.mute(ALICE, CAROL),
+            home.objects.delete(BOB, post.id),
+            home.graph.store.change_node(BOB, private=True),
+        ):
+            basis = await made()
+            await change
+            await known.look()
+            assert not basis.holds()
+            assert not basis.holds(), "it does not come back"
+        basis = await made()
+        await home.log.announce(Event(mutes.now, None, BULK_LOADED, 7, 0, 0, home.graph.clock.next()))
+        await known.look()
+        assert not basis.holds()
+        basis, old = await made(), await made()
+        for told in (memory.CHANGES_MAX, memory.CHANGES_MAX, 1):
+            for _ in range(told):
+                mutes.forget(DANA)
+            known.moment += 1
+            assert basis.holds(), "it is looked through from where it was last"
+        assert not old.holds(), "too much was told since"
 
     run(check())
 

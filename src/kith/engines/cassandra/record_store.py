@@ -109,6 +109,9 @@ class CassandraRecords:
         rows = await self._rows.get([record_row(kind, id_) for id_ in ids])
         return [0 if row is None else row[0] for row in rows]
 
+    async def newest(self, kind: RecordKind, below: int, limit: int) -> list[int]:
+        return []
+
     async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
         rows = await self._rows.get([claim_row(claim.key) for claim in claims])
         return [claimed(row, claim.now_ms) for row, claim in zip(rows, claims, strict=True)]

@@ -193,6 +193,14 @@ def record_keys(
     return list(islice(keys, limit))
 
 
+def newest_records(txn: lmdb.Transaction[bytes], db: lmdb._Database, kind: int, below: int, limit: int) -> list[int]:
+    """The ids of the records of a kind that are less than `below`, descending; the first `limit` of them."""
+    cursor, first = txn.cursor(db), record_key(kind, 0)
+    there = cursor.prev() if cursor.set_range(record_key(kind, below)) else cursor.last()
+    keys = takewhile(first.__le__, cursor.iterprev(values=False)) if there else ()
+    return [int.from_bytes(key[1:], "big") for key in islice(keys, limit)]
+
+
 def _set(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, row: bytes | None) -> None:
     if row is None:
         txn.delete(key, db=db)

@@ -24,6 +24,7 @@ from kith.engines.embedded.changes import (
     CLAIM_END,
     claim_key,
     claim_taken,
+    newest_records,
     put_claim,
     put_record,
     read_claim_end,
@@ -83,6 +84,13 @@ class EmbeddedRecords:
         try:
             with self._environment.lmdb.begin(self._environment.records) as txn:
                 return list(map(txn.get, map(record_key, repeat(kind), ids)))
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
+
+    async def newest(self, kind: RecordKind, below: int, limit: int) -> list[int]:
+        try:
+            with self._environment.lmdb.begin() as txn:
+                return newest_records(txn, self._environment.records, kind, below, limit)
         except lmdb.Error as error:
             raise translate(error, "read") from error
 

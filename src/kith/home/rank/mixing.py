@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from kith.home.rank.features import Facts
 
@@ -32,12 +33,10 @@ def choose(ranked: Facts, taken: Facts, want: int, mix: Mix, now_ms: int, *, mor
     """
     page = _Page(ranked, taken, mix)
     since = now_ms - mix.fresh_ms
-    fresh = [at for at, made_ms in enumerate(ranked.made_ms.tolist()) if made_ms >= since]
-    quota = int(mix.fresh_share * (want + len(taken.ids))) - sum(ms >= since for ms in taken.made_ms.tolist())
+    fresh: list[int] = np.flatnonzero(ranked.made_ms >= since).tolist()
+    quota = int(mix.fresh_share * (want + len(taken.ids))) - int(np.count_nonzero(taken.made_ms >= since))
     page.fill(fresh, min(quota, want))
-    everything = range(len(ranked.ids))
-    page.fill(everything, want, by_type=True)
-    page.fill(everything, want)
+    page.fill(page.fill(range(len(ranked.ids)), want, by_type=True), want)
     if not more:
         page.fill_up(want)
     return sorted(page.chosen)
@@ -56,14 +55,16 @@ class _Page:
             self._types[type_] += 1
         self.chosen: set[int] = set()
 
-    def fill(self, places: Sequence[int], want: int, *, by_type: bool = False) -> None:
-        """Choose of `places` until `want` are chosen, within the bound on authors; `by_type`: and on types."""
+    def fill(self, places: Sequence[int], want: int, *, by_type: bool = False) -> list[int]:
+        """Choose of `places` until `want` are chosen, within the bound on authors; `by_type`: and on types. Those that
+        their type kept out are the answer.
+        """
         chosen, authors, types, author_max = self.chosen, self._authors, self._types, self._mix.author_max
         ranked_authors, ranked_types = self._ranked_authors, self._ranked_types
         shares, types_after = self._mix.type_shares, self._mix.types_after
-        missing, size = want - len(chosen), self._size + len(chosen)
+        missing, size, crowded = want - len(chosen), self._size + len(chosen), list[int]()
         if missing <= 0:
-            return
+            return crowded
         for at in places:
             if at in chosen:
                 continue
@@ -72,13 +73,15 @@ class _Page:
             if of_author >= author_max:
                 continue
             if by_type and size >= types_after and types[type_] + 1 > shares[type_] * (size + 1):
+                crowded.append(at)
                 continue
             chosen.add(at)
             authors[author] = of_author + 1
             types[type_] += 1
             missing, size = missing - 1, size + 1
             if not missing:
-                return
+                break
+        return crowded
 
     def fill_up(self, want: int) -> None:
         """Choose until `want` are chosen or none is left: a third post of each author before anybody's fourth."""

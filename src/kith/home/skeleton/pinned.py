@@ -124,6 +124,8 @@ class PinnedPosts:
             (counts,) = await self._store.counts([(self._settling.boards, Direction.OUT)], np.array(unknown, np.int64))
             found = dict(zip(unknown, (counts > 0).tolist(), strict=True))
             self._have_boards.keep(moment, found)
+            if not (True in known or counts.any()):
+                return []
             known = [found[owner] if has is None else has for owner, has in zip(owners, known, strict=True)]
         return list(compress(owners, known)) if True in known else []
 

@@ -183,9 +183,9 @@ class Skeletons:
         )
         if unhandled.spoils(reader):
             return None
-        lacked = np.append(fanout.undelivered(), unhandled.authors)
+        lacked = _both(fanout.undelivered(), unhandled.authors)
         if timeline is not None:
-            lacked = np.append(lacked, fanout.withheld.at_least(timeline.lacks_from))
+            lacked = _both(lacked, fanout.withheld.at_least(timeline.lacks_from))
         return ReaderTimeline(timeline, np.unique(lacked) if len(lacked) else lacked, own)
 
     async def _beyond(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
@@ -300,6 +300,11 @@ class Skeletons:
 def mark_of(post: int) -> Mark:
     """Where a post stands in its author's outbox."""
     return Mark(made_at_ms(post), post)
+
+
+def _both(ids: Ids, others: Ids) -> Ids:
+    """These and those; mostly both are empty."""
+    return np.append(ids, others) if len(others) else ids
 
 
 def _end_of(timeline: Timeline) -> Mark | None:
