@@ -63,7 +63,7 @@ class Pace(msgspec.Struct, frozen=True):
     failures_max: int = 10_000  # kept at most, dead ones too; beyond, the runner waits: no single event is at fault
     gap_s: float = 0.01  # shortest rest once it is level with the log: what comes close together is handled together
     gap_max_s: float = 0.05  # longest rest while there is work; see `rest_s`
-    gap_event_s: float = 0.000_2
+    gap_event_s: float = 0.001
     idle_s: float = 2.0  # longest rest, should a new event not ring
     save_s: float = 0.5  # between checkpoints, each a commit: how much work a crash repeats
 

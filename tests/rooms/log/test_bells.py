@@ -138,6 +138,32 @@ def test_all_bells_of_a_process_ring_and_each_by_itself(tmp_path: Path, run: Run
         run(asyncio.wait_for(scene(), LIMIT_S))
 
 
+def test_commits_wake_a_process_once_while_nobody_in_it_waits(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken, read = list[int](), os.read
+
+    def heard(fifo: int, most: int) -> bytes:
+        woken.append(fifo)
+        return read(fifo, most)
+
+    with open_embedded(tmp_path) as (environment, edges):
+        log = EmbeddedLog(environment, edges._commits)
+        run(edges.declare(["follows"]))
+
+        async def scene() -> None:
+            with log.bell() as bell:
+                for version in range(1, 6):
+                    await edges.apply(writes_of(edge_of(ALICE, 2, version=version)))
+                    await (bell.rung(HOURS_S) if version == 1 else asyncio.sleep(0.02))
+                assert len(woken) == 1
+                await bell.rung(HOURS_S)
+                assert len(woken) == 2
+
+        monkeypatch.setattr("kith.engines.embedded.bells.os.read", heard)
+        run(asyncio.wait_for(scene(), LIMIT_S))
+
+
 class Hearing:
     """A consumer that says when it has seen an event."""
 

@@ -101,7 +101,9 @@ class Doorbell:
 
 
 class _Fifo:
-    """A FIFO, and the bells that hear it."""
+    """A FIFO, and the bells that hear it. It is listened to while one of them waits, and keeps the ring otherwise: so a
+    process is woken once by all commits that came while its consumers worked or rested.
+    """
 
     def __init__(self, path: Path, number: int) -> None:
         self._path, self._number = path, number
@@ -109,7 +111,7 @@ class _Fifo:
         self.bells = set[FifoBell]()
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hear it in this loop, and in no other any more."""
+        """Hear it in this loop, and in no other any more, until it rings."""
         if loop is not self._loop:
             self._stop_listening()
             self._loop = loop
@@ -121,14 +123,16 @@ class _Fifo:
         os.close(self._number)
 
     def _stop_listening(self) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.remove_reader(self._number)
+        loop, self._loop = self._loop, None
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self._number)
 
     def _ring(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._number, _READ_BYTES)
         for bell in self.bells:
             bell.ring()
+        self._stop_listening()  # all of them have rung; who waits next listens again
 
 
 class FifoBell:
@@ -149,9 +153,9 @@ class FifoBell:
         if self._fifo is None:
             await asyncio.sleep(min(within_s, _DEAF_S))
             return
-        loop = asyncio.get_running_loop()
-        self._fifo.listen(loop)
         if not self._has_rung:
+            loop = asyncio.get_running_loop()
+            self._fifo.listen(loop)
             self._waiting = loop.create_future()
             late = loop.call_later(within_s, _give_up, self._waiting)
             try:
