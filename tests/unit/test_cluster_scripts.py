@@ -1,0 +1,31 @@
+"""The scripts in cluster/ start servers as they say, here with another program in the place of Java."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CLUSTER = Path(__file__).parents[2] / "cluster"
+
+
+@pytest.mark.skipif(not Path("/proc/self/timerslack_ns").exists(), reason="only Linux has a slack of timers")
+def test_idle_threads_of_cassandra_are_not_woken_by_timers_all_the_time(tmp_path: Path) -> None:
+    for script in ("cassandra.sh", "servers.sh"):
+        shutil.copy(CLUSTER / script, tmp_path)
+    java = tmp_path / "java"
+    java.write_text(f"#!{sys.executable}\nprint(open('/proc/self/timerslack_ns').read(), flush=True)\n")
+    java.chmod(0o755)
+    log = tmp_path / "run" / "cassandra-19042" / "1" / "log"
+    log.parent.mkdir(parents=True)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KITH_CASSANDRA_PORT": "19042"}
+    subprocess.run([tmp_path / "cassandra.sh", "start", "1"], env=environment, check=True, timeout=30)
+    deadline = time.monotonic() + 30
+    while not log.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert log.read_text().strip() == "500000"
