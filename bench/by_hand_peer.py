@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from bench import peers
+from bench import postgresql
 from bench.figures import KEY, free_port, wait_for
 from bench.mix import check_reads
 from bench.town import Town, name_of, text_of
@@ -39,7 +39,7 @@ def serving(at: Town) -> Iterator[int | None]:
         )
         yield None
         return
-    with peers.postgres() as database:
+    with postgresql.server() as database:
         if database is None:
             yield None
             return
@@ -80,7 +80,7 @@ def _schema() -> str:
 
 
 async def _fill(port: int, at: Town) -> None:
-    connection = await peers.connect(port)
+    connection = await postgresql.connect(port)
     await connection.execute(_schema())
     following, followers = (np.bincount(at.edges[:, column], minlength=at.users).tolist() for column in (0, 1))
     named = set(at.profiles.tolist())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import peers
+from bench import peers, postgresql
 from bench.figures import KEY, SECONDS, Figure, generated, imported, pairs_of, real_graph, server, with_peer
 from bench.load import request, run
 
@@ -58,7 +58,7 @@ def check_http(folder: Path) -> list[Figure]:
     figures = [with_peer(rate, "Redis SISMEMBER, redis-py asyncio, 16 connections", redis.client)]
     if redis.benchmark is not None:
         figures.append(with_peer(rate, "Redis SISMEMBER, redis-benchmark in C, 16 connections", redis.benchmark))
-    figures.append(with_peer(rate, "PostgreSQL, asyncpg, prepared, 16 connections", peers.postgres_checks(data, pairs)))
+    figures.append(with_peer(rate, "PostgreSQL, asyncpg, prepared, 16 connections", postgresql.checks(data, pairs)))
     figures.append(with_peer(rate, "SQLite, in process", peers.sqlite_checks(folder, data, pairs)))
     figures = [figure for figure in figures if figure.peer] or [rate]
     return [
@@ -88,7 +88,7 @@ def follow_http(folder: Path) -> list[Figure]:
     figure = Figure("follow-http", load.rate, "follows/s", ">= 10,000, >= 1.2 times PostgreSQL", data=data.says)
     says = "PostgreSQL, the same in one statement (blocks, limit, counts, event), asyncpg, 64 connections"
     return [
-        with_peer(figure, says, peers.postgres_follows(data, _USERS)),
+        with_peer(figure, says, postgresql.follows(data, _USERS)),
         Figure("follow-http-p99", load.p99_ms, "ms", "< 25", data=data.says),
     ]
 
@@ -100,4 +100,4 @@ def edges_http(folder: Path) -> list[Figure]:
         load = run(settings.port, _edges, connections=4, seconds=SECONDS, once=True)
     figure = Figure("edges-http", load.rate * 1000, "edges/s", ">= 50,000, >= PostgreSQL", data=data.says)
     says = "PostgreSQL, the same in one statement (counts, events), asyncpg, 4 connections"
-    return [with_peer(figure, says, peers.postgres_edges(data))]
+    return [with_peer(figure, says, postgresql.bulk_edges(data))]

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from bench import postgresql
 from bench.figures import SECONDS, Figure, with_peer
-from bench.peers import connect, postgres, redis_server
+from bench.peers import redis_server
 from kith.core.clock import wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.engines.embedded.inbox_store import EmbeddedInboxes
@@ -72,7 +73,7 @@ async def _fill(store: EmbeddedInboxes, chunks: list[Users]) -> None:
 
 def _postgres(chunks: list[Users]) -> tuple[float | None, float | None]:
     """Rows a second, by COPY and by single INSERTs."""
-    with postgres() as port:
+    with postgresql.server() as port:
         if port is None:
             return None, None
 
@@ -83,13 +84,13 @@ def _postgres(chunks: list[Users]) -> tuple[float | None, float | None]:
             return sum(map(len, chunks))
 
         async def main() -> tuple[float, float]:
-            connection = await connect(port)
+            connection = await postgresql.connect(port)
             await connection.execute(
                 "create table inbox (recipient bigint, notice bigint, primary key (recipient, notice))"
             )
             copy_rate = await _rate(lambda: copied(connection))
             await connection.execute("truncate inbox")
-            connections = [await connect(port) for _ in range(_INSERTERS)]
+            connections = [await postgresql.connect(port) for _ in range(_INSERTERS)]
             insert_rate = await _rate(lambda: _inserted(connections, chunks))
             for one in (connection, *connections):
                 await one.close()

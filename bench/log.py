@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from bench import peers
+from bench import postgresql
 from bench.figures import KEY, SECONDS, Figure, free_port, server, with_peer
 from bench.processes import cpu_s
 from kith.engines.blobs.archives import FolderArchive
@@ -92,7 +92,7 @@ def rebuild(folder: Path) -> list[Figure]:
             times_s.append((time.process_time() - started_s, time.perf_counter() - began_s))
     cpu_s, took_s = map(min, zip(*times_s, strict=True))
     chosen, says = random.Random(1), f"{_EDGES:,} random follows; the best of {_TURNS} turns"
-    restored = peers.postgres_restore({_pair(chosen) for _ in range(_EDGES)})
+    restored = postgresql.restore({_pair(chosen) for _ in range(_EDGES)})
     figure = Figure("rebuild", done / took_s, "events/s", ">= 150,000", data=says)
     return [
         with_peer(figure, "pg_restore of the same edges with an index for each end", restored),

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import peers
+from bench import postgresql
 from bench.figures import SECONDS
 from bench.mix import Cast
 from bench.routes import PAGE
@@ -139,7 +139,7 @@ def filled(cast: Cast, at: Town) -> Iterator[Pgbench | None]:
     if shutil.which("pgbench") is None:
         yield None
         return
-    with peers.postgres() as port:
+    with postgresql.server() as port:
         if port is None:
             yield None
             return
@@ -161,7 +161,7 @@ def scripts(cast: Cast) -> dict[str, str]:
 
 
 async def _fill(port: int, cast: Cast, at: Town) -> None:
-    connection = await peers.connect(port)
+    connection = await postgresql.connect(port)
     await connection.execute(_TABLES)
     follows = np.concatenate([cast.dropped_follows, cast.kept_follows])
     picks = [(n, source, destination) for n, (source, destination) in enumerate(follows.tolist())]

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from bench import peers
+from bench import postgresql
 from bench.figures import KEY, SECONDS, Figure, server, with_peer
 from bench.load import Load, request, run
 from bench.town import Ids, Town, name_of, text_of, town
@@ -111,7 +111,7 @@ def list_http(folder: Path) -> list[Figure]:
     figure = Figure("list-http", load.rate, "pages/s", ">= 15,000", data=says)
     statements = [_list_statement(path) for path in _list_paths(at)]
     return [
-        with_peer(figure, _POSTGRES, peers.postgres_reads(at.data, statements)),
+        with_peer(figure, _POSTGRES, postgresql.reads(at.data, statements)),
         Figure("list-http-p99", load.p99_ms, "ms", "< 3", data=says),
     ]
 
@@ -133,7 +133,7 @@ def count_http(folder: Path) -> list[Figure]:
     load, at = _read(folder, "count-http", _count_paths, check_counts, least_bytes=len('{"count":0}'))
     figure, p99 = _figures("count-http", load, "counts/s", ">= 20,000", at.data.says)
     statements = [_count_statement(path) for path in _count_paths(at)]
-    return [with_peer(figure, _POSTGRES, peers.postgres_reads(at.data, statements)), p99]
+    return [with_peer(figure, _POSTGRES, postgresql.reads(at.data, statements)), p99]
 
 
 def _count_statement(path: str) -> tuple[str, tuple[int, ...]]:
@@ -161,7 +161,7 @@ def edge_http(folder: Path) -> list[Figure]:
     figure, p99 = _figures("edge-http", load, "edges/s", ">= 20,000", at.data.says)
     pairs = [tuple(int(part) for part in path.split("/")[3:5]) for path in _edge_paths(at)]
     statements = [("select s, d, at from f where s = $1 and d = $2", pair) for pair in pairs]
-    return [with_peer(figure, _POSTGRES, peers.postgres_reads(at.data, statements)), p99]
+    return [with_peer(figure, _POSTGRES, postgresql.reads(at.data, statements)), p99]
 
 
 # Users and posts

@@ -243,7 +243,7 @@ def test_records_of_a_kind_are_forgotten_up_to_an_id_some_at_a_time(run: Run, st
     assert [run(stores.records.get_many(one.kind, [2])) for one in others] == [[one] for one in others]
 
 
-def test_an_engine_that_has_ids_in_order_names_the_greatest_of_a_kind(run: Run, stores: Stores) -> None:
+def test_an_engine_that_has_ids_in_order_names_the_greatest_of_a_kind(run: Run, engine: Engine, stores: Stores) -> None:
     others = [record(id_, kind=kind) for kind in (RecordKind.USER, RecordKind.STORY) for id_ in (1, 2**63 - 1)]
     run(stores.records.put([*(record(id_) for id_ in (0, 3, 5, 2**63 - 1)), *others]))
 
@@ -251,8 +251,9 @@ def test_an_engine_that_has_ids_in_order_names_the_greatest_of_a_kind(run: Run, 
         found: list[int] = run(stores.records.newest(RecordKind.POST, below, limit))
         return found
 
-    if not newest(ID_MAX, 1):
-        pytest.skip("this engine has them in no order")
+    if engine.name.startswith("cassandra"):
+        assert newest(ID_MAX, 9) == [], "it has them in no order"
+        return
     assert newest(ID_MAX, 9) == [5, 3, 0]
     assert newest(ID_MAX, 2) == [5, 3]
     assert newest(5, 2) == [3, 0]

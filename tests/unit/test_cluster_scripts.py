@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 CLUSTER = Path(__file__).parents[2] / "cluster"
-
-
 SLACK = Path("/proc/self/timerslack_ns")
 
 

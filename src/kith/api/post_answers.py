@@ -27,7 +27,7 @@ from kith.people.profiles import Profile, Profiles
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
-from kith.records.memory import MadeOf, Remembered
+from kith.records.memory import LastMade, Remembered
 from kith.records.store import RecordKind
 
 POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
@@ -66,7 +66,6 @@ class _Page(NamedTuple):
     posts: Sequence[Post]
     said: tuple[object, ...]
     encoded: bytes
-    basis: MadeOf
 
 
 class ShownPosts:
@@ -114,7 +113,7 @@ class PostAnswers:
         self._totals: Remembered[bytes] = memory.of_edges(engagement.counted, POSTS_MAX)
         self._own: Remembered[dict[int, bytes]] = memory.of_edges(engagement.own_graphs, READERS_MAX)
         self._encoded: Remembered[_Encoded] = memory.of_records(RecordKind.POST, POSTS_MAX)
-        self._pages: dict[int, _Page] = {}
+        self._pages: LastMade[_Page] = memory.last_made(PAGES_MAX)
         self._of_numbers = memory.changes(graphs={*engagement.counted, *engagement.own_graphs})
         self._of_profiles, self._of_media = memory.changes([RecordKind.USER]), memory.changes([RecordKind.MEDIA])
 
@@ -215,23 +214,21 @@ class PostAnswers:
     def as_before(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate]) -> bytes | None:
         """The posts of the page as JSON, if it is what the reader was shown last and nothing of it changed."""
         kept = self._pages.get(reader)
-        if kept is None or kept.posts != page.posts or kept.said != _said(page) or not kept.basis.holds():
+        if kept is None or kept.posts != page.posts or kept.said != _said(page):
             return None
         return kept.encoded
 
     def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
         """See `ShownPosts.encoded`."""
         encoded = self._encode_all(reader, page, shown)
-        if shown.moment and shown.moment == self._memory.moment:
-            if len(self._pages) >= PAGES_MAX:
-                self._pages.clear()
-            basis = MadeOf(
-                self._memory,
-                (self._of_numbers, shown.totals.keys()),
-                (self._of_profiles, shown.profiles.keys()),
-                (self._of_media, shown.media.keys()),
-            )
-            self._pages[reader] = _Page(page.posts, _said(page), encoded, basis)
+        self._pages.keep(
+            shown.moment or 0,
+            reader,
+            _Page(page.posts, _said(page), encoded),
+            (self._of_numbers, shown.totals.keys()),
+            (self._of_profiles, shown.profiles.keys()),
+            (self._of_media, shown.media.keys()),
+        )
         return encoded
 
     def _encode_all(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:

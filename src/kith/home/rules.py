@@ -27,7 +27,7 @@ from kith.people.plain import PlainPeople
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
 from kith.posts.posts import seen_of
-from kith.records.memory import MadeOf, Remembered
+from kith.records.memory import LastMade, Remembered
 from kith.records.store import RecordKind
 
 AUTHORS_MAX, READERS_MAX = 20_000, 4_000
@@ -52,7 +52,6 @@ class _Looked(NamedTuple):
 
     ids: Sequence[int]
     found: Mapping[int, Post | None]
-    basis: MadeOf
 
 
 class _Found(NamedTuple):
@@ -75,27 +74,22 @@ class HomeRules:
         self._accounts: Remembered[object] = memory.of_nodes(AUTHORS_MAX)
         ties = [graph.graphs.number(name) for name in (FOLLOWS, BLOCKS, MUTES, HIDES)]
         self._verdicts: Remembered[dict[int, _Verdict]] = memory.of_edges(ties, READERS_MAX)
-        self._looked: dict[int, _Looked] = {}
+        self._looked: LastMade[_Looked] = memory.last_made(READERS_MAX)
         self._of_posts, self._of_authors = memory.changes([RecordKind.POST]), memory.changes(of_nodes=True)
         self._of_ties = memory.changes(graphs=ties)
 
     def as_before(self, reader: NodeId, ids: Sequence[int]) -> Mapping[int, Post | None] | None:
         """What was found out of just these posts, where the reader looked at them last and all is unchanged."""
         looked = self._looked.get(reader)
-        return looked.found if looked is not None and looked.ids == ids and looked.basis.holds() else None
+        return looked.found if looked is not None and looked.ids == ids else None
 
     def keep(
         self, moment: int, reader: NodeId, ids: Sequence[int], read: Sequence[Post], found: Mapping[int, Post | None]
     ) -> None:
         """Keep what was found out of posts since `moment`. `read`: those that are there."""
-        if moment and moment == self.memory.moment:
-            if len(self._looked) >= READERS_MAX:
-                self._looked.clear()
-            authors = {post.author for post in read}
-            basis = MadeOf(
-                self.memory, (self._of_ties, (reader,)), (self._of_posts, set(ids)), (self._of_authors, authors)
-            )
-            self._looked[reader] = _Looked(ids, found, basis)
+        of_reader, of_posts = (self._of_ties, (reader,)), (self._of_posts, set(ids))
+        of_authors = (self._of_authors, {post.author for post in read})
+        self._looked.keep(moment, reader, _Looked(ids, found), of_reader, of_posts, of_authors)
 
     async def allowed(self, reader: NodeId, posts: Sequence[Post], pinned: Container[int] = frozenset()) -> list[Post]:
         """Those of the posts, which were just read, that `reader` may and wants to see at home, in their order.

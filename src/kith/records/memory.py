@@ -170,6 +170,31 @@ class MadeOf:
         return bool(moment)
 
 
+class LastMade(Generic[V]):
+    """What was made last for each of some ids, until the log tells a change of what it was made of.
+
+    Made by `ReadMemory`.
+    """
+
+    __slots__ = ("_kept", "_memory", "_size_max")
+
+    def __init__(self, memory: ReadMemory, size_max: int) -> None:
+        self._memory, self._size_max = memory, size_max
+        self._kept: dict[int, tuple[V, MadeOf]] = {}
+
+    def get(self, id_: int) -> V | None:
+        """What was made for an id, as of the last look."""
+        kept = self._kept.get(id_)
+        return kept[0] if kept is not None and kept[1].holds() else None
+
+    def keep(self, moment: int, id_: int, made: V, *parts: tuple[ToldChanges, Collection[int]]) -> None:
+        """Keep what was made of these parts since `moment`, as `Remembered.keep` does; see `MadeOf`."""
+        if moment and moment == self._memory.moment:
+            if len(self._kept) >= self._size_max:
+                self._kept.clear()
+            self._kept[id_] = made, MadeOf(self._memory, *parts)
+
+
 _Table: TypeAlias = Remembered[Any] | Touched | ToldChanges
 
 
@@ -245,6 +270,10 @@ class ReadMemory:
         self._tables.append(changes)
         self._values.append(changes)
         return changes
+
+    def last_made(self, size_max: int) -> LastMade[V]:
+        """A table by ids, of what is made of several things."""
+        return LastMade(self, size_max)
 
     def _table(self, size_max: int) -> Remembered[Any]:
         table: Remembered[Any] = Remembered(self, size_max)

@@ -49,12 +49,11 @@ def test_a_page_of_which_nothing_changed_is_not_looked_at_again(run: Run, home: 
     def page() -> tuple[set[int], int]:
         """What a page shows, and how many posts are read what they are shown with."""
         asked = Noted()
-        latest, ranked = (
-            home.feed.latest(ALICE, Window(20), prefetch=asked),
-            home.feed.ranked(ALICE, 20, prefetch=asked),
-        )
-        (ranked if kind == "latest" else latest).close()
-        return set(ids_of(run(latest if kind == "latest" else ranked).posts)), len(asked.ids)
+        if kind == "latest":
+            posts = run(home.feed.latest(ALICE, Window(20), prefetch=asked)).posts
+        else:
+            posts = run(home.feed.ranked(ALICE, 20, prefetch=asked)).posts
+        return set(ids_of(posts)), len(asked.ids)
 
     assert page() == (set(made), 10)
     if not home.feed._rules.memory.moment:
