@@ -25,6 +25,7 @@ from kith.graph.graph import mark_of
 from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
 from kith.graph.shapes import Listing
 from kith.graph.walk import whole_list
+from kith.records.rewriting import newer_fields
 from kith.records.store import RecordKind
 
 NAME = "boards"
@@ -111,7 +112,8 @@ class Upkeep:
         page = await self._store.page(listing, Window(_PAGE, after=change.after))
         mark = self._graph.both(mark, await self._settle(board, listing, page.items))
         step, after = (change.step, page.oldest) if page.more_after else (change.step + 1, None)
-        left = None if step == len(lists) else _encode(msgspec.structs.replace(change, step=step, after=after))
+        further = msgspec.structs.replace(change, step=step, after=after)
+        left = None if step == len(lists) else newer_fields(_encode(further), raw)
         await self._store.put_note(key, left, only_if=raw)
         return mark, left
 

@@ -72,6 +72,11 @@ class ExecuteJob(msgspec.Struct, frozen=True):
 _decode = msgspec.msgpack.Decoder(ExecuteJob).decode
 
 
+def _over(raw: bytes, job: ExecuteJob) -> bytes:
+    """The note of a job over an earlier one, whose fields of a newer Kith stay."""
+    return msgspec.msgpack.encode({**msgspec.msgpack.decode(raw), **msgspec.structs.asdict(job)})
+
+
 class Jobs:
     """The queues. `now_ms`: of the wall."""
 
@@ -115,7 +120,7 @@ class Jobs:
         dead = await self._store.notes(_DEAD)
         for key, raw in dead.items():
             job = msgspec.structs.replace(_decode(raw), tries=0, due_ms=self._now_ms())
-            await self._store.put_note(job.key, msgspec.msgpack.encode(job))
+            await self._store.put_note(job.key, _over(raw, job))
             await self._store.put_note(key, None)
         return len(dead)
 
@@ -182,7 +187,8 @@ class Jobs:
         await self._store.put_note(job.key, None)
 
     async def _checkpoint(self, job: ExecuteJob) -> ExecuteJob:
-        await self._store.put_note(job.key, msgspec.msgpack.encode(job))
+        raw = await self._store.get_note(job.key)
+        await self._store.put_note(job.key, msgspec.msgpack.encode(job) if raw is None else _over(raw, job))
         return job
 
     async def _failed(self, job: ExecuteJob, error: str) -> None:
@@ -194,8 +200,8 @@ class Jobs:
         pause_ms = min(_PAUSE_MS << tries, _PAUSE_MS_MAX)
         now = msgspec.structs.replace(_decode(raw), tries=tries, error=error, due_ms=self._now_ms() + pause_ms)
         if tries < TRIES_MAX:
-            await self._store.put_note(job.key, msgspec.msgpack.encode(now))
+            await self._store.put_note(job.key, _over(raw, now))
             return
         _log.error("a job failed for good; `kith flockdb --retry-dead` tries again", job=job.key, error=error)
-        await self._store.put_note(f"{_DEAD}{job.version:016x}", msgspec.msgpack.encode(now))
+        await self._store.put_note(f"{_DEAD}{job.version:016x}", _over(raw, now))
         await self._store.put_note(job.key, None)

@@ -19,6 +19,7 @@ import enum
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -88,6 +89,23 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
     done: bool = False
     finished_at: float = 0.0  # seconds since the epoch
     token: int = 0  # of the lease of whoever runs it; 0: nobody has yet
+
+
+class _Noted(NamedTuple):
+    """A job, and the note that says so."""
+
+    raw: bytes
+    job: Job
+
+    @classmethod
+    def over(cls, raw: bytes, job: Job) -> _Noted:
+        """As it is noted over an earlier note, whose fields of a newer Kith stay."""
+        return cls(msgspec.json.encode({**msgspec.json.decode(raw), **msgspec.to_builtins(job)}), job)
+
+    @classmethod
+    def read(cls, raw: bytes) -> _Noted:
+        """As it stands in a note."""
+        return cls(raw, msgspec.json.decode(raw, type=Job))
 
 
 class NodeJobs:
@@ -163,40 +181,39 @@ class NodeJobs:
         await self._background.close()
 
     async def _run(self, held: Held) -> None:
-        job = await retried(held, lambda: self._taken_over(held))
-        if job is None or job.done:
+        noted = await retried(held, lambda: self._taken_over(held))
+        if noted is None or noted.job.done:
             return
         if not self._store.transactional:
             await asyncio.sleep(_LISTS_LAG_S)  # until the lists show what was written before the node was marked
-        lists, step = list(self._lists(job)), partial(self._step, held)
-        while not job.done:
-            job = await retried(held, partial(step, job, lists))
+        lists, step = list(self._lists(noted.job)), partial(self._step, held)
+        while not noted.job.done:
+            noted = await retried(held, partial(step, noted, lists))
 
-    async def _taken_over(self, held: Held) -> Job | None:
+    async def _taken_over(self, held: Held) -> _Noted | None:
         """The job of a lease, which nobody else can write a checkpoint of from now on; None if it was forgotten."""
         while True:
             raw = await self._store.get_note(held.lease.name)
             if raw is None:
                 return None
-            job = msgspec.json.decode(raw, type=Job)
-            if job.token > held.lease.token:
-                raise LeaseLost("another process runs the job by now", id=job.id)
-            ours = msgspec.structs.replace(job, token=held.lease.token)
-            if job.done or ours == job:
-                return job
-            if await self._store.put_note(held.lease.name, msgspec.json.encode(ours), only_if=raw):
+            found = _Noted.read(raw)
+            if found.job.token > held.lease.token:
+                raise LeaseLost("another process runs the job by now", id=found.job.id)
+            if found.job.done or found.job.token == held.lease.token:
+                return found
+            ours = _Noted.over(raw, msgspec.structs.replace(found.job, token=held.lease.token))
+            if await self._store.put_note(held.lease.name, ours.raw, only_if=raw):
                 return ours
 
-    async def _step(self, held: Held, job: Job, lists: Sequence[Listing]) -> Job:
+    async def _step(self, held: Held, noted: _Noted, lists: Sequence[Listing]) -> _Noted:
         """Rewrite one page, and save how far the job is. LeaseLost if another process has taken it over."""
-        after = await self._next(job, lists)
-        known, saved = msgspec.json.encode(job), msgspec.json.encode(after)
-        if await self._store.put_note(held.lease.name, saved, only_if=known):
-            return after
+        further = _Noted.over(noted.raw, await self._next(noted.job, lists))
+        if await self._store.put_note(held.lease.name, further.raw, only_if=noted.raw):
+            return further
         raw = await self._store.get_note(held.lease.name)
-        stored = None if raw is None else msgspec.json.decode(raw, type=Job)
-        if stored is None or stored.token != job.token:
-            raise LeaseLost("another process runs the job by now", id=job.id)
+        stored = None if raw is None else _Noted.read(raw)
+        if stored is None or stored.job.token != noted.job.token:
+            raise LeaseLost("another process runs the job by now", id=noted.job.id)
         return stored  # by an earlier try, though the store answered with an error
 
     async def _next(self, job: Job, lists: Sequence[Listing]) -> Job:

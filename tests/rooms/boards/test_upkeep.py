@@ -58,6 +58,18 @@ def test_what_a_request_does_not_settle_the_consumer_does(run: Run, kith: Servic
     assert [run(kith.board_following.interests(user)) for user in CROWD] == [(0, 0, 0, 0, 0)] * len(CROWD)
 
 
+def test_what_a_newer_kith_noted_of_a_change_stays(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    for user in CROWD:
+        run(kith.board_following.follow(user, board.id))
+    run(kith.boards.change(ALICE, board.id, secret=True))
+    ((key, raw),) = run(kith.edges.notes("")).items()
+    run(kith.edges.put_note(key, msgspec.msgpack.encode([*msgspec.msgpack.decode(raw), "of a newer Kith"])))
+    assert run(kith.upkeep.work_backlog())
+    ((_, raw),) = run(kith.edges.notes("")).items()
+    assert msgspec.msgpack.decode(raw)[-1] == "of a newer Kith"
+
+
 def test_a_board_is_moved_again_once_its_followers_are_settled(run: Run, kith: Services) -> None:
     """They follow Bob, who has the board for a moment: so they do not follow it by itself any more."""
     board, crowd = run(kith.boards.create(ALICE, "Recipes")).board, [NodeId(100 + at) for at in range(150)]

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from cast import START_MS
 from coroutines import time_flies
@@ -199,6 +200,26 @@ def test_a_job_that_fails_waits_then_dies_and_can_be_tried_again(
     assert service.run(service.jobs.retry_dead()) == 1
     service.settle()
     assert flock.ids(ALICE, states=[NEGATIVE]) == [BOB]
+
+
+def test_what_a_newer_kith_noted_of_a_job_stays(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_PAGE", 2)
+    store, checkpoints = service.graph.store, list[Any]()
+    service.flock.execute(ADD, term(ALICE, others=range(10, 15)))
+    service.flock.execute(ARCHIVE, term(ALICE))
+    ((key, raw),) = service.run(store.notes("flockdb/job/")).items()
+    service.run(store.put_note(key, msgspec.msgpack.encode({"pace": [7], **msgspec.msgpack.decode(raw)})))
+    put = store.put_note
+
+    async def seen(key: str, value: bytes | None, **condition: Any) -> bool:
+        checkpoints.extend([] if value is None else [msgspec.msgpack.decode(value)])
+        return await put(key, value, **condition)
+
+    monkeypatch.setattr(store, "put_note", seen)
+    service.settle()
+    assert service.flock.count(ALICE, states=[ARCHIVED]) == 5
+    assert len(checkpoints) > 2
+    assert all(one["pace"] == [7] for one in checkpoints)
 
 
 def test_too_many_jobs_or_edges_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""What a newer Kith stored around notices stays when this one changes it: outcomes, devices, recent mentions, walks."""
+"""What a newer Kith stored around notices stays when this one changes it: outcomes, devices and what they are owed,
+recent mentions, walks.
+"""
 
 from __future__ import annotations
 
@@ -116,5 +118,23 @@ def test_a_walk_that_a_newer_kith_began_goes_on_and_keeps_its_newer_fields(run: 
         assert msgspec.msgpack.decode(raw)[-2:] == NEWER
         assert await kept.current(walk) == further
         assert await kept.step(further, None)
+
+    run(scenario())
+
+
+def test_what_a_device_is_owed_keeps_its_newer_fields(run: Run, ringing: PushDesk) -> None:
+    async def scenario() -> None:
+        notes, owed = ringing.owed._notes, ringing.owed
+        await owed.add(7, ALICE, [1, 2], 0, 0)
+        raw = await notes.get_note("push-owed/7")
+        assert raw is not None
+        await notes.put_note("push-owed/7", msgspec.json.encode([*msgspec.json.decode(raw), *NEWER]))
+        await owed.add(7, ALICE, [3], 0, 0)
+        (kept,) = await owed.all()
+        await owed.settle(kept, [2], 0)
+        raw = await notes.get_note("push-owed/7")
+        assert raw is not None
+        assert msgspec.json.decode(raw)[-2:] == NEWER
+        assert [one.owed.notices for one in await owed.all()] == [(2,)]
 
     run(scenario())

@@ -187,6 +187,23 @@ def test_a_checkpoint_that_was_stored_with_an_error_is_known_again(
     run(play())
 
 
+def test_what_a_newer_kith_noted_of_a_job_stays(run: Run, room: Services) -> None:
+    async def play() -> None:
+        raw = await room.edges.get_note(JOB)
+        assert raw is not None
+        await room.edges.put_note(JOB, msgspec.json.encode({"pace": [7], **msgspec.json.decode(raw)}))
+        jobs = account_jobs(room.graph, own_leases())
+        with time_flies():
+            await jobs.resume()
+            await jobs.wait()
+        done = await room.edges.get_note(JOB)
+        assert done is not None
+        assert msgspec.json.decode(done)["pace"] == [7]
+        assert await is_archived(room, jobs)
+
+    run(play())
+
+
 def test_a_job_that_begins_is_not_found_by_others_half_begun(run: Run, clock: FakeClock) -> None:
     """Between its note and the node's state another process looks for jobs; it must not end it."""
 

@@ -46,6 +46,12 @@ class OwedPush(NamedTuple):
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Owed).decode
 
 
+def _over(raw: bytes, owed: Owed) -> bytes:
+    """The note of what a device is owed over an earlier one, whose fields of a newer Kith stay."""
+    known = msgspec.to_builtins(owed)
+    return _encode([*known, *msgspec.json.decode(raw)[len(known) :]])
+
+
 class OwedKept:
     """Reads and writes these notes. `chance`: random, 0 to 1."""
 
@@ -72,7 +78,8 @@ class OwedKept:
             old = Owed(user, (), 1, now_ms + self._pause_ms(1, wait_ms)) if raw is None else _decode(raw)
             listed = sorted({*old.notices, *notices})
             owed = msgspec.structs.replace(old, notices=tuple(listed[-NOTICES_MAX:]))
-            if await self._notes.put_note(key, _encode(owed), only_if=raw):
+            changed = _encode(owed) if raw is None else _over(raw, owed)
+            if await self._notes.put_note(key, changed, only_if=raw):
                 self.known.add(device)
                 return len(listed) - len(owed.notices)
         raise Conflict("what this device is owed is being changed by many at once", device=str(device))
@@ -86,13 +93,9 @@ class OwedKept:
                 return
             now = _decode(raw)
             notices = tuple(one for one in now.notices if one not in tried)
-            if not notices:
-                changed = None
-            elif left:
-                tries = kept.owed.tries + 1
-                changed = _encode(Owed(now.user, notices, tries, now_ms + self._pause_ms(tries, wait_ms)))
-            else:
-                changed = _encode(Owed(now.user, notices))
+            tries = kept.owed.tries + 1 if left else 0
+            owed = Owed(now.user, notices, tries, now_ms + self._pause_ms(tries, wait_ms) if left else 0)
+            changed = _over(raw, owed) if notices else None
             if await self._notes.put_note(key, changed, only_if=raw):
                 if changed is None:
                     self.known.discard(kept.device)
