@@ -7,10 +7,9 @@ and the log entry of a write are one transaction, so they always agree.
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import repeat
 
 import lmdb
 import numpy as np
@@ -25,9 +24,9 @@ from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.edge_scans import EmbeddedScans
 from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import (
-    EDGE_KEY,
+    STATE_BYTE,
+    STATE_MASK,
     ids_of,
-    is_normal,
     list_prefix,
     node_key,
     pair_key,
@@ -86,13 +85,11 @@ class EmbeddedEdges(EmbeddedScans):
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         db = self._graph_db(graph)
         with self._begin(db) as txn:
-            get = txn.get
-            if (over := self._over(txn)) is not None:
-                return [row is not None and not over.state(row) for row in (get(pair_key(*pair)) for pair in pairs)]
-            if len(pairs) == 1:
-                return [is_normal(get(pair_key(*pairs[0])))]
-            keys = struct.pack(f">{2 * len(pairs)}Q", *chain.from_iterable(pairs))
-            return [is_normal(get(keys[at : at + EDGE_KEY])) for at in range(0, len(keys), EDGE_KEY)]
+            get, over = txn.get, self._over(txn)
+            rows = [get(pair_key(source, destination)) for source, destination in pairs]
+            if over is not None:
+                return [row is not None and not over.state(row) for row in rows]
+            return [row is not None and not row[STATE_BYTE] & STATE_MASK for row in rows]
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         with self._begin(self._graph_db(graph)) as txn:

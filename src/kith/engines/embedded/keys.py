@@ -30,8 +30,9 @@ from kith.graph.edge import Direction, Edge, State
 from kith.graph.shapes import Listing, Node
 
 STATE_BITS = 2
-_STATE_MASK = (1 << STATE_BITS) - 1
-_STATE_BYTE = 7  # of an edge's row: the last byte of its first word
+STATE_MASK = (1 << STATE_BITS) - 1
+STATE_BYTE = 7
+"""Of an edge's row: the last byte of its first word. Its state is what STATE_MASK leaves of it; NORMAL is 0."""
 SIGN = 1 << 63
 POSITION_6_MAX = 1 << 48
 _PAIR = struct.Struct(">QQ")
@@ -47,7 +48,7 @@ EDGE_KEY = ROW = _PAIR.size
 EXPIRING_ROW = 24
 """The length of the row of an edge that expires; those of others are shorter."""
 _STATES = tuple(State)
-_STATES_BY_BYTE = tuple(_STATES[byte & _STATE_MASK] for byte in range(256))
+_STATES_BY_BYTE = tuple(_STATES[byte & STATE_MASK] for byte in range(256))
 
 pair_key = _PAIR.pack
 """(source, destination) -> the key of their edge."""
@@ -84,7 +85,7 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
     """The edge of a stored row."""
     word = int.from_bytes(row[:8], "big")
     updated_at = word >> STATE_BITS
-    ends, state = (NodeId(source), NodeId(destination)), _STATES[word & _STATE_MASK]
+    ends, state = (NodeId(source), NodeId(destination)), _STATES[word & STATE_MASK]
     if len(row) == EXPIRING_ROW:
         position = int.from_bytes(row[8:16], "big", signed=True)
         return Edge(graph, *ends, state, position, Hlc(updated_at), expiry_of(row))
@@ -99,25 +100,20 @@ def expiry_of(row: bytes) -> int:
 
 def state_of(row: bytes) -> State:
     """The state in a stored edge row."""
-    return _STATES[row[_STATE_BYTE] & _STATE_MASK]
+    return _STATES[row[STATE_BYTE] & STATE_MASK]
 
 
 def state_at(row: bytes, now_ms: int) -> State:
     """The state of a stored edge row at a moment: removed, if it has expired by then."""
     if len(row) == EXPIRING_ROW and expiry_of(row) <= now_ms:
         return State.REMOVED
-    return _STATES[row[_STATE_BYTE] & _STATE_MASK]
+    return _STATES[row[STATE_BYTE] & STATE_MASK]
 
 
 def states_of(rows: Sequence[bytes | None]) -> list[State | None]:
     """The state in each stored edge row; None where there is none."""
-    states, at = _STATES_BY_BYTE, _STATE_BYTE
+    states, at = _STATES_BY_BYTE, STATE_BYTE
     return [None if row is None else states[row[at]] for row in rows]
-
-
-def is_normal(row: bytes | None) -> bool:
-    """Whether there is a stored edge row and its state is NORMAL (0)."""
-    return row is not None and not row[_STATE_BYTE] & _STATE_MASK
 
 
 def list_prefix(listing: Listing | tuple[int, int, Direction, State]) -> bytes:
@@ -151,7 +147,7 @@ def list_tag(direction: Direction, state: State) -> int:
 def read_prefix(graph: int, prefix: bytes) -> Listing:
     """The list whose run has this prefix."""
     node, tag = _PREFIX.unpack(prefix)
-    return Listing(graph, node, Direction((tag - _LIST) >> STATE_BITS), _STATES[tag & _STATE_MASK])
+    return Listing(graph, node, Direction((tag - _LIST) >> STATE_BITS), _STATES[tag & STATE_MASK])
 
 
 def after_lists(key: bytes) -> bytes:
