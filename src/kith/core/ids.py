@@ -26,10 +26,10 @@ _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 
 def parse_id(raw: Any, field: str = "id") -> NodeId:
     """Read `raw` (decimal string, bytes or int) as a NodeId; BadId names `field` and the allowed range."""
-    if isinstance(raw, bytes):
-        raw = raw.decode("ascii", "replace")
-    if isinstance(raw, str) and raw.isdigit() and raw.isascii() and len(raw) <= _DIGITS_MAX:
+    if type(raw) is str and len(raw) <= _DIGITS_MAX and raw.isdigit() and raw.isascii():
         raw = int(raw)
+    elif isinstance(raw, bytes):
+        return parse_id(raw.decode("ascii", "replace"), field)
     if type(raw) is int and 0 <= raw <= ID_MAX:
         id_: NodeId = raw  # type: ignore[assignment]
         return id_

@@ -57,9 +57,9 @@ class Exchange:
         "persistent", "query_string", "version",
     )  # fmt: skip
 
-    def __init__(self, connection: Wire) -> None:
+    def __init__(self, connection: Wire, headers: Headers | None = None) -> None:
         self._connection = connection
-        self.headers = Headers()
+        self.headers = Headers() if headers is None else headers
         self.added: Pairs = []
         self.method = self.path = self.query_string = ""
         self.version = "1.1"
@@ -73,8 +73,8 @@ class Exchange:
     @classmethod
     def of_get(cls, connection: Wire, target: bytes, headers: Headers) -> Exchange:
         """A GET of HTTP/1.1 that is here whole, of a plain target."""
-        exchange = cls(connection)
-        exchange.method, exchange.headers, exchange.complete = "GET", headers, True
+        exchange = cls(connection, headers)
+        exchange.method, exchange.complete = "GET", True
         exchange.path, _, exchange.query_string = target.decode().partition("?")
         return exchange
 
