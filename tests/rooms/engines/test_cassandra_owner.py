@@ -31,6 +31,7 @@ from kith.engines.cassandra.edge_commands import ForgetEdges, WriteEdges
 from kith.engines.cassandra.owner import CassandraOwner, _Written
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import WHOLE, read_parts
+from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.row_commands import (
     ChangeNode,
     Conditional,
@@ -43,6 +44,7 @@ from kith.engines.cassandra.row_commands import (
 )
 from kith.engines.cassandra.rows import RowChange, listed, of_node
 from kith.graph.edge import REFUSED, Edge, EdgeChange, EdgeWrite, State, as_of
+from kith.graph.graph import PRESENT
 from kith.graph.shapes import ANYTHING, Node
 from kith.log.commands import Command, Decided
 from kith.log.store import Fenced
@@ -338,6 +340,46 @@ def test_a_batch_of_a_newer_kith_is_left_to_an_owner_who_knows_its_tables() -> N
             run(CassandraOwner(world.rows, world.partitions).take(0, 0))
         assert stored_edges(world.rows) == {}
     assert run(CassandraOwner(world.rows, world.partitions).take(0, 1)) == [], "it was told, so it was written"
+
+
+class CountedRows(MemoryRows):
+    """Notes what is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[Key] = []
+
+    async def get(self, keys: Sequence[Key]) -> list[Values | None]:
+        self.read += keys
+        return await super().get(keys)
+
+
+def test_of_a_follow_what_most_follows_need_is_read_at_once_and_the_rest_where_it_is_looked_at() -> None:
+    rows, partitions = CountedRows(), Partitions(1)
+
+    def decided(offset: int, *writes: EdgeWrite) -> set[str]:
+        """The tables that a new owner reads for them."""
+        owner = CassandraOwner(rows, partitions)
+        run(owner.take(0, 0))
+        rows.read = []
+        run(owner.decide(0, [Command(offset, START_MS, msgspec.msgpack.encode(WriteEdges(list(writes))))]))
+        check_lists(rows, partitions)
+        return {key.table for key in rows.read}
+
+    follow = EdgeWrite(edge_of(1, 2, version=1), out_limit=10, unless=((2, 1, 2), (2, 2, 1)), if_active=True)
+    no_request = EdgeWrite(
+        msgspec.structs.replace(edge_of(1, 2, state=State.REMOVED), graph=3), only_from=PRESENT, chained=True
+    )
+    decided(0, follow, no_request)
+    assert Counter(key.table for key in rows.read) == {
+        "closed": 1, "edges": 4, "nodes": 2, "counts": 2, "divisions": 2
+    }  # fmt: skip
+    unfollow = EdgeWrite(edge_of(1, 2, state=State.REMOVED, version=2), only_from=PRESENT)
+    decided(1, unfollow)
+    assert Counter(key.table for key in rows.read) == {
+        "closed": 1, "edges": 1, "nodes": 2, "counts": 4, "divisions": 4
+    }, "the lists that it was in, and those that it is in now"  # fmt: skip
+    assert stored_edges(rows)[1, 1, 2].state is State.REMOVED
 
 
 def run(call: Coroutine[Any, Any, Any]) -> Any:

@@ -1,6 +1,7 @@
 """A batch of commands while its owner decides it: what was read, and the rows as they will be.
 
-Each command sees what those before it leave. Nothing here waits: whatever a command looks at was read before.
+Each command sees what those before it leave. Nothing here waits: what a command looks at was read before, or is noted
+as missing, and then the batch is decided again once it was read.
 """
 
 from __future__ import annotations
@@ -53,18 +54,19 @@ def listings_of(edge: Edge) -> tuple[tuple[Listing, int], tuple[Listing, int]]:
     return (out, destination), (into, source)
 
 
-def cell_rows(graph: int, source: int, destination: int, partition: int) -> Iterable[Key]:
-    """A partition's counts of the lists, in any state, that may show an edge, and how these are divided."""
-    for node, direction in ((source, Direction.OUT), (destination, Direction.IN)):
-        for state in State:
-            listing = Listing(graph, node, direction, state)
-            yield cell_row(listing, partition)
-            yield parts_row(listing)
+def list_rows(edge: Edge, partition: int) -> Iterable[Key]:
+    """A partition's counts of the two lists that show an edge, and how these are divided."""
+    for listing, _ in listings_of(edge):
+        yield cell_row(listing, partition)
+        yield parts_row(listing)
 
 
 class RowBatch:
     """A batch in progress. `read`: rows by key, None where there is none; `lengths`: how long lists are without this
-    partition's entries; `entries`: how many of these a list has, and how many of them expire."""
+    partition's entries; `entries`: how many of these a list has, and how many of them expire.
+
+    `missing`: rows that a command looked at and that were not read. Where there are any, nothing else here counts.
+    """
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class RowBatch:
         self.partition, self.partitions = partition, partitions
         self._read, self._lengths, self._entries = read, lengths, entries
         self._changes: dict[Key, RowChange] = {}
+        self.missing: dict[Key, None] = {}
         self._timestamp = 0
         self._born_over: list[EdgeKey] = []
         self._noted_every = max(1, PART_MAX // 2 // partitions.count)
@@ -96,7 +99,12 @@ class RowBatch:
     def get(self, key: Key) -> Values | None:
         """The values of a row as it is now."""
         change = self._changes.get(key)
-        return self._read[key] if change is None else change.values
+        if change is not None:
+            return change.values
+        if key not in self._read:
+            self.missing[key] = None
+            return None
+        return self._read[key]
 
     def put(self, key: Key, values: Values, kept_s: int = 0) -> None:
         """Write a row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kith.engines.cassandra.batch import RowBatch, cell_rows, edge_row, entry_row
+from kith.engines.cassandra.batch import RowBatch, edge_row, entry_row, list_rows
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.parts import ListParts, parts_row
 from kith.engines.cassandra.reading import Key
@@ -18,6 +18,7 @@ from kith.graph.edge import (
     EdgeChange,
     EdgeWrite,
     Outcome,
+    State,
     as_of,
     decide,
     resolve,
@@ -53,7 +54,9 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
     def reads(self, partition: int) -> Iterable[Key]:
         for write in self.writes:
             edge = write.edge
-            yield from _of_edge(edge.graph, edge.source, edge.destination, partition)
+            yield edge_row(edge.graph, edge.source, edge.destination)
+            if write.only_from is None or State.REMOVED in write.only_from:  # most edges that are written are new
+                yield from list_rows(edge, partition)
             yield Key("nodes", (edge.source,))
             yield Key("nodes", (edge.destination,))
             if write.while_node is not None:
@@ -87,8 +90,7 @@ class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
     pairs: list[Pair]
 
     def reads(self, partition: int) -> Iterable[Key]:
-        for pair in self.pairs:
-            yield from _of_edge(self.graph, *pair, partition)
+        return [edge_row(self.graph, *pair) for pair in self.pairs]
 
     def run(self, batch: RowBatch) -> None:
         for pair in self.pairs:
@@ -103,8 +105,7 @@ class EndEdges(OwnerCommand, frozen=True, tag="end"):
     edges: list[EdgeKey]
 
     def reads(self, partition: int) -> Iterable[Key]:
-        for edge in self.edges:
-            yield from _of_edge(*edge, partition)
+        return [edge_row(*edge) for edge in self.edges]
 
     def run(self, batch: RowBatch) -> int:
         before = len(batch.events)
@@ -119,8 +120,7 @@ class ListEdges(OwnerCommand, frozen=True, tag="list"):
     edges: list[EdgeKey]
 
     def reads(self, partition: int) -> Iterable[Key]:
-        for edge in self.edges:
-            yield from _of_edge(*edge, partition)
+        return [edge_row(*edge) for edge in self.edges]
 
     def run(self, batch: RowBatch) -> None:
         for edge in self.edges:
@@ -214,12 +214,6 @@ def shows(entry: ListEntry, edge: Edge | None, parts: ListParts) -> bool:
     if edge is None or entry.part not in parts.places(entry.position):
         return False
     return (edge.state, edge.position) == (entry.listing.state, entry.position)
-
-
-def _of_edge(graph: int, source: int, destination: int, partition: int) -> Iterable[Key]:
-    """The rows that a command must read before it changes an edge."""
-    yield edge_row(graph, source, destination)
-    yield from cell_rows(graph, source, destination, partition)
 
 
 def _at_end(edge: Edge, direction: Direction) -> Listing:

@@ -9,12 +9,13 @@ late writes what the journal held, with its timestamps, so newer writes win over
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from kith.core.errors import StoreUnavailable
-from kith.engines.cassandra.batch import RowBatch, cell_rows, edge_row
+from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.closing import closed_by, closed_row, refusal_to
 from kith.engines.cassandra.commands import read_command
 from kith.engines.cassandra.owner_command import OwnerCommand
@@ -30,6 +31,7 @@ from kith.log.store import Fenced
 
 HELD_MAX = 20_000
 """Rows of a partition that are kept in memory."""
+_UNREAD: Final[Any] = object()
 _TAKES_MAX = 20
 _ENDED_MAX = 500
 """How many expired edges a batch removes beside its own work."""
@@ -40,6 +42,15 @@ class _Written(msgspec.Struct, frozen=True, array_like=True):
 
     decided: list[Decided]
     changes: list[RowChange]
+
+
+class _Needed(NamedTuple):
+    """What a batch is decided on, see `RowBatch`; `ended`: our edges that are over and have to be removed first."""
+
+    rows: dict[Key, Values | None]
+    lengths: Mapping[Listing, int]
+    entries: Mapping[Listing, tuple[int, int]]
+    ended: Sequence[EdgeKey]
 
 
 class CassandraOwner:
@@ -82,9 +93,7 @@ class CassandraOwner:
         if not commands:
             return []
         try:
-            asked = [read_command(command.data) for command in commands]
-            batch, ended = await self._read(partition, [one for one in asked if one is not None], commands[-1].at_ms)
-            decided = _decide(batch, commands, asked, ended)
+            batch, decided = await self._decided(partition, commands)
             if batch.changes:
                 await self._write_down(partition, epoch, _Written(decided, batch.changes))
                 await self._rows.write(batch.changes)
@@ -94,18 +103,28 @@ class CassandraOwner:
         self._hold(partition, batch.changes)
         return decided
 
+    async def _decided(self, partition: int, commands: Sequence[Command]) -> tuple[RowBatch, list[Decided]]:
+        """Decide on what the commands are known to need; once they looked at more, on that too."""
+        asked = [read_command(command.data) for command in commands]
+        read = await self._read(partition, [one for one in asked if one is not None], commands[-1].at_ms)
+        while True:
+            batch = RowBatch(partition, self._partitions, read.rows, read.lengths, read.entries)
+            decided = _decide(batch, commands, asked, read.ended)
+            if not batch.missing:
+                return batch, decided
+            read.rows.update(await self._known(partition, batch.missing))
+
     async def _write_down(self, partition: int, epoch: int, written: _Written) -> None:
         if not await self._rows.write_down(partition, epoch, msgspec.msgpack.encode(written)):
             raise Fenced
 
-    async def _read(
-        self, partition: int, asked: Sequence[OwnerCommand], now_ms: int
-    ) -> tuple[RowBatch, Sequence[EdgeKey]]:
-        """A batch with all that the commands look at, and our edges that are over and have to be removed first."""
+    async def _read(self, partition: int, asked: Sequence[OwnerCommand], now_ms: int) -> _Needed:
+        """What the commands look at, as far as they know."""
         lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
         counted = list(dict.fromkeys(listing for one in asked for listing in one.recounted()))
         keys = (key for one in asked for key in one.reads(partition))
-        read = await self._known(partition, (closed_row(partition), *keys))
+        cells_of_lists = (cell_row(listing, partition) for listing in lists)
+        read = await self._known(partition, chain((closed_row(partition),), keys, cells_of_lists))
         into = [listing for listing in lists if listing.direction is Direction.IN]  # OUT lists are of one owner
         cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
         others = {listing: [cell for cell in some if cell[0] != partition] for listing, some in cells.items()}
@@ -117,11 +136,7 @@ class CassandraOwner:
             or (read[cell_row(listing, partition)] or (0, 0))[1]
         ]
         ended = await self._ended(partition, expiring, lengths, now_ms)
-        more = (key for edge in ended for key in (edge_row(*edge), *cell_rows(*edge, partition)))
-        read |= await self._known(partition, (key for key in more if key not in read))
-        self._held[partition].update((key, read[key]) for key in read if self._is_ours(partition, key))
-        entries = await self._entries(partition, counted, read)
-        return RowBatch(partition, self._partitions, read, lengths, entries), ended
+        return _Needed(read, lengths, await self._entries(partition, counted, read), ended)
 
     async def _ended(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
@@ -140,12 +155,15 @@ class CassandraOwner:
         return list(ended)
 
     async def _known(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
-        """Rows from memory, or read."""
+        """Rows from memory, or read; those that nobody else writes are kept."""
         held = self._held[partition]
-        wanted = dict.fromkeys(keys)
-        missing = [key for key in wanted if key not in held]
-        found = dict(zip(missing, await self._rows.get(missing), strict=True)) if missing else {}
-        return {key: found[key] if key in found else held[key] for key in wanted}
+        known = {key: held.get(key, _UNREAD) for key in keys}
+        missing = [key for key, values in known.items() if values is _UNREAD]
+        if missing:
+            found = dict(zip(missing, await self._rows.get(missing), strict=True))
+            known |= found
+            held.update((key, values) for key, values in found.items() if self._is_ours(partition, key))
+        return known
 
     async def _entries(
         self, partition: int, listings: Sequence[Listing], read: Mapping[Key, Values | None]

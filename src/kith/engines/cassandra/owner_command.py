@@ -18,7 +18,7 @@ class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     permit: int = 0
 
     def reads(self, partition: int) -> Iterable[Key]:
-        """The rows that it needs. `partition`: its own."""
+        """The rows that it needs, as far as they are known before others are read. `partition`: its own."""
         raise NotImplementedError
 
     def run(self, batch: RowBatch) -> Any:
