@@ -24,6 +24,7 @@ from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.commands import unpacked
 from kith.engines.kafka.commits import CommandAnswer, LoggedRow, Owned, row_of
 from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
+from kith.engines.kafka.rounds import BatchRounds
 from kith.log.commands import Command, Decided, Owner
 from kith.log.store import Fenced
 
@@ -61,6 +62,7 @@ class Owning:
         self._running: asyncio.Task[None] | None = None
         self._tasks: dict[int, _Partition] = {}
         self._apart_until_s, self._apart_s = 0.0, _APART_S
+        self.rounds = BatchRounds()
         self._following = broker.following("writes", self._handle)
 
     async def start(self) -> None:
@@ -248,12 +250,13 @@ class _Partition:
             await self._arrived.wait()
             if self._stopping.is_set():
                 return
-        batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
-        if self.is_full and len(self._waiting) < BATCH_MAX:
-            self.is_full = False
-            self._owning.follow()
-        commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
-        await self._tell(owned, await self._of_store(self._owner.decide(self._partition, commands)), batch)
+        async with self._owning.rounds.turn():
+            batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
+            if self.is_full and len(self._waiting) < BATCH_MAX:
+                self.is_full = False
+                self._owning.follow()
+            commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
+            await self._tell(owned, await self._of_store(self._owner.decide(self._partition, commands)), batch)
 
     async def _of_store(self, asked: Coroutine[Any, Any, T]) -> T:
         """What the owner answers; since when it cannot is noted."""

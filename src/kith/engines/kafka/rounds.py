@@ -1,0 +1,56 @@
+"""Lets the partitions of an owner begin their batches together.
+
+What batches ask of a store at the same moment goes in few statements, and wakes everybody on the way once. So who
+comes while others are at their batches waits until these are done, but for PATIENCE_S at most. Those who take longer,
+as when their store does not answer, are not waited for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+PATIENCE_S = 0.05
+
+
+class BatchRounds:
+    """The rounds of the tasks of one event loop."""
+
+    def __init__(self) -> None:
+        self._round = self._running = 0  # the last round, and how many are still at their batches of it
+        self._waiting: list[asyncio.Future[int]] = []
+        self._opening: asyncio.Handle | None = None
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Take part in the next round; it is over once all who take part have left."""
+        loop = asyncio.get_running_loop()
+        mine = loop.create_future()
+        self._waiting.append(mine)
+        if self._opening is None:
+            soon = not self._running  # but after others who come in this turn of the loop
+            self._opening = loop.call_soon(self._open) if soon else loop.call_later(PATIENCE_S, self._open)
+        try:
+            number = await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self._leave(mine.result())
+            raise
+        try:
+            yield
+        finally:
+            self._leave(number)
+
+    def _open(self) -> None:
+        waiting = [one for one in self._waiting if not one.done()]
+        self._opening, self._waiting = None, []
+        self._round, self._running = self._round + 1, len(waiting)
+        for one in waiting:
+            one.set_result(self._round)
+
+    def _leave(self, number: int) -> None:
+        self._running -= number == self._round
+        if not self._running and self._opening is not None:
+            self._opening.cancel()
+            self._opening = asyncio.get_running_loop().call_soon(self._open)
