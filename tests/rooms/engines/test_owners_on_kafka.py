@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from coroutines import Run
@@ -10,8 +11,10 @@ from kafka_in_memory import MemoryKafka
 from owners import Scene
 
 from kith.core.clock import wall_ms
-from kith.core.errors import NotConfirmed
+from kith.core.errors import NotConfirmed, StoreUnavailable
 from kith.engines.kafka import owning
+from kith.engines.kafka.broker import Topic
+from kith.engines.kafka.commands import GATHERED_MIN
 from kith.log.commands import Reply
 
 STEPS = 75
@@ -160,5 +163,53 @@ def test_an_owner_that_is_alone_waits_for_its_store(run: Run, monkeypatch: pytes
             await scene.until(lambda: not first.partitions)
             scene.cut_off(first, False)
             await scene.check(await asking)
+
+    run(scene())
+
+
+class CountingKafka(MemoryKafka):
+    """Counts appends to `writes`. Those to partition 0 fail while it `is_away`."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.appends, self.is_away = 0, False
+
+    async def append_many(self, topic: Topic, records: Sequence[tuple[int, bytes]]) -> list[int]:
+        if topic == "writes":
+            self.appends += 1
+            if self.is_away and records[0][0] == 0:
+                raise StoreUnavailable("away")
+        return await super().append_many(topic, records)
+
+
+def test_where_many_wait_commands_are_appended_together_and_a_few_at_once(run: Run) -> None:
+    async def scene() -> None:
+        kafka = CountingKafka()
+        async with Scene(kafka) as scene:
+            few = [asyncio.create_task(scene.asked(account)) for account in range(GATHERED_MIN)]
+            await scene.until(lambda: kafka.appends == GATHERED_MIN)
+            many = [asyncio.create_task(scene.asked(account % 7)) for account in range(200)]
+            many_more = [asyncio.create_task(scene.asked(account)) for account in range(3)]
+            await asyncio.sleep(0.02)
+            many_more[0].cancel()
+            assert kafka.appends <= GATHERED_MIN + 4, "two a partition at most"
+            await scene.owning()
+            await asyncio.gather(*few, *many, *many_more[1:])
+            assert set(scene.ledger.decided.values()) == {1}
+
+    run(scene())
+
+
+def test_commands_that_cannot_be_appended_do_not_hinder_those_of_other_partitions(run: Run) -> None:
+    async def scene() -> None:
+        kafka = CountingKafka()
+        async with Scene(kafka) as scene:
+            await scene.owning()
+            await scene.commands.ask_many([(at, scene.command(at)) for at in (0, 1)])
+            kafka.is_away = True
+            asked = [scene.commands.ask(at % 2, scene.command(at)) for at in range(100)]
+            replies = await asyncio.gather(*asked, return_exceptions=True)
+            assert {type(reply) for reply in replies[::2]} == {StoreUnavailable}
+            assert {type(reply) for reply in replies[1::2]} == {Reply}
 
     run(scene())

@@ -24,6 +24,9 @@ from kith.log.commands import Reply, Waiting
 COMMAND_BYTES_MAX = 1 << 20
 WAITING_MAX = 10_000
 """Calls that wait for outcomes at once; further ones wait before anything is appended."""
+GATHERED_S, GATHERED_MIN = 0.005, 8
+"""How long a command waits for others, so that they are appended, read and decided together; it does not where fewer
+wait for their answers."""
 NAME_BYTES = 8
 _head = struct.Struct(f">{NAME_BYTES}sQ")
 
@@ -44,6 +47,8 @@ class KafkaCommands:
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
         self._room = asyncio.Semaphore(WAITING_MAX)
+        self._gathered: dict[int, list[tuple[int, bytes]]] = {}  # by partition, what is appended next
+        self._appending: dict[int, asyncio.Task[None]] = {}
         recent.hear(self._hear)
 
     async def ask(self, partition: int, data: bytes) -> Reply:
@@ -65,7 +70,7 @@ class KafkaCommands:
                         (partition, _head.pack(self._name, number) + data)
                         for number, (partition, data) in zip(numbers, asked, strict=True)
                     ]
-                    await self._broker.append_many("writes", records)
+                    await self._append(records)
                     return [await answer for answer in answers]
         except TimeoutError:
             raise NotConfirmed(
@@ -74,6 +79,25 @@ class KafkaCommands:
         finally:
             for number in numbers:
                 self._waiting.pop(number, None)
+
+    async def _append(self, records: Sequence[tuple[int, bytes]]) -> None:
+        """Append commands; where many wait for answers, together with those that come within GATHERED_S."""
+        partitions = {partition for partition, _ in records}
+        if len(self._waiting) - len(records) < GATHERED_MIN or len(partitions) > 1:
+            await self._broker.append_many("writes", records)
+            return
+        (partition,) = partitions
+        gathered = self._gathered.setdefault(partition, [])
+        gathered += records
+        if partition not in self._appending:
+            self._appending[partition] = asyncio.create_task(self._append_gathered(partition))
+        await asyncio.shield(self._appending[partition])
+
+    async def _append_gathered(self, partition: int) -> None:
+        """At moments that are the same for all partitions, whose owner then gets them together."""
+        await asyncio.sleep(GATHERED_S - asyncio.get_running_loop().time() % GATHERED_S)
+        del self._appending[partition]
+        await self._broker.append_many("writes", self._gathered.pop(partition))
 
     async def waiting(self) -> Waiting:
         """The commands of all processes that no owner has done yet."""

@@ -250,6 +250,7 @@ class _Producer:
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 0,
+                "max.in.flight": 2,  # where as many as it may are under way, its thread looks without rest; 5 by itself
                 "message.max.bytes": RECORD_BYTES_MAX,
                 "message.timeout.ms": int(2 * ANSWERED_S * 1000),
                 "request.timeout.ms": int(ANSWERED_S * 500),
