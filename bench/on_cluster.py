@@ -295,6 +295,7 @@ def home(folder: Path) -> list[Figure]:
         readers, fresh = range(1, _READERS + 1), range(_FRESH, _FRESH + int(_FRESH_RATE * SECONDS) + 1)
         _filled(settings, lambda services: _put_readers(services, [*readers, *fresh]))
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, warm_s=0, once=True)
+        wait_until(settings, "kith_fanout_lag_events", lambda events: events == 0)  # before, no timeline is asked for
         loaded(functools.partial(_homes, readers, "latest"), seconds=60)  # who came lately has a timeline
         wait_until(settings, "kith_timelines", lambda there: there >= len(readers))
         pages = functools.partial(loaded, least_bytes=_HOME_BYTES_MIN)

@@ -105,7 +105,7 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     objects = Posts(whole.records, graph, Snowflakes(1, clock))
     comments, timelines, served = Comments(objects), BlockingTimelines(NaiveTimelines(100, clock)), Kept()
     fanout = ReferenceFanoutState(log, GROUP)
-    memory = ReadMemory(store, log)
+    memory = ReadMemory(store, log, clock)
     facts = PostFacts(objects.store, graph, memory, clock, bits=bits)
     affinity = Affinity(graph, comments, facts, memory, clock)
     ranker = Ranker(graph, facts, affinity, memory, clock)

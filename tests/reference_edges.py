@@ -50,6 +50,7 @@ from kith.graph.shapes import (
     Chunk,
     Degrees,
     DegreesPart,
+    EndingEdge,
     Ends,
     IdLists,
     Ids,
@@ -112,6 +113,7 @@ class ReferenceEdges:
     """See `graph.store.EdgeStore`; transactional, because nothing else runs between two of its lines."""
 
     transactional = immediate = True
+    tells_all = False
 
     def __init__(self, events: Partitions | None = None) -> None:
         self.rows: Rows = {}
@@ -296,6 +298,14 @@ class ReferenceEdges:
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         return [self._nodes.get(node, Node()) for node in nodes]
+
+    async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
+        ends = [
+            EndingEdge(edge.expires_ms, *key)
+            for key, edge in self.rows.items()
+            if edge.state is not State.REMOVED and 0 < edge.expires_ms <= until_ms
+        ]
+        return sorted(ends)[:limit]
 
     async def last_told(self) -> int:
         return 0  # so that with it nothing is kept; the embedded engine is the one that can promise it

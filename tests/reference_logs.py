@@ -131,6 +131,9 @@ class ReferenceLog:
         await self._called()
         return self.read_of(unpacked(after), range(self._logged.count), limit)
 
+    async def latest(self, after: LogPosition, limit: int) -> Batch:
+        return await self.read(after, limit)
+
     async def behind(self, after: LogPosition) -> Backlog:
         await self._called()
         return self._behind(unpacked(after))

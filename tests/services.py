@@ -206,7 +206,7 @@ def feed_over(
     now_ms: Callable[[], int],
 ) -> Home:
     """A Home with a ranker, all by one clock."""
-    memory = ReadMemory(graph.store, log)
+    memory = ReadMemory(graph.store, log, now_ms)
     facts = PostFacts(posts.store, graph, memory, now_ms, bits=8)
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, memory, now_ms), memory, now_ms)
     skeletons = Skeletons(graph, timelines, fanout, log, memory, now_s=lambda: now_ms() / 1000)

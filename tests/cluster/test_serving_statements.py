@@ -22,15 +22,22 @@ from in_process import client_of
 from servers import API, AUDIENCE, ISSUER, JWT_SECRET, KEY, keyspace_of, on_cluster
 
 from kith.access.quotas import Quotas
+from kith.core.events import TIMELINE_WANTED, Event
 from kith.engines.cassandra.connecting import Session
+from kith.home.fanout import consumer as fanout
 from kith.run.api import api_over
 from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
 from kith.run.opening.cluster import prepare
 from kith.run.opening.quotas import counted
-from kith.run.services import running
+from kith.run.services import Services, running
 
 ALICE, BOB, CAROL = 1, 2, 3
 STRANGERS = (20, 21)
+AUTHORS = range(100, 160)
+"""Whom both STRANGERS follow; each has a post."""
+ONE_OF_THEM = 0
+"""In a row: the request is that of a stranger, another each time."""
 PAIRS = [[str(ALICE), str(other)] for other in range(2, 52)]
 _BESIDE = {"leases", "system.local", "metadata", "closed"}
 """Tables that are asked now and then, or once by the owner of a partition, whatever is requested."""
@@ -82,10 +89,13 @@ class Row(NamedTuple):
 
 
 ROWS = {
+    "home, first page": Row(12, ONE_OF_THEM, "GET", "/feed"),
+    "home, the same again": Row(1, STRANGERS[0], "GET", "/feed"),
+    "home, without a timeline": Row(11, ONE_OF_THEM, "GET", "/feed?refresh=true"),
     "check": Row(1, None, "GET", f"/graph/follows/{ALICE}/{BOB}"),
     "check of 50": Row(1, None, "POST", "/graph/follows/check", {"pairs": PAIRS}),
     "count": Row(1, None, "GET", f"/graph/follows/{BOB}/in/count"),
-    "page of followers": Row(6, CAROL, "GET", f"/users/{BOB}/followers"),
+    "page of followers": Row(2, CAROL, "GET", f"/users/{BOB}/followers"),
     "follow": Row(8, CAROL, "POST", "/users/{}/follow"),
     "unfollow": Row(9, CAROL, "DELETE", "/users/{}/follow"),
     "post": Row(13, BOB, "POST", "/posts", {"content": {"text": "new"}}),
@@ -97,7 +107,6 @@ async def _measured(settings: Settings) -> dict[str, Counter[str]]:
     requests = Requests()
     with requests.counted():
         async with _api(settings) as http:
-            await _fill(http)
             for name, row in ROWS.items():
                 for other in STRANGERS:  # the first of a kind prepares its statements and reads what is kept
                     await asyncio.sleep(_QUIET_S)
@@ -117,7 +126,10 @@ async def _api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
             async with asyncio.timeout(_OWNED_S):
                 await until(is_ready)
             api = api_over(settings, services, Quotas(counts, {}), None)
-            async with client_of(api.door, authorization=f"Bearer {KEY}") as http:
+            door = client_of(api.door, authorization=f"Bearer {KEY}")
+            async with door as http, CONSUMERS[fanout.NAME].open(settings, services.opened) as worker:
+                await _fill(http)
+                await _make_timelines(services, worker.follower)
                 yield http
 
 
@@ -125,10 +137,24 @@ async def _fill(http: httpx.AsyncClient) -> None:
     for user in (ALICE, CAROL):
         await _ask(http, Row(0, user, "POST", f"/users/{BOB}/follow"))
     await _ask(http, Row(0, BOB, "POST", "/posts", {"content": {"text": "first"}}))
+    posts = (Row(0, author, "POST", "/posts", {"content": {"text": "news"}}) for author in AUTHORS)
+    follows = (Row(0, user, "POST", f"/users/{author}/follow") for user in STRANGERS for author in AUTHORS)
+    await asyncio.gather(*(_ask(http, row) for row in (*posts, *follows)))
+
+
+async def _make_timelines(services: Services, worker: Any) -> None:
+    """Fan-out, which does nothing from then on, makes the strangers' timelines, and says how far it is."""
+    log, clock = services.opened.log, services.opened.graph.clock
+    for user in STRANGERS:
+        await log.announce(Event(0, None, TIMELINE_WANTED, user, 0, 0, clock.next()))
+    while await worker.step():
+        pass
+    await log.save(fanout.NAME, await log.end(), {})
 
 
 async def _ask(http: httpx.AsyncClient, row: Row, other: int = 0) -> None:
-    headers = {"X-Kith-User": str(row.user)} if row.user is not None else {}
+    user = other if row.user == ONE_OF_THEM else row.user
+    headers = {"X-Kith-User": str(user)} if user is not None else {}
     answer = await http.request(row.method, API + row.path.format(other), headers=headers, json=row.body)
     assert answer.status_code < 300, answer.text
 

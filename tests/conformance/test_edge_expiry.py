@@ -150,6 +150,23 @@ def test_an_engine_that_says_that_its_log_tells_all_does_not_say_so_of_what_expi
     run(check())
 
 
+def test_an_engine_whose_log_tells_all_knows_which_edges_end_next(logged: Logged, run: Run) -> None:
+    async def check() -> None:
+        await filled(logged)
+        edges = logged.edges
+        if not edges.tells_all:
+            return
+        assert await edges.ending(END_MS - 1, 1000) == []
+        expected = sorted([(ALICE, id_) for id_ in set(IDS) - set(LASTING)] + [(BOB, DANA)])
+        found = await edges.ending(END_MS, 1000)
+        assert found == [(END_MS, G, *ends) for ends in expected]
+        assert await edges.ending(END_MS, 3) == found[:3]
+        await edges.apply(writes_of(ending(edge_of(CAROL, BOB, 5), END_MS - 1)))
+        assert await edges.ending(END_MS, 3) == [(END_MS - 1, G, CAROL, BOB), *found[:2]]
+
+    run(check())
+
+
 def test_whatever_is_written_later_holds_in_any_order_however_often(
     engine: Engine, tmp_path: Path, run: Run, clock: FakeClock
 ) -> None:

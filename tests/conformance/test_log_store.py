@@ -35,6 +35,19 @@ async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
     return mark
 
 
+def test_the_latest_events_are_all_that_were_told_to_anybody(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        await written(logged, 10)
+        half = await logged.log.latest(NOWHERE, 5)
+        assert len(half.events) == 5
+        mark = await written(logged, 10, first=10)
+        rest = await logged.log.latest(half.next, 1_000)
+        assert sorted(numbers([*half.events, *rest.events])) == list(range(20))
+        assert logged.log.covers(rest.next, mark)
+
+    run(scene())
+
+
 async def read_all(logged: Logged, after: LogPosition, limit: int) -> list[Event]:
     """All that follows, in reads of `limit`; each must lead on."""
     found: list[Event] = []

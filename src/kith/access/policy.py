@@ -188,15 +188,20 @@ class ReadPolicy:
         """Followers of a user (IN), or whom they follow (OUT), less those whom the caller must not see. Forbidden or
         UserNotFound where the caller may not see the list.
         """
-        viewer, listing = caller.viewer, Listing(self._follows, user, direction)
-        if self._plain is not None and isinstance(viewer, int):
-            await self._plain.memory.look()
-            page = await self._graph.store.page(listing, window)
-            people = [user, *[mark.id for mark in page.items]]
-            if await self._plain.is_unblocked(viewer) and await self._plain.are_plain(people):
+        viewer, listing, page = caller.viewer, Listing(self._follows, user, direction), None
+        if self._plain is not None and isinstance(viewer, int) and self._plain.memory.is_quick:
+            is_plain, page = await together(
+                self._store.immediate, self._plain.look(viewer, user), self._graph.store.page(listing, window)
+            )
+            if is_plain and await self._plain.are_plain([mark.id for mark in page.items]):
                 return page
         questions = Questions()
         check = self._privacy.ask_may_see(questions, viewer, user)
+        if page is not None:
+            shown = self._privacy.shown_to(viewer, page)
+            answers, less = await together(self._store.immediate, self._graph.store.answer(questions), shown)
+            check(answers)
+            return less
         at = questions.page(listing, window)
         answers = await self._graph.store.answer(questions)
         check(answers)

@@ -5,6 +5,7 @@ New posts, likes and comments are edges too (an author's outbox is a list), so t
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import NewType
 
 import msgspec
@@ -29,6 +30,7 @@ RECORD_CHANGED, RECORD_FORGOTTEN, EDGE_FORGOTTEN, NODE_CHANGED, CLAIM_TAKEN, NOT
 RECORDS_FORGOTTEN = 245
 """Not an edge: any other change, so that the log holds everything. The engine decides how it is written."""
 SHOWN = 1
+_END = Struct(">Q")
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +61,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def ended(self) -> bool:
         """Whether the edge held before and does not now."""
         return self.before == NORMAL and self.state != NORMAL
+
+
+def ends_ms(event: Event) -> int:
+    """When the edge of an event ends, in ms since the epoch; 0: never."""
+    return int(_END.unpack_from(event.data)[0]) if event.data else 0
 
 
 def changed_node(event: Event) -> tuple[int, bool, int]:

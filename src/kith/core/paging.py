@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
     `after`: items older than this mark. `before`: the items newer than this mark that are nearest to it. Neither: from
     the newest on. `since` (inclusive) and `until` (exclusive): only items with positions between them, as if the list
-    held no others.
+    held no others. `looks_back`: whether `more_before` is asked for beside `after`; else it may say anything.
     """
 
     limit: int
@@ -43,6 +43,7 @@ class Window(NamedTuple):
     before: Mark | None = None
     since: int | None = None
     until: int | None = None
+    looks_back: bool = True
 
     def spans(self, mark: Mark) -> bool:
         """Whether the position of `mark` lies between the bounds."""

@@ -55,6 +55,15 @@ class Chunk(NamedTuple):
     after: bytes | None
 
 
+class EndingEdge(NamedTuple):
+    """An edge that ends. They sort by when."""
+
+    ends_ms: int
+    graph: int
+    source: int
+    destination: int
+
+
 class Degrees(NamedTuple):
     """How many NORMAL edges a node has in a graph: `out` as their source, `into` as their destination."""
 

@@ -21,6 +21,7 @@ from kith.graph.shapes import (
     Anything,
     Chunk,
     DegreesPart,
+    EndingEdge,
     Ends,
     IdLists,
     Ids,
@@ -50,6 +51,7 @@ class Edges(Protocol):
 
     transactional: bool
     immediate: bool  # reads answer without waiting, so nothing is gained by making several together
+    tells_all: bool  # the log tells all that changes, of records too: before a write is answered, after rows show it
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         """Merge `writes` in order (see `edge.EdgeWrite`); one answer each, in the same order."""
@@ -84,6 +86,10 @@ class Edges(Protocol):
         can be read in rows and in the log from the same moment on, and nothing has expired that the log does not tell
         yet. Otherwise 0; always on engines that cannot promise it.
         """
+        ...
+
+    async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
+        """Edges that end by then and are not removed yet, those first that end first. Only where `tells_all`."""
         ...
 
     async def page(self, listing: Listing, window: Window) -> Page:

@@ -187,8 +187,9 @@ class Home:
 
     async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch) -> Visit:
         """A request, for which nothing is kept that was changed before it came."""
-        await self._rules.memory.look()
-        return Visit(reader, self._ranker, self._rules, self._pins, prefetch)
+        visit = Visit(reader, self._ranker, self._rules, self._pins, prefetch)
+        await together(self._immediate, visit.begin(), self._skeletons.prepare())
+        return visit
 
     async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
         found = await self._posts_below(visit, after, want)

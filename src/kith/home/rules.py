@@ -23,6 +23,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 from kith.people.plain import PlainPeople
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
@@ -109,6 +110,11 @@ class HomeRules:
         found = [known[post.id] for post in posts]
         return [one.seen for one in found if one.seen is not None and (one.followed or one.post.id in pinned)]
 
+    async def prepare(self, reader: NodeId) -> None:
+        """Read what will be asked of the reader, where that takes a call: whether they are in any block."""
+        if not self.immediate and self.memory.moment:
+            await self._plain.learn((), reader)
+
     async def _judge(self, reader: NodeId, posts: Sequence[Post], known: Mapping[int, _Verdict]) -> dict[int, _Verdict]:
         """What is known of posts to a reader, and the verdicts on these."""
         moment, accounts = self.memory.moment, self._accounts.now
@@ -142,15 +148,20 @@ class HomeRules:
             answers = await self._store.answer(questions)
             return _Found(posts, {reader, *follows(answers)}, muted(answers), hidden(answers))
         standings = self._posts.ask_standings(questions, reader, posts)
-        answers = await self._store.answer(questions)
+        if self.immediate or not self.memory.moment:
+            answers = await self._store.answer(questions)
+        else:
+            answers, _ = await together(False, self._store.answer(questions), self._plain.learn(authors, reader))
         found = standings(answers)
         followed = {author for author, standing in found.items() if standing.followed or author == reader}
         return _Found(seen_of(posts, reader, found), followed, muted(answers), hidden(answers))
 
     async def _are_for_all(self, reader: NodeId, posts: Sequence[Post], authors: Sequence[int]) -> bool:
         """Whether nothing but mutes and hides keeps these posts from those who follow their authors."""
-        if not self.immediate or any(post.labels or post.visibility != "public" for post in posts):
+        if any(post.labels or post.visibility != "public" for post in posts):
             return False
+        if not self.immediate:
+            return self._plain.are_known_plain(authors, reader)
         return await self._plain.is_in_no_block(reader) and await self._plain.are_plain(authors)
 
 

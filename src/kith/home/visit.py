@@ -6,8 +6,10 @@ the rules.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Any
 
 from kith.core.errors import Unavailable
 from kith.core.ids import NodeId
@@ -19,6 +21,17 @@ from kith.home.rules import HomeRules
 from kith.home.skeleton.pinned import Pinned, PinnedPosts
 from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
+
+
+class _Already:
+    """Is done."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+_ALREADY = _Already()
 
 
 class Visit:
@@ -34,9 +47,20 @@ class Visit:
         self, reader: NodeId, ranker: Ranker, rules: HomeRules, pins: PinnedPosts, prefetch: Prefetch = no_prefetch
     ) -> None:
         self.reader, self.degraded, self._pins = reader, Degraded(), pins
+        self._looked: Awaitable[None] = _ALREADY
+        self._pinning: asyncio.Task[None] | None = None
         self._ranker, self._rules, self._prefetch = ranker, rules, prefetch
         self._known: ReaderFacts | None = None
         self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
+
+    async def begin(self) -> None:
+        """Forget what was kept and has changed before this request. What needs none of it is read beside that."""
+        if self._rules.immediate:
+            await self._rules.memory.look()
+            return
+        self._looked = asyncio.ensure_future(self._rules.memory.look())
+        self._pinning = asyncio.ensure_future(self._pin())
+        await self._looked
 
     async def known(self) -> ReaderFacts:
         """What ranking knows of the reader."""
@@ -45,14 +69,18 @@ class Visit:
         return self._known
 
     async def get_known(self) -> None:
-        """Read what ranking will ask for. If that fails, it is read again when it is asked for, and fails there."""
+        """Read what ranking and rules will ask for. If that fails, it is read again when it is asked for, and fails
+        there."""
         with contextlib.suppress(Exception):
-            await self.known()
+            await together(self._rules.immediate, self.known(), self._rules.prepare(self.reader))
 
     async def get_pinned(self) -> None:
         """Read what comes to the reader's home by boards; where that is away, home goes on without it."""
+        await (self._pin() if self._pinning is None else self._pinning)
+
+    async def _pin(self) -> None:
         try:
-            self.pinned = await self._pins.of(self.reader)
+            self.pinned = await self._pins.of(self.reader, self._looked)
         except Unavailable:
             self.degraded.failed("boards")
 

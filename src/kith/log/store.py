@@ -148,6 +148,10 @@ class LogStore(Protocol):
         """Up to `limit` events that `after` does not cover. If they are fewer, `next` covers all that can be read."""
         ...
 
+    async def latest(self, after: LogPosition, limit: int) -> Batch:
+        """Like `read`, and surely with all that was told to anybody before this call."""
+        ...
+
     async def behind(self, after: LogPosition) -> Backlog:
         """What follows a position, without reading it."""
         ...

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from struct import Struct
 
 from kith.core.clock import Hlc
 from kith.core.errors import TokenTooOld
@@ -24,6 +23,7 @@ from kith.core.events import (
     Event,
     LogPosition,
     changed_node,
+    ends_ms,
 )
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, State
@@ -38,7 +38,6 @@ EVENTS = 2_000
 """Events in a step."""
 _FORGET = (EDGE_FORGOTTEN, RECORD_FORGOTTEN, RECORDS_FORGOTTEN)
 _FORGOTTEN_AT_ONCE = 1_000
-_EXPIRY = Struct(">Q")
 
 
 class BulkLoaded(Exception):
@@ -119,7 +118,6 @@ class LogMove:
 
 def edge_of(event: Event) -> Edge:
     """The edge that an event tells."""
-    expires_ms = _EXPIRY.unpack_from(event.data)[0] if event.data else 0
     return Edge(
         event.graph,
         NodeId(event.source),
@@ -127,7 +125,7 @@ def edge_of(event: Event) -> Edge:
         State(event.state),
         event.position,
         event.updated_at,
-        expires_ms,
+        ends_ms(event),
     )
 
 

@@ -13,6 +13,7 @@ from kith.graph.edge import BARRING, Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS
 from kith.graph.shapes import Listing, Node
+from kith.graph.together import together
 from kith.records.memory import ReadMemory, Remembered
 
 ACCOUNTS_MAX, USERS_MAX = 100_000, 50_000
@@ -33,16 +34,42 @@ class PlainPeople:
 
     async def are_plain(self, users: Sequence[int]) -> bool:
         """Whether all these accounts are there for everybody: active, public, without labels."""
-        kept, moment = self._accounts.now, self.memory.moment
+        kept = self._accounts.now
         known = list(map(kept.get, users))
         if False in known:
             return False
         if None in known:
-            missing = [user for user, plain in zip(users, known, strict=True) if plain is None]
-            found = {user: node == _PLAIN for user, node in zip(missing, await self._store.nodes(missing), strict=True)}
-            self._accounts.keep(moment, found)
-            return all(found.values())
+            return await self._read_plain([user for user, plain in zip(users, known, strict=True) if plain is None])
         return True
+
+    async def _read_plain(self, users: Sequence[int]) -> bool:
+        moment = self.memory.moment
+        found = {user: node == _PLAIN for user, node in zip(users, await self._store.nodes(users), strict=True)}
+        self._accounts.keep(moment, found)
+        return all(found.values())
+
+    def are_known_plain(self, users: Sequence[int], reader: NodeId) -> bool:
+        """Whether it is known without a call that these accounts are plain, and that the reader is in no block."""
+        accounts, blocked, blocking = self._accounts.now, self._blocked.now, self._blocking.now
+        if blocked.get(reader, True) or blocking.get(reader, True):
+            return False
+        return all(accounts.get(user, False) for user in users)
+
+    async def learn(self, users: Sequence[int], reader: NodeId) -> None:
+        """Read what `are_known_plain` is not sure of, in one call."""
+        sides = [(self._blocked, Direction.IN), (self._blocking, Direction.OUT)]
+        await together(False, self.are_plain(users), *(self._has_blocks(kept, reader, side) for kept, side in sides))
+
+    async def look(self, viewer: NodeId, user: int) -> bool:
+        """Let what is known be as of now; whether nobody blocks the viewer, and the account `user` is plain. Where that
+        is not known yet, it is read beside the look.
+        """
+        if self._store.immediate or (viewer in self._blocked.now and user in self._accounts.now):
+            await self.memory.look()
+            return await self.is_unblocked(viewer) and await self.are_plain([user])
+        reading = self._read_plain([user]), self._read_blocks(self._blocked, viewer, Direction.IN)
+        plain, blocked, _ = await together(False, *reading, self.memory.look())
+        return plain and not blocked
 
     async def is_unblocked(self, user: NodeId) -> bool:
         """Whether nobody blocks the user."""
@@ -54,9 +81,11 @@ class PlainPeople:
 
     async def _has_blocks(self, kept: Remembered[bool], user: NodeId, side: Direction) -> bool:
         found = kept.now.get(user)
-        if found is None:
-            moment = self.memory.moment
-            lists = [Listing(self._blocks, user, side, state) for state in BARRING]
-            found = any(await self._store.count_many(lists))
-            kept.keep(moment, {user: found})
+        return await self._read_blocks(kept, user, side) if found is None else found
+
+    async def _read_blocks(self, kept: Remembered[bool], user: NodeId, side: Direction) -> bool:
+        moment = self.memory.moment
+        lists = [Listing(self._blocks, user, side, state) for state in BARRING]
+        found = any(await self._store.count_many(lists))
+        kept.keep(moment, {user: found})
         return found

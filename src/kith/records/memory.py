@@ -1,8 +1,11 @@
 """What a process keeps of what it read, until the log tells that it changed.
 
-Where rows and log change in one transaction (`Edges.last_told`), one look at the end of the log finds all that was
-acknowledged before it. What was kept and is not touched by it is as good as read again, whichever process wrote. On
-other engines, and for a moment while something that expired is not told yet, nothing is kept and all is read.
+Where the log tells all that changes before a write is answered, one look at its end finds all that was acknowledged
+before. What was kept and is not touched by it is as good as read again, whichever process wrote. Where rows and log
+change in one transaction, the number of the last one says if there is anything to look at (`Edges.last_told`). Engines
+across a network write rows first and tell them then (`Edges.tells_all`); what was read in between is not kept, as the
+log tells a change of it later. On others, while the log is away, and for a moment while something that expired is not
+told yet, nothing is kept and all is read.
 
 Each request looks once, before it reads. So blocks, deletions, labels and counts are on the next page, as if all of it
 had been read for it.
@@ -10,12 +13,14 @@ had been read for it.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from kith.core.errors import StoreMismatch
+from kith.core.clock import wall_ms
+from kith.core.errors import StoreMismatch, Unavailable
 from kith.core.events import (
     CLAIM_TAKEN,
     EDGE_FORGOTTEN,
@@ -28,10 +33,12 @@ from kith.core.events import (
     TIMELINE_WANTED,
     USER_CHANGED,
     Event,
+    LogPosition,
 )
 from kith.graph.edge import State
 from kith.graph.store import Edges
-from kith.log.store import LogStore
+from kith.log.store import Batch, LogStore
+from kith.records.endings import Endings
 from kith.records.store import RecordKind
 
 EVENTS_MAX = 2_000
@@ -39,23 +46,30 @@ EVENTS_MAX = 2_000
 KEPT_S = 60.0
 """All that was kept is read again this often, so that a repair of counts (`kith audit`) shows, which the log does not
 tell. A `Touched` is told of changes alone."""
-_READ_MAX = 500
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
 TOUCHED_MAX = 10_000
 """Ids of changes that nobody has asked for yet; where there are more, anything may have changed."""
 CHANGES_MAX = 2_000
 """So many ids told, the latest, are looked through for those that something was made of, 20 ns each."""
+_LATELY_MAX = 5_000
+"""Ids of which a table knows when they changed last; where there are more, what is being read by then is not kept."""
+_PATIENCE_S, _AWAY_S = 0.5, 1.0
+"""How long a look may take, and how long a log that did not answer by then is not asked again."""
+_QUICK_S, _SLOW_S = 0.03, 10.0
+"""How long a quick look takes, and for how long looks count as slow after one that was."""
 V = TypeVar("V")
 
 
 class Remembered(Generic[V]):
     """Values by id, each good until the log tells a change of what it was made from. Made by `ReadMemory`."""
 
-    __slots__ = ("_kept", "_memory", "_size_max")
+    __slots__ = ("_changed", "_cleared", "_kept", "_memory", "_size_max")
 
     def __init__(self, memory: ReadMemory, size_max: int) -> None:
         self._memory, self._size_max = memory, size_max
         self._kept: dict[int, V] = {}
+        self._changed: dict[int, int] = {}  # by id, the moment from which on it may be another
+        self._cleared = 0  # likewise, of all that is not there
 
     @property
     def now(self) -> dict[int, V]:
@@ -72,20 +86,30 @@ class Remembered(Generic[V]):
         return kept
 
     def keep(self, moment: int, found: Mapping[int, V]) -> None:
-        """Keep what was read since `ReadMemory.moment` was this; not if the log told something meanwhile."""
-        if moment and moment == self._memory.moment:
-            if len(self._kept) + len(found) > self._size_max:
-                self._kept.clear()
-            self._kept.update(found)
+        """Keep what was read since `ReadMemory.moment` was this; not what the log told a change of meanwhile."""
+        if not (moment and self._memory.moment) or moment < self._cleared:
+            return
+        if moment != self._memory.coming:
+            found = {id_: value for id_, value in found.items() if self._changed.get(id_, 0) <= moment}
+        if len(self._kept) + len(found) > self._size_max:
+            self._kept.clear()
+        self._kept.update(found)
 
     def forget(self, *ids: int) -> None:
         """Forget the values of these ids."""
+        moment = self._memory.coming
+        if len(self._changed) > _LATELY_MAX:
+            self._changed.clear()
+            self._cleared = moment
         for id_ in ids:
             self._kept.pop(id_, None)
+            self._changed[id_] = moment
 
     def clear(self) -> None:
         """Forget all."""
         self._kept.clear()
+        self._changed.clear()
+        self._cleared = self._memory.coming
 
 
 class Touched:
@@ -200,19 +224,33 @@ _Table: TypeAlias = Remembered[Any] | Touched | ToldChanges
 
 class ReadMemory:
     """Tables whose values are forgotten as the log tells changes. `moment`: a number that is another after each look
-    that found a change; 0: nothing that was kept may be relied on.
+    that found a change; 0: nothing that was kept may be relied on. `coming`: what it will be after this look.
     """
 
-    def __init__(self, store: Edges, log: LogStore, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._log, self._now_s = store, log, now_s
+    def __init__(
+        self,
+        store: Edges,
+        log: LogStore,
+        now_ms: Callable[[], int] = wall_ms,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._log, self._now_ms, self._now_s = store, log, now_ms, now_s
         self._by_record: dict[int, list[_Table]] = defaultdict(list)
         self._by_graph: dict[int, list[_Table]] = defaultdict(list)
         self._by_node: list[_Table] = []
         self._tables: list[_Table] = []
         self._values: list[Remembered[Any] | ToldChanges] = []  # all but those of changes alone
-        self._at, self._begun_s, self._count = NOWHERE, 0.0, 1
+        self._at, self._begun_s, self.coming = NOWHERE, 0.0, 1
         self._told_to = 0  # the transaction up to which all was read
+        self._endings = Endings(store, now_ms)
+        self._one, self._asked, self._done = asyncio.Lock(), 0, 0  # looks
+        self._away_until_s = self._slow_until_s = 0.0
         self.moment = 0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a look takes little time, as far as is known: not where the log is in another region."""
+        return self._now_s() >= self._slow_until_s
 
     def of_records(self, kind: RecordKind, size_max: int) -> Remembered[V]:
         """A table by the ids of records of this kind, of what they say."""
@@ -283,48 +321,87 @@ class ReadMemory:
 
     async def look(self) -> None:
         """Read the log to its end, and forget what it says has changed. What is kept afterwards is current."""
-        if not self._store.immediate:
-            return
+        if self._store.immediate:
+            await self._look_here()
+        elif self._store.tells_all:
+            await self._look_far()
+
+    async def _look_here(self) -> None:
+        """A look where it takes no time."""
         told = await self._store.last_told()  # asked first: what comes after this is told by the next look
         if not told:
             self.moment = 0
             return
-        is_old = self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S
+        is_old = self._is_old()
         if told != self._told_to or is_old:
-            followed = self._at != NOWHERE and await self._follow()
+            await self._catch_up(self._log.read, is_old=is_old)
+            self._told_to = told
+        self.moment = self.coming
+
+    async def _look_far(self) -> None:
+        """A look across a network: all who come while one is under way share the next."""
+        self._asked += 1
+        mine = self._asked
+        async with self._one:
+            if self._done >= mine:
+                return
+            asked, began_s = self._asked, self._now_s()
+            if began_s >= self._away_until_s:
+                try:
+                    async with asyncio.timeout(_PATIENCE_S):
+                        await self._look_to_end()
+                except (Unavailable, TimeoutError):
+                    self.moment, self._away_until_s = 0, self._now_s() + _AWAY_S
+                if self._now_s() - began_s > _QUICK_S:
+                    self._slow_until_s = self._now_s() + _SLOW_S
+            self._done = asked
+
+    async def _look_to_end(self) -> None:
+        await self._catch_up(self._log.latest, is_old=self._is_old() or self._now_ms() >= self._endings.known_ms)
+        if not self._endings.known_ms:
+            await self._endings.read()
+        now_ms, coming = self._now_ms(), self.coming + 1
+        for ended in self._endings.over(now_ms):  # as if the log told it; what is read from then on leaves it out
+            self.coming = coming
+            self._forget_edge(ended.graph, ended.source, ended.destination)
+        self.moment = self.coming if now_ms < self._endings.known_ms else 0
+
+    def _is_old(self) -> bool:
+        return self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S
+
+    async def _catch_up(self, read: Callable[[LogPosition, int], Awaitable[Batch]], *, is_old: bool) -> None:
+        """Read on to the end of the log, and forget all where that cannot be, or it `is_old`."""
+        followed = self._at != NOWHERE and await self._follow(read)
+        if is_old or not followed:
+            self.moment = self._endings.known_ms = 0  # what is being read now is not kept
             if not followed:
                 self._at = await self._log.end()
-            if is_old or not followed:
-                self._begun_s, self._count = self._now_s(), self._count + 1
-                for table in self._values if followed else self._tables:
-                    table.clear()
-            self._told_to = told
-        self.moment = self._count
+            self._begun_s, self.coming = self._now_s(), self.coming + 1
+            for table in self._values if followed else self._tables:
+                table.clear()
 
-    async def _follow(self) -> bool:
+    async def _follow(self, read: Callable[[LogPosition, int], Awaitable[Batch]]) -> bool:
         """Read on to the end of the log; False where it forgot events in between, has too many, or one is damaged."""
-        for _ in range(EVENTS_MAX // _READ_MAX):
-            try:
-                found = await self._log.read(self._at, _READ_MAX)
-            except StoreMismatch:  # what is kept is made of rows, not of events
-                return False
-            if found.lost:
-                return False
-            if found.events:
-                self._count += 1
-                for event in found.events:
-                    self._told(event)
-                self._at = found.next
-            if len(found.events) < _READ_MAX:
-                return True
-        return False
+        try:
+            found = await read(self._at, EVENTS_MAX)
+        except StoreMismatch:  # what is kept is made of rows, not of events
+            return False
+        if found.lost or len(found.events) == EVENTS_MAX:
+            return False
+        if found.events:
+            self.coming += 1
+            for event in found.events:
+                self._told(event)
+            self._at = found.next
+        return True
 
     def _told(self, event: Event) -> None:
         """Forget what an event touches."""
         state = event.state
         if state <= State.REMOVED or state == EDGE_FORGOTTEN:
-            for table in self._by_graph.get(event.graph, ()):
-                table.forget(event.source, event.destination)
+            self._forget_edge(event.graph, event.source, event.destination)
+            if event.data:
+                self._endings.told(event)
         elif state in (RECORD_CHANGED, RECORD_FORGOTTEN):
             for table in self._by_record.get(event.source, ()):
                 table.forget(event.destination)
@@ -335,5 +412,10 @@ class ReadMemory:
             for table in self._by_record.get(event.source, ()):
                 table.clear()
         elif state not in _TOUCHES_NOTHING:  # a bulk load, or what is not known here
+            self._endings.known_ms = 0
             for table in self._tables:
                 table.clear()
+
+    def _forget_edge(self, graph: int, source: int, destination: int) -> None:
+        for table in self._by_graph.get(graph, ()):
+            table.forget(source, destination)

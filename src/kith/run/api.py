@@ -102,7 +102,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     graph, metrics = opened.graph, opened.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
     plain = services.plain
-    access = ReadPolicy(graph, services.privacy, opened.checked, plain if graph.store.immediate else None)
+    access = ReadPolicy(graph, services.privacy, opened.checked, plain if graph.store.tells_all else None)
     present = Presenter(
         services.profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,

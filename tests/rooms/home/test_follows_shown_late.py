@@ -19,6 +19,7 @@ from services import Services, feed_over
 from kith.core.paging import Window
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
+from kith.home.skeleton import skeleton
 from kith.home.skeleton.sources import Sources
 from kith.log.runner import Pace, Runner
 
@@ -64,7 +65,10 @@ def test_posts_of_whom_one_follows_come_home_if_the_log_keeps_its_promise(
         await work()
         clock.ms += 60_000  # then a timeline is asked for anew
         for _ in range(2):  # the first relies on what fan-out had noted a moment ago
+            home._skeletons._recent_s -= skeleton._RENEWED_S
             await home.latest(ALICE, Window(5))
+            if home._skeletons._looking is not None:
+                await home._skeletons._looking
         await work()
         edges.settle()
         await work()

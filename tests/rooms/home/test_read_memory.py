@@ -86,13 +86,13 @@ def test_far_behind_the_log_all_is_given_up_and_so_is_what_no_longer_fits(
     run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 2)
-    monkeypatch.setattr(memory, "EVENTS_MAX", memory._READ_MAX)
+    monkeypatch.setattr(memory, "EVENTS_MAX", 500)
 
     async def check() -> None:
         await noted(known, table, 1, 2)
         await noted(known, table, 3)
         assert set(table.now) == {3}
-        await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory._READ_MAX)))
+        await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory.EVENTS_MAX)))
         await known.look()
         assert not table.now
 
@@ -103,7 +103,7 @@ def test_what_is_kept_is_read_again_after_a_time_though_nothing_was_told(
     run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutes, now_s = home.graph.graphs.number(MUTES), [1_000.0]
-    timed = ReadMemory(home.graph.store, home.log, lambda: now_s[0])
+    timed = ReadMemory(home.graph.store, home.log, home.clock, lambda: now_s[0])
     table: Remembered[str] = timed.of_edges((mutes,), 100)
     touched = timed.touched(RecordKind.POST, (mutes,))
 

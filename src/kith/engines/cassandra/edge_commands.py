@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kith.core.clock import Hlc
+from kith.core.events import EDGE_FORGOTTEN, Event
 from kith.engines.cassandra.batch import RowBatch, edge_row, entry_row, list_rows
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.parts import ListParts, parts_row
@@ -97,6 +99,7 @@ class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
             stored = batch.edge((self.graph, *pair))
             if stored is not None:
                 batch.forget_edge(stored)
+                batch.events.append(Event(self.graph, None, EDGE_FORGOTTEN, *pair, 0, Hlc(0)))
 
 
 class EndEdges(OwnerCommand, frozen=True, tag="end"):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kith.core.paging import Mark, Page, Window
 from kith.engines.cassandra.batch import edge_row, read_edge, read_node
+from kith.engines.cassandra.list_reading import TOGETHER_MAX, ListStretch, NewestReader
 from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, ListParts, Span, parts_row, read_parts
 from kith.engines.cassandra.reading import Key
 from kith.engines.cassandra.rows import CassandraRows, listed
@@ -34,6 +35,8 @@ _BETWEEN = (
 _OLDEST_FIRST = " ORDER BY position ASC, other ASC"
 _OVER = f"SELECT COUNT(*) FROM ending WHERE {_LISTED} AND expires_ms <= ?"
 _PARTS_AT_ONCE = 2
+_DIVIDED_MAX = 10_000
+"""Lists of which it is kept how they were divided, 0.2 KB each and 8 bytes a part."""
 T = TypeVar("T")
 
 
@@ -51,6 +54,8 @@ class EdgeReads:
 
     def __init__(self, rows: CassandraRows, now_ms: Callable[[], int]) -> None:
         self._rows, self._session, self._now_ms = rows, rows.session, now_ms
+        self._newest = NewestReader(rows.session)
+        self._known_parts: dict[Listing, ListParts] = {}  # as they were read last
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         return [edge is not None and edge.state is State.NORMAL for edge in await self.get_many(graph, pairs)]
@@ -98,9 +103,16 @@ class EdgeReads:
         return await self._in_parts(listing, lambda parts: self._page(listing, window, parts))
 
     async def _in_parts(self, listing: Listing, read: Callable[[ListParts], Awaitable[T]]) -> T:
-        """Read a list that may be divided. Most are not, so it is read as undivided while that is being looked up."""
-        (row,), found = await asyncio.gather(self._rows.get([parts_row(listing)]), read(WHOLE))
-        return found if row is None else await read(read_parts(row))
+        """Read a list that may be divided. It is read as it was divided the last time, or as undivided, which most are,
+        while that is being looked up."""
+        guess = self._known_parts.get(listing, WHOLE)
+        (row,), found = await asyncio.gather(self._rows.get([parts_row(listing)]), read(guess))
+        if (parts := read_parts(row)) == guess:
+            return found
+        if len(self._known_parts) >= _DIVIDED_MAX:
+            self._known_parts.clear()
+        self._known_parts[listing] = parts
+        return await read(parts)
 
     async def _page(self, listing: Listing, window: Window, parts: ListParts) -> Page:
         above, top = span_of(window)
@@ -114,12 +126,23 @@ class EdgeReads:
         if window.after is None:
             items = await self._marks(listing, Span(above, top), count, parts)
             return Page(items[: window.limit], len(items) > window.limit, False)
-        below = Mark(window.after.position, window.after.id - 1)
-        items, newer = await asyncio.gather(
-            self._marks(listing, Span(above, min(top, below)), count, parts),
-            self._marks(listing, Span(max(above, below), top), 1, parts, oldest_first=True),
-        )
-        return Page(items[: window.limit], len(items) > window.limit, bool(newer))
+        after, below = window.after, Mark(window.after.position, window.after.id - 1)
+        if not window.looks_back or not above < after <= top:
+            items, is_newer = await asyncio.gather(
+                self._marks(listing, Span(above, min(top, below)), count, parts),
+                self._newer(listing, Span(max(above, below), top), parts, looks_back=window.looks_back),
+            )
+            return Page(items[: window.limit], len(items) > window.limit, is_newer)
+        items = await self._marks(listing, Span(above, after), count + 1, parts)
+        if items[:1] == [after]:  # mostly the entry that a cursor names is there, and says that there is one before
+            items = items[1:]
+            return Page(items[: window.limit], len(items) > window.limit, True)
+        is_newer = await self._newer(listing, Span(below, top), parts)
+        return Page(items[: window.limit], len(items) > window.limit, is_newer)
+
+    async def _newer(self, listing: Listing, span: Span, parts: ListParts, *, looks_back: bool = True) -> bool:
+        """Whether there is anything in a span, if that is asked."""
+        return looks_back and bool(await self._marks(listing, span, 1, parts, oldest_first=True))
 
     async def _marks(
         self, listing: Listing, span: Span, limit: int, parts: ListParts, *, oldest_first: bool = False
@@ -148,8 +171,14 @@ class EdgeReads:
 
     async def _of_part(self, listing: Listing, part: int, span: Span, limit: int, oldest_first: bool) -> Sequence[Mark]:
         """The first entries of one part of a list."""
+        now_ms, found = self._now_ms(), list[Mark]()
+        if not oldest_first and limit <= TOGETHER_MAX:
+            rows = await self._newest.of(ListStretch(listing, part, *span, limit))
+            found = [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]
+            if len(found) == len(rows) or len(rows) < limit:
+                return found[:limit]
+            found = []  # some that are over stand among them: read on
         statement = _BETWEEN + (_OLDEST_FIRST if oldest_first else "")
-        now_ms, found = self._now_ms(), []
         size = min(limit, _PAGE_ROWS)
         async for rows in self._session.pages(statement, *listed(listing), part, *span.above, *span.top, size=size):
             found += [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]

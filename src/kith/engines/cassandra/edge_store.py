@@ -19,7 +19,7 @@ from kith.engines.cassandra.row_commands import ChangeNode, PutNote, note_row
 from kith.engines.cassandra.rows import CassandraRows
 from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome, State
-from kith.graph.shapes import ANYTHING, Anything, EdgeKey, Node, NodeChanged, Pair
+from kith.graph.shapes import ANYTHING, Anything, EdgeKey, EndingEdge, Node, NodeChanged, Pair
 
 WRITES_A_COMMAND = 200
 ENDED_AT_ONCE = 500
@@ -27,13 +27,16 @@ _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _LAST = "\U0010ffff"
 _NOTES = f"SELECT name, note FROM notes WHERE shelf = {SHELF}"
 _NOTES_OF = f"{_NOTES} AND name >= ? AND name < ?"
-_OVER = "SELECT graph, source, destination FROM expiring WHERE partition = ? AND expires_ms <= ? LIMIT ?"
+_BY_END = "FROM expiring WHERE partition = ? AND expires_ms <= ? LIMIT ?"
+_ENDING = f"SELECT expires_ms, graph, source, destination {_BY_END}"
+_OVER = f"SELECT graph, source, destination {_BY_END}"
 
 
 class CassandraEdges(EdgeReads, EdgeScans):
     """See `graph.store.EdgeStore`; this engine is not transactional."""
 
     transactional = immediate = False
+    tells_all = True
 
     def __init__(self, rows: CassandraRows, asker: Asker, now_ms: Callable[[], int]) -> None:
         EdgeReads.__init__(self, rows, now_ms)
@@ -41,7 +44,12 @@ class CassandraEdges(EdgeReads, EdgeScans):
         self._metadata = Metadata(rows.session)
 
     async def last_told(self) -> int:
-        return 0
+        return 0  # rows and log are not written in one transaction
+
+    async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
+        owners = range(self._asker.partitions.count)
+        found = await asyncio.gather(*(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
+        return sorted(EndingEdge(*row) for rows in found for row in rows)[:limit]
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return await self._metadata.declare(list(names))

@@ -17,7 +17,7 @@ from kith.engines.cassandra.connecting import Session
 from kith.engines.cassandra.schema import TABLES_BY_NAME, Table
 
 Values = tuple[Any, ...]
-PLACES_MAX, _ORDERS_MAX = 16, 64
+PLACES_MAX, _ORDERS_MAX = 32, 128
 _LOOKED_FOR_MAX = 64
 """How many rows a statement looks for if different rows are wanted of each partition."""
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class _Wanted(NamedTuple):
 
     def statement(self) -> tuple[Any, ...]:
         """The statement, and its values."""
-        lasts, orders = _padded(self.lasts), _padded(self.orders if self.table.order else ())
+        lasts, orders = padded(self.lasts), padded(self.orders if self.table.order else ())
         select = _select(self.table, len(lasts), len(orders))
         return (select, *self.place, *lasts, *(value for order in orders for value in order))
 
@@ -157,7 +157,7 @@ def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_Some]:
         yield lasts, list(orders), keys
 
 
-def _padded(values: Sequence[T]) -> Sequence[T]:
+def padded(values: Sequence[T]) -> Sequence[T]:
     """As many values as a power of two, with the last one repeated: so there are few statements to prepare."""
     return [*values, *[values[-1]] * ((1 << (len(values) - 1).bit_length()) - len(values))] if values else values
 

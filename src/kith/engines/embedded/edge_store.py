@@ -47,11 +47,23 @@ from kith.graph.edge import (
     State,
 )
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import ANYTHING, Anything, Chunk, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.shapes import (
+    ANYTHING,
+    Anything,
+    Chunk,
+    EndingEdge,
+    IdLists,
+    Ids,
+    Listing,
+    Node,
+    NodeChanged,
+    Pair,
+    Side,
+)
 
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _PLAIN_NODE = Node()
-_UNBOUNDED = Window(1)[1:]
+_UNBOUNDED = Window(1)[1:5]
 _FEW = 12
 """So many lookups cost what it costs to ask whether a database is empty."""
 _MANY, _ROWS_A_LOOKUP = 20, 8
@@ -66,7 +78,7 @@ Flags = NDArray[np.bool_]
 class EmbeddedEdges(EmbeddedScans):
     """See `graph.store.EdgeStore`; this engine is transactional."""
 
-    transactional = immediate = True
+    transactional = immediate = tells_all = True
     _first_expiry: tuple[int, int | None] = (0, None)
     """When the first edge expires, as of a commit."""
 
@@ -130,6 +142,10 @@ class EmbeddedEdges(EmbeddedScans):
         with self._begin() as txn:
             return txn.id() if self._over(txn) is None else 0
 
+    async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
+        with self._begin() as txn:
+            return expiries.ending(txn, self._environment.rows, until_ms, limit)
+
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin() as txn:
             return self._page(txn, listing, window, self._over(txn))
@@ -150,7 +166,7 @@ class EmbeddedEdges(EmbeddedScans):
         db, prefix = self._graph_db(listing.graph), list_prefix(listing)
         if over is not None:
             return page_of(txn.cursor(db), prefix, window, over.entries(listing))
-        if window[1:] == _UNBOUNDED and (page := newest_page(txn.get(tail_key(prefix), None, db), window.limit)):
+        if window[1:5] == _UNBOUNDED and (page := newest_page(txn.get(tail_key(prefix), None, db), window.limit)):
             return page
         return page_of(txn.cursor(db), prefix, window)
 

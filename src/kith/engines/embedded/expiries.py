@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice, takewhile
 from typing import TypeAlias
 
 import lmdb
@@ -26,7 +27,7 @@ from kith.engines.embedded.keys import (
     state_at,
 )
 from kith.graph.edge import Edge, State, as_of
-from kith.graph.shapes import Listing
+from kith.graph.shapes import EndingEdge, Listing
 
 Rows: TypeAlias = "Mapping[str, lmdb._Database]"
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
@@ -70,6 +71,12 @@ def first(txn: Txn, rows: Rows) -> int | None:
     """When the first of the edges that are to expire, or have, expires; None if there is none."""
     row = txn.get(_FIRST, None, rows["meta"])
     return None if row is None else int(_TIME.unpack(row)[0])
+
+
+def ending(txn: Txn, rows: Rows, until_ms: int, limit: int) -> list[EndingEdge]:
+    """See `graph.store.Edges.ending`."""
+    by_time = takewhile(lambda found: found[0] <= until_ms, _by_time(txn, rows["objects"]))
+    return [EndingEdge(*found) for found in islice(by_time, limit)]
 
 
 class Over:

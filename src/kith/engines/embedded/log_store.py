@@ -61,6 +61,9 @@ class EmbeddedLog:
             found = self.read_after(txn, sequence or 0, limit)
         return found if sequence is not None else found._replace(lost=True)
 
+    async def latest(self, after: LogPosition, limit: int) -> store.Batch:
+        return await self.read(after, limit)
+
     def read_after(self, txn: Txn, sequence: int, limit: int) -> store.Batch:
         """Events after a sequence number."""
         if sequence >= event_log.bounds(txn, self._environment.log)[1]:

@@ -25,7 +25,7 @@ def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window, over: frozens
 
     `floor` < row < `ceiling` are the bounds as bytes; `start` is a place between them.
     """
-    limit, after, before, since, until = window
+    limit, after, before, since, until, _ = window
     if after is None and before is None and since is None and until is None and not over:
         rows = runs.below(cursor, prefix, None, limit + 1)
         return Page(read_marks(b"".join(rows[:limit])), len(rows) > limit, False)

@@ -65,6 +65,11 @@ class KafkaLog:
         batch = await self.read_of(dict.fromkeys(range(self._broker.partitions), START) | (places or {}), limit)
         return batch if places is not None else batch._replace(lost=True)
 
+    async def latest(self, after: LogPosition, limit: int) -> Batch:
+        await self.open()
+        await self._read_to(await self._broker.ends("events"))
+        return await self.read(after, limit)
+
     async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
         """Up to `limit` events of the partitions of these places."""
         await self._see_forgotten(after)

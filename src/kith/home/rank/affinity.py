@@ -77,7 +77,8 @@ class Affinity:
 
     async def of(self, reader: NodeId) -> Affinities:
         """All affinities of a reader, in a request of its own."""
-        await self._memory.look()
+        if reader in self._kept:
+            await self._memory.look()
         found = await self.look(reader)
         if isinstance(found, Affinities):
             return found

@@ -68,6 +68,7 @@ class Ranker:
         self._store, self._facts, self._affinity, self._now_ms = graph.store, facts, affinity, now_ms
         self._immediate = graph.store.immediate
         self._views, self._fewer = graph.graphs.number(VIEWS), graph.graphs.number(FEWER)
+        self._memory = memory
         self._own: Remembered[Own] = memory.of_edges((self._views, self._fewer), READERS_MAX)
 
     async def own(self, reader: NodeId) -> Own:
@@ -75,13 +76,17 @@ class Ranker:
         return await self._own.get(reader, lambda: self._read_own(reader))
 
     async def _read_own(self, reader: NodeId) -> Own:
+        return (await self._read(reader, _NEWEST))[0]
+
+    async def _read(self, reader: NodeId, seen: Window) -> tuple[Own, list[Mark]]:
+        """Also what the reader saw, as much as `seen` says."""
         views, fewer = Listing(self._views, reader, Direction.OUT), Listing(self._fewer, reader, Direction.OUT)
         questions = Questions()
         counts = questions.counts([views, fewer])
-        newest, wishes = questions.page(views, _NEWEST), questions.page(fewer, _WISHES)
+        newest, wishes = questions.page(views, seen), questions.page(fewer, _WISHES)
         answers = await self._store.answer(questions)
-        said = answers.pages[wishes].items
-        return Own(ListState(answers.counts[counts], [answers.pages[newest].items, said[:1]]), said)
+        saw, said = answers.pages[newest].items, answers.pages[wishes].items
+        return Own(ListState(answers.counts[counts], [saw[:1], said[:1]]), said), saw
 
     async def look(self, reader: NodeId) -> ReaderFacts:
         """All that ranking needs to know of a reader."""
@@ -90,10 +95,15 @@ class Ranker:
             own, ties = await self.own(reader), await self._affinity.look(reader)
             seen = await self._store.ids(views, newest=SEEN_MAX) if own.state.lengths[0] else _NOTHING
         else:
-            own, seen, ties = await together(
-                False, self.own(reader), self._store.ids(views, newest=SEEN_MAX), self._affinity.look(reader)
-            )
+            (own, seen), ties = await together(False, self._read_all(reader), self._affinity.look(reader))
         return ReaderFacts(reader, own, seen, ties)
+
+    async def _read_all(self, reader: NodeId) -> tuple[Own, Ids]:
+        """What the reader saw, SEEN_MAX of it, and wants to see less of."""
+        moment = self._memory.moment
+        own, seen = await self._read(reader, Window(SEEN_MAX))
+        self._own.keep(moment, {reader: own})
+        return own, np.array([mark.id for mark in seen], np.int64)
 
     async def score(self, reader: ReaderFacts, ids: Integers, pinned: Mapping[int, int] = NO_PINS) -> Candidates:
         """Those of `ids` that are posts, in their order, with their scores. `pinned`: when some were, in ms."""

@@ -8,7 +8,7 @@ the length of one of the reader's lists changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -62,20 +62,23 @@ class PinnedPosts:
         self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
         self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_MAX)
 
-    async def of(self, reader: NodeId) -> Pinned:
-        """The posts that boards bring to a reader's home, before it is asked who may see them.
+    async def of(self, reader: NodeId, looked: Awaitable[None]) -> Pinned:
+        """The posts that boards bring to a reader's home, before it is asked who may see them. `looked`: when it is
+        done, what is kept is as of this request.
 
         One call, or three in a row where it is not known yet which boards may matter.
         """
         kept, moment = self._kept.get(reader), self._memory.moment
         if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
-            if not kept.owners and self._unchanged.now.get(reader) is kept:
-                return NO_PINS
+            if not kept.owners:
+                await looked
+                if self._unchanged.now.get(reader) is kept:
+                    return NO_PINS
             pinned, as_kept = await self._newest(reader, kept)
             if as_kept:
                 self._unchanged.keep(moment, {reader: kept})
                 return pinned
-        kept = await self._candidates(reader)
+        kept = await self._candidates(reader, looked)
         self._unchanged.keep(moment, {reader: kept})
         return (await self._newest(reader, kept))[0] if kept.owners else NO_PINS
 
@@ -84,13 +87,14 @@ class PinnedPosts:
         settling = self._settling
         return [Listing(graph, reader, Direction.OUT) for graph in (settling.follows, settling.own, settling.against)]
 
-    async def _candidates(self, reader: NodeId) -> _Kept:
+    async def _candidates(self, reader: NodeId, looked: Awaitable[None]) -> _Kept:
         """Find the boards that the reader may follow, and keep them."""
         questions, now, lists = Questions(), self._now_ms(), self._lists(reader)
         counts, own = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], OWNERS_MAX)
         )
+        await looked
         ids, followed = [mark.id for mark in answers.pages[own].items], follows.tolist()
         boards, others = await together(
             self._immediate, self._settling.read(ids), self._of_owners(followed, BOARDS_MAX - len(ids))
@@ -103,15 +107,18 @@ class PinnedPosts:
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
         """The newest boards of those owners that have any, each with its owner."""
-        boards = self._settling.boards
+        boards, kept, moment = self._settling.boards, self._have_boards.now, self._memory.moment
         if not (limit and owners):
             return {}
         if self._store.immediate:  # there a length costs less than a page, and a call more nothing
             owners = (await self._who_have_boards(owners))[:limit]
+        else:
+            owners = [owner for owner in owners if kept.get(owner, True)]
         questions = Questions()
         for owner in owners:
             questions.page(Listing(boards, owner, Direction.OUT), Window(limit))
         pages = (await self._store.answer(questions)).pages if owners else []
+        self._have_boards.keep(moment, {owner: bool(page.items) for owner, page in zip(owners, pages, strict=True)})
         marks = [(mark, owner) for owner, page in zip(owners, pages, strict=True) for mark in page.items]
         return {mark.id: owner for mark, owner in sorted(marks, reverse=True)[:limit]}
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kith.core.errors import Unavailable
+from kith.core.errors import StoreUnavailable, Unavailable
 from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event, LogPosition
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
@@ -38,6 +38,10 @@ _SHORT = 50
 """A timeline of fewer ids is not taken for all there is: older posts of somebody just followed are seen at once."""
 _RECENT_S = 1.0
 """How long what fan-out noted is relied on, while what was noted since is being read. The log tells what it lacks."""
+_RENEWED_S = 0.3
+"""How old it is when it is read again beside a request."""
+_AWAY_S = 1.0
+"""How long it is not asked again for what could not be read."""
 _NOBODY = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
 """How long until a timeline that did not come is asked for again."""
@@ -105,6 +109,8 @@ class Skeletons:
         self._made: dict[int, _Made] = {}
         self._wanted: dict[int, float] = {}
         self._recent: FanoutSnapshot | None = None
+        self._away_until_s = 0.0
+        self._looking: asyncio.Task[None] | None = None
         self._recent_s = 0.0  # when it was asked for, by the clock of the event loop
 
     async def can_use_timelines(self, seen: LogPosition, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
@@ -127,6 +133,12 @@ class Skeletons:
             return None
         return snapshot if self._reflects(snapshot, seen) else None
 
+    async def prepare(self) -> None:
+        """Ask what fan-out has noted, where that will be asked for and takes a call."""
+        if not self._immediate and self._of_late() is None:
+            with contextlib.suppress(Unavailable):
+                await self._look()
+
     def _reflects(self, snapshot: FanoutSnapshot, seen: LogPosition) -> bool:
         return snapshot.progress is not None and self.log.covers(snapshot.progress.at, seen)
 
@@ -141,7 +153,13 @@ class Skeletons:
         if self._immediate:
             return await self._fanout.snapshot()
         asked_s = asyncio.get_running_loop().time()
-        snapshot = await self._fanout.snapshot()
+        if asked_s < self._away_until_s:
+            raise StoreUnavailable("what fan-out noted could not be read a moment ago")
+        try:
+            snapshot = await self._fanout.snapshot()
+        except Unavailable:
+            self._away_until_s = asyncio.get_running_loop().time() + _AWAY_S
+            raise
         if asked_s >= self._recent_s:
             self._recent, self._recent_s = snapshot, asked_s
         return snapshot
@@ -174,12 +192,12 @@ class Skeletons:
         failures = fanout.failures
         if len(failures) > FAILURES_MAX or any(one.source == reader or one.state == BULK_LOADED for one in failures):
             return None
-        unhandled, timeline, own, _ = await together(
+        self._look_again()
+        unhandled, timeline, own = await together(
             self._immediate,
             self._beyond(fanout, degraded),
             self._timeline(reader, fanout, degraded),
             self._own(reader, after, degraded),
-            self._look_again(),
         )
         if unhandled.spoils(reader):
             return None
@@ -221,12 +239,18 @@ class Skeletons:
             degraded.failed("outboxes")
             return None
 
-    async def _look_again(self) -> None:
-        """On an engine across a network: read fan-out's notes for the next requests, so that they need not wait for
-        them."""
-        if not self._immediate:
-            with contextlib.suppress(Unavailable):  # then they find out themselves
-                await self._look()
+    def _look_again(self) -> None:
+        """On an engine across a network: have fan-out's notes read for the next requests, so that they need not wait
+        for them; once, while several ask."""
+        loop = asyncio.get_running_loop()
+        if self._immediate or loop.time() - self._recent_s < _RENEWED_S:
+            return
+        if self._looking is None or self._looking.done():
+            self._looking = loop.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        with contextlib.suppress(Unavailable):  # then they find out themselves
+            await self._look()
 
     async def _merged(
         self, found: ReaderTimeline, reader: NodeId, after: Mark | None, want: int, degraded: Degraded

@@ -68,7 +68,9 @@ class Sources:
         candidates, questions = authors.tolist(), Questions()
         size = _first_size(len(candidates), limit)
         follows = questions.states((self._follows, user, author) for author in candidates)
-        pages = [questions.page(self._outbox(author), Window(size, after=after)) for author in candidates]
+        pages = [
+            questions.page(self._outbox(author), Window(size, after=after, looks_back=False)) for author in candidates
+        ]
         answers = await self._store.answer(questions)
         read = {
             author: answers.pages[page]
@@ -86,7 +88,7 @@ class Sources:
             while chunk := dict(islice(left, _AUTHORS_A_TURN if self._store.immediate else None)):
                 questions = Questions()
                 for author, place in chunk.items():
-                    questions.page(self._outbox(author), Window(size, after=place))
+                    questions.page(self._outbox(author), Window(size, after=place, looks_back=False))
                 answers = await self._store.answer(questions)
                 found, more = _joined(found, dict(zip(chunk, answers.pages, strict=True)), limit)
                 further |= more
@@ -117,7 +119,7 @@ class Sources:
         """The author's newest posts beyond `after`."""
         if after is None:
             return await self._store.ids(self._outbox(author), count)
-        page = await self._store.page(self._outbox(author), Window(count, after=after))
+        page = await self._store.page(self._outbox(author), Window(count, after=after, looks_back=False))
         return np.array([mark.id for mark in page.items], np.int64)
 
     async def followed_of(self, user: NodeId, authors: Sequence[int]) -> list[int]:

@@ -1,0 +1,122 @@
+"""Reads the newest entries of lists. Those asked for in one turn of the event loop are read together.
+
+A statement reads stretches of up to PLACES_MAX lists with the same bounds: of any nodes in one graph, of one node in
+any graphs, or of both. Limits of a statement are rounded up to one of `_SIZES`, as a few entries more cost less than
+another statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+from kith.core.paging import Mark
+from kith.engines.cassandra.connecting import Session
+from kith.engines.cassandra.reading import padded
+from kith.graph.shapes import Listing
+
+PLACES_MAX = 32
+_SIZES = (8, 32, 256, 1_024)
+TOGETHER_MAX = _SIZES[-1]
+"""Longer stretches are read alone, a page after another."""
+_ROWS_MAX = 4_096
+"""Of a statement."""
+NewestEntry: TypeAlias = tuple[int, int, int]
+"""Position, other end, expires_ms."""
+
+
+class ListStretch(NamedTuple):
+    """The newest `limit` entries of a part of a list that are greater than `above` and not greater than `top`."""
+
+    listing: Listing
+    part: int
+    above: Mark
+    top: Mark
+    limit: int
+
+
+_Place: TypeAlias = tuple[int, int]  # graph, node
+_Asked: TypeAlias = dict[_Place, list[tuple[int, "asyncio.Future[list[NewestEntry]]"]]]  # with the limit of each
+_Bounds: TypeAlias = tuple[int, int, int, Mark, Mark, int]  # direction, state, part, above, top, size
+
+
+class NewestReader:
+    """Reads stretches of lists. One event loop uses it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked: dict[_Bounds, _Asked] = {}
+        self._reading: set[asyncio.Task[None]] = set()
+
+    async def of(self, stretch: ListStretch) -> list[NewestEntry]:
+        """Its entries, newest first; those that are over too."""
+        (graph, node, direction, state), part, above, top, limit = stretch
+        size = next(size for size in _SIZES if size >= limit)
+        loop = asyncio.get_running_loop()
+        if not self._asked:
+            loop.call_soon(self._begin)
+        answer: asyncio.Future[list[NewestEntry]] = loop.create_future()
+        asked = self._asked.setdefault((int(direction), int(state), part, above, top, size), {})
+        asked.setdefault((graph, node), []).append((limit, answer))
+        return await answer
+
+    def _begin(self) -> None:
+        """Read what was asked for."""
+        asked, self._asked = self._asked, {}
+        for bounds, places in asked.items():
+            for graphs, nodes in _together(list(places), max(1, min(PLACES_MAX, _ROWS_MAX // bounds[-1]))):
+                reading = asyncio.get_running_loop().create_task(self._read(bounds, graphs, nodes, places))
+                self._reading.add(reading)
+                reading.add_done_callback(self._reading.discard)
+
+    async def _read(self, bounds: _Bounds, graphs: Sequence[int], nodes: Sequence[int], asked: _Asked) -> None:
+        direction, state, part, above, top, size = bounds
+        some, ends = padded(graphs), padded(nodes)
+        statement = _newest(len(some), len(ends))
+        try:
+            rows = await self._session.rows(statement, *some, *ends, direction, state, part, *above, *top, size)
+        except Exception as error:
+            for _, answer in (one for graph in graphs for node in nodes for one in asked[graph, node]):
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        found: dict[_Place, list[NewestEntry]] = defaultdict(list)
+        for graph, node, *entry in rows:
+            found[graph, node].append(tuple(entry))
+        for graph in graphs:
+            for node in nodes:
+                for limit, answer in asked[graph, node]:
+                    if not answer.done():
+                        answer.set_result(found[graph, node][:limit])
+
+
+def _together(places: Sequence[_Place], places_max: int) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Places as few graphs times nodes: all graphs that are asked of a node, and the nodes asked for the same."""
+    graphs_of: dict[int, list[int]] = defaultdict(list)
+    for graph, node in places:
+        graphs_of[node].append(graph)
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for node, graphs in graphs_of.items():
+        for at in range(0, len(graphs), places_max):
+            alike[tuple(sorted(graphs)[at : at + places_max])].append(node)
+    for some, nodes in alike.items():
+        width = max(1, places_max // len(some))
+        for at in range(0, len(nodes), width):
+            yield some, nodes[at : at + width]
+
+
+@cache
+def _newest(graphs: int, nodes: int) -> str:
+    """The statement for stretches of lists of so many graphs and nodes."""
+    return (
+        "SELECT graph, node, position, other, expires_ms FROM list_entries"
+        f" WHERE graph {_one_of(graphs)} AND node {_one_of(nodes)} AND direction = ? AND state = ? AND part = ?"
+        " AND (position, other) > (?, ?) AND (position, other) <= (?, ?) PER PARTITION LIMIT ?"
+    )
+
+
+def _one_of(count: int) -> str:
+    return "= ?" if count == 1 else f"IN ({', '.join('?' * count)})"

@@ -1,0 +1,38 @@
+"""Edges that end, some time ahead: at its end an edge changes, and no event says so yet."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+from kith.core.events import Event, ends_ms
+from kith.graph.shapes import EndingEdge
+from kith.graph.store import Edges
+
+_ENDS_MAX, _AHEAD_MS = 5_000, 120_000
+"""Of how many edges it is known when they end, and how far ahead."""
+
+
+class Endings:
+    """Edges that end before `known_ms`, 0: they are to be read."""
+
+    def __init__(self, store: Edges, now_ms: Callable[[], int]) -> None:
+        self._store, self._now_ms = store, now_ms
+        self._heap: list[EndingEdge] = []
+        self.known_ms = 0
+
+    async def read(self) -> None:
+        """Read which edges end next."""
+        known_ms = self._now_ms() + _AHEAD_MS
+        self._heap = await self._store.ending(known_ms, _ENDS_MAX)
+        self.known_ms = known_ms if len(self._heap) < _ENDS_MAX else self._heap[-1].ends_ms
+
+    def told(self, event: Event) -> None:
+        """Take in what an event of an edge says."""
+        if 0 < ends_ms(event) < self.known_ms:
+            heapq.heappush(self._heap, EndingEdge(ends_ms(event), event.graph, event.source, event.destination))
+
+    def over(self, now_ms: int) -> Iterator[EndingEdge]:
+        """Those that are over by now, each once."""
+        while self._heap and self._heap[0].ends_ms <= now_ms:
+            yield heapq.heappop(self._heap)

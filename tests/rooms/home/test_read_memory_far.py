@@ -1,0 +1,176 @@
+"""What a process keeps across a network, where rows are written first and told by the log then."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from cast import ALICE, BOB, CAROL, DANA
+from coroutines import Run
+from distant import Distant
+from homes import HomeScene, alices_home
+
+from kith.core.errors import StoreUnavailable
+from kith.core.events import LogPosition
+from kith.graph.graphs import FOLLOWS, MUTES
+from kith.log.store import Batch
+from kith.records import endings, memory
+from kith.records.memory import ReadMemory, Remembered
+
+home = pytest.fixture(alices_home)
+
+
+class _Log(Distant):
+    """A log that counts how often it is asked for its end, and may be away."""
+
+    def __init__(self, log: Any) -> None:
+        super().__init__(log, random.Random(1))
+        self.asked, self.is_away, self.hangs = 0, False, False
+
+    async def latest(self, after: LogPosition, limit: int) -> Batch:
+        self.asked += 1
+        if self.hangs:
+            await asyncio.sleep(60)
+        if self.is_away:
+            raise StoreUnavailable("away")
+        await asyncio.sleep(0)
+        found: Batch = await self._store.latest(after, limit)
+        return found
+
+
+class Far:
+    """A memory over the home's stores, as if these were far away; and one table of mutes."""
+
+    def __init__(self, home: HomeScene) -> None:
+        self.log, self.seconds = _Log(home.log), 1_000.0
+        store: Any = Distant(home.graph.store, random.Random(2))
+        self.memory = ReadMemory(store, self.log, home.clock, lambda: self.seconds)  # type: ignore[arg-type]
+        self.mutes: Remembered[str] = self.memory.of_edges((home.graph.graphs.number(MUTES),), 100)
+
+    async def noted(self, *ids: int) -> None:
+        await self.memory.look()
+        self.mutes.keep(self.memory.moment, dict.fromkeys(ids, "kept"))
+        assert set(self.mutes.now) >= set(ids)
+
+
+@pytest.fixture
+def far(home: HomeScene) -> Far:
+    if not home.graph.store.tells_all:
+        pytest.skip("this engine's log does not tell all")
+    return Far(home)
+
+
+def test_a_look_finds_what_was_answered_before_it_whoever_wrote(run: Run, home: HomeScene, far: Far) -> None:
+    async def check() -> None:
+        await far.noted(ALICE, BOB, CAROL)
+        await home.graph.people.follow(ALICE, DANA)
+        await far.memory.look()
+        assert set(far.mutes.now) == {ALICE, BOB, CAROL}
+        await home.graph.people.mute(ALICE, BOB)
+        await far.memory.look()
+        assert set(far.mutes.now) == {CAROL}
+
+    run(check())
+
+
+def test_of_what_was_read_while_the_log_told_changes_that_is_kept_which_they_do_not_touch(
+    run: Run, home: HomeScene, far: Far
+) -> None:
+    async def check() -> None:
+        await far.memory.look()
+        moment = far.memory.moment
+        await home.graph.people.mute(ALICE, BOB)
+        await far.memory.look()
+        far.mutes.keep(moment, {ALICE: "as it was", BOB: "as it was", CAROL: "as it is"})
+        assert far.mutes.now == {CAROL: "as it is"}
+        far.mutes.keep(far.memory.moment, {ALICE: "as it is"})
+        assert set(far.mutes.now) == {ALICE, CAROL}
+        moment = far.memory.moment
+        far.mutes.clear()
+        far.memory.coming += 1
+        far.mutes.clear()
+        far.mutes.keep(moment, {DANA: "read before all was forgotten"})
+        assert not far.mutes.now
+
+    run(check())
+
+
+def test_looks_that_come_while_one_is_under_way_share_the_next(run: Run, far: Far) -> None:
+    async def check() -> None:
+        await far.memory.look()
+        far.log.asked = 0
+        await asyncio.gather(*(far.memory.look() for _ in range(20)))
+        assert far.log.asked <= 2
+
+    run(check())
+
+
+def test_an_edge_that_ends_is_forgotten_by_from_that_moment_on(run: Run, home: HomeScene, far: Far) -> None:
+    ends = home.clock.ms + 30_000
+    number = home.graph.graphs.number(FOLLOWS)
+    follows: Remembered[str] = far.memory.of_edges((number,), 100)
+
+    async def note() -> None:
+        await far.memory.look()
+        follows.keep(far.memory.moment, dict.fromkeys((ALICE, BOB, CAROL), "kept"))
+
+    async def check(*gone: int) -> None:
+        await note()
+        home.clock.ms = ends - 1
+        await far.memory.look()
+        assert set(follows.now) == {ALICE, BOB, CAROL}
+        home.clock.ms = ends
+        await far.memory.look()
+        assert far.memory.moment
+        assert set(follows.now) == {ALICE, BOB, CAROL} - set(gone)
+
+    run(home.graph.people.follow(ALICE, BOB, ends))  # told before the first look
+    run(check(ALICE, BOB))
+    ends += 30_000
+    run(note())
+    run(home.graph.people.follow(ALICE, CAROL, ends))  # told after it
+    run(check(ALICE, CAROL))
+
+
+def test_of_more_ends_than_are_read_at_once_those_that_follow_are_read_in_time(
+    run: Run, home: HomeScene, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endings, "_ENDS_MAX", 2)
+    began = home.clock.ms
+
+    async def check() -> None:
+        for at, user in enumerate((BOB, CAROL, DANA), 1):
+            await home.graph.people.follow(ALICE, user, began + 1_000 * at)
+        await far.noted(BOB)
+        for at in range(1, 4):
+            home.clock.ms = began + 1_000 * at
+            await far.memory.look()
+            assert far.memory.moment or not far.mutes.now
+        await home.graph.people.follow(CAROL, DANA)  # a write removes what is over
+        await far.noted(BOB)
+
+    run(check())
+
+
+@pytest.mark.parametrize("how", ["is_away", "hangs"])
+def test_while_the_log_is_away_nothing_is_kept_and_it_is_not_asked_each_time(
+    run: Run, home: HomeScene, far: Far, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_PATIENCE_S", 0.01)
+
+    async def check() -> None:
+        await far.noted(ALICE, CAROL)
+        setattr(far.log, how, True)
+        far.log.asked = 0
+        for _ in range(3):
+            await far.memory.look()
+        assert (far.memory.moment, far.mutes.now, far.log.asked) == (0, {}, 1)
+        await home.graph.people.mute(ALICE, BOB)
+        setattr(far.log, how, False)
+        far.seconds += memory._AWAY_S
+        await far.memory.look()
+        assert set(far.mutes.now) == {CAROL}, "it went on where it was"
+
+    run(check())
