@@ -20,7 +20,7 @@ from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.together import together
-from kith.home.orders import KeptOrders, basis_of
+from kith.home.orders import READERS_MAX, KeptOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates, Placed
@@ -94,7 +94,8 @@ class Home:
         self._pins = pins
         self._immediate = rules.immediate
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
-        self._orders = KeptOrders(skeletons.log.covers) if orders is None else orders
+        readers_max = rules.memory.room(READERS_MAX)
+        self._orders = KeptOrders(skeletons.log.covers, readers_max) if orders is None else orders
 
     async def latest(
         self,

@@ -17,6 +17,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kith.core.clock import wall_ms
@@ -91,8 +92,7 @@ class Remembered(Generic[V]):
             return
         if moment != self._memory.coming:
             found = {id_: value for id_, value in found.items() if self._changed.get(id_, 0) <= moment}
-        if len(self._kept) + len(found) > self._size_max:
-            self._kept.clear()
+        _make_room(self._kept, len(found), self._size_max)
         self._kept.update(found)
 
     def forget(self, *ids: int) -> None:
@@ -213,10 +213,16 @@ class LastMade(Generic[V]):
 
     def keep(self, moment: int, id_: int, made: V, *parts: tuple[ToldChanges, Collection[int]]) -> None:
         """Keep what was made of these parts since `moment`, as `Remembered.keep` does; see `MadeOf`."""
-        if moment and moment == self._memory.moment:
-            if len(self._kept) >= self._size_max:
-                self._kept.clear()
+        if moment and moment == self._memory.moment == self._memory.coming:
+            _make_room(self._kept, 1, self._size_max)
             self._kept[id_] = made, MadeOf(self._memory, *parts)
+
+
+def _make_room(kept: dict[int, Any], coming: int, size_max: int) -> None:
+    """Give up the older half where more does not fit."""
+    if len(kept) + coming > size_max:
+        for id_ in list(islice(kept, (len(kept) + 1) // 2)):
+            del kept[id_]
 
 
 _Table: TypeAlias = Remembered[Any] | Touched | ToldChanges
@@ -233,8 +239,11 @@ class ReadMemory:
         log: LogStore,
         now_ms: Callable[[], int] = wall_ms,
         now_s: Callable[[], float] = time.monotonic,
+        *,
+        share: float = 1.0,
     ) -> None:
-        self._store, self._log, self._now_ms, self._now_s = store, log, now_ms, now_s
+        """`share`: of what tables may hold, as much as this process has room for."""
+        self._store, self._log, self._now_ms, self._now_s, self._share = store, log, now_ms, now_s, share
         self._by_record: dict[int, list[_Table]] = defaultdict(list)
         self._by_graph: dict[int, list[_Table]] = defaultdict(list)
         self._by_node: list[_Table] = []
@@ -311,10 +320,14 @@ class ReadMemory:
 
     def last_made(self, size_max: int) -> LastMade[V]:
         """A table by ids, of what is made of several things."""
-        return LastMade(self, size_max)
+        return LastMade(self, self.room(size_max))
+
+    def room(self, entries: int) -> int:
+        """How many of so many entries there is room for in this process."""
+        return max(1, int(entries * self._share))
 
     def _table(self, size_max: int) -> Remembered[Any]:
-        table: Remembered[Any] = Remembered(self, size_max)
+        table: Remembered[Any] = Remembered(self, self.room(size_max))
         self._tables.append(table)
         self._values.append(table)
         return table

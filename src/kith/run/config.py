@@ -45,6 +45,8 @@ FlockGraph = Annotated[str, Meta(pattern=r"^\d{1,9}=[a-z][a-z0-9_]{0,31}$")]
 _Contact = Annotated[str, Meta(pattern=r"^((mailto:|https://)[!-~]+)?$")]
 _PUSH_HOSTS = ("fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com")
 _WORKERS_MAX = 64
+READ_MEMORY_MB = 340
+"""What all tables of what was read take together when they are full; by what each says it holds at most."""
 
 
 def _doc(text: str) -> Meta:
@@ -184,6 +186,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timelines_max: Annotated[
         Positive, _doc("Users whose home timeline is kept ready; the longest-unread gives way. About 4.4 KB each.")
     ] = 100_000
+    read_memory_mb: Annotated[
+        Positive,
+        _doc("About how many MB an API process may keep of what it read, so that it need not be read and made again."),
+    ] = READ_MEMORY_MB
     timeline_days: Annotated[Positive, _doc("Days without a read after which a timeline is given up.")] = 7
     fanout_policy: Annotated[
         Literal["followers", "rates"],
@@ -327,6 +333,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """How many API processes `workers` means on this machine."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return self.workers or min(_WORKERS_MAX, cores)
+
+    @property
+    def read_share(self) -> float:
+        """How much of what tables of what was read may hold an API process has room for; 1: all of it."""
+        return self.read_memory_mb / READ_MEMORY_MB
 
 
 SECRET = frozenset({"api_keys", "jwt_secret", "redis_password", "cassandra_password"})

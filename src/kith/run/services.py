@@ -137,7 +137,7 @@ async def _services(
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested, served = suggestions(settings, parts), _served(settings)
     told = telling(settings, parts, posts)
-    memory = ReadMemory(graph.store, parts.log, wall_ms)
+    memory = ReadMemory(graph.store, parts.log, wall_ms, share=settings.read_share)
     await memory.look()  # from now on it knows what changes
     facts = PostFacts(posts.store, graph, memory, wall_ms)
     affinity = Affinity(graph, comments, facts, memory, wall_ms)

@@ -15,7 +15,7 @@ from kith.core.paging import Window
 from kith.graph.graphs import LIKES, MUTES
 from kith.log.store import Batch
 from kith.records import memory
-from kith.records.memory import MadeOf, ReadMemory, Remembered
+from kith.records.memory import LastMade, MadeOf, ReadMemory, Remembered
 from kith.records.store import RecordKind
 
 home = pytest.fixture(alices_home)
@@ -82,7 +82,24 @@ def test_what_was_read_while_the_log_told_something_is_not_kept(run: Run, home: 
     assert not table.now
 
 
-def test_far_behind_the_log_all_is_given_up_and_so_is_what_no_longer_fits(
+@pytest.mark.usefixtures("known")
+def test_where_more_does_not_fit_the_older_half_is_given_up(run: Run, home: HomeScene) -> None:
+    small = ReadMemory(home.graph.store, home.log, share=0.04)
+    table: Remembered[str] = small.of_edges((home.graph.graphs.number(MUTES),), 100)
+    made: LastMade[str] = small.last_made(100)
+
+    async def check() -> None:
+        await noted(small, table, 1, 2, 3, 4)
+        await noted(small, table, 5)
+        assert set(table.now) == {3, 4, 5}
+        for user in range(1, 6):
+            made.keep(small.moment, user, "a page")
+        assert [made.get(user) for user in range(1, 6)] == [None, None, *["a page"] * 3]
+
+    run(check())
+
+
+def test_far_behind_the_log_all_is_given_up(
     run: Run, home: HomeScene, known: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table: Remembered[str] = known.of_edges((home.graph.graphs.number(MUTES),), 2)
@@ -90,8 +107,6 @@ def test_far_behind_the_log_all_is_given_up_and_so_is_what_no_longer_fits(
 
     async def check() -> None:
         await noted(known, table, 1, 2)
-        await noted(known, table, 3)
-        assert set(table.now) == {3}
         await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory.EVENTS_MAX)))
         await known.look()
         assert not table.now

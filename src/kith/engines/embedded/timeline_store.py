@@ -49,8 +49,8 @@ class RingReader:
 
     immediate = True
 
-    def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms) -> None:
-        self._path, self._now_ms = folder / ring_file.FILE, now_ms
+    def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms, kept_max: int = KEPT_MAX) -> None:
+        self._path, self._now_ms, self._kept_max = folder / ring_file.FILE, now_ms, kept_max
         self._file: RingFile | None = None
         self._kept: dict[int, tuple[tuple[int, ...], Timeline]] = {}  # by user, and what their slot said of itself
 
@@ -92,7 +92,7 @@ class RingReader:
             floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
         timeline = Timeline(np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole))), floor, lacks_from)
         if later == head:
-            if len(self._kept) >= KEPT_MAX:
+            if len(self._kept) >= self._kept_max:
                 self._kept.clear()
             self._kept[user] = (slot, version, head, stored, lacks_from), timeline
         return timeline

@@ -72,7 +72,7 @@ class Affinity:
         self._commented = graph.graphs.number(COMMENTED)
         self._worth = {graph.graphs.number(name): worth for name, worth in WORTH.items()}
         self._kept: dict[int, tuple[ListState, int, Affinities]] = {}
-        self._memory = memory
+        self._memory, self._readers_max = memory, memory.room(READERS_MAX)
         self._states: Remembered[ListState] = memory.of_edges(self._worth, READERS_MAX)
 
     async def of(self, reader: NodeId) -> Affinities:
@@ -120,7 +120,7 @@ class Affinity:
         authors = sorted(sums)
         totals = np.array([sums[author] for author in authors], np.float32)
         ties = Affinities(np.array(authors, np.int64), totals / (totals + np.float32(HALF)))
-        if len(self._kept) >= READERS_MAX:
+        if len(self._kept) >= self._readers_max:
             self._kept.clear()
         self._kept[done.reader] = (done.state, done.at_ms, ties)
         return ties

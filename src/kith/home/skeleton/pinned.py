@@ -56,7 +56,7 @@ class PinnedPosts:
         self._immediate = boards.store.immediate and boards.settling.records.immediate
         self._privacy = Privacy(boards.graph)
         self._pins, self._mutes = boards.graph.graphs.number(PINS), boards.graph.graphs.number(MUTES)
-        self._kept: dict[int, _Kept] = {}
+        self._kept, self._readers_max = dict[int, _Kept](), memory.room(_READERS_MAX)
         graphs = (boards.settling.follows, boards.settling.own, boards.settling.against)
         self._memory = memory
         self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
@@ -100,7 +100,7 @@ class PinnedPosts:
             self._immediate, self._settling.read(ids), self._of_owners(followed, BOARDS_MAX - len(ids))
         )
         owners = {board.id: board.owner for board in boards if board is not None} | others
-        if len(self._kept) >= _READERS_MAX:
+        if len(self._kept) >= self._readers_max:
             self._kept.clear()
         kept = self._kept[reader] = _Kept(answers.counts[counts], now, owners)
         return kept

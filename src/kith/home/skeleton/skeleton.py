@@ -106,7 +106,7 @@ class Skeletons:
         self._unhandled = UnhandledEvents(log, graph.graphs)
         self._lag_max_s, self._now_s = lag_max_s, now_s
         self._own_posts: Remembered[Ids] = memory.of_edges((graph.graphs.number(AUTHORED),), _READERS_MAX)
-        self._made: dict[int, _Made] = {}
+        self._made, self._made_max = dict[int, _Made](), memory.room(_MADE_MAX)
         self._wanted: dict[int, float] = {}
         self._recent: FanoutSnapshot | None = None
         self._away_until_s = 0.0
@@ -279,7 +279,7 @@ class Skeletons:
             ids = _between(np.append(ids, lacked), after, end)
         skeleton = Skeleton(ids, end)
         if after is None and not len(found.lacked):
-            if len(self._made) >= _MADE_MAX:
+            if len(self._made) >= self._made_max:
                 self._made.clear()
             self._made[reader] = _Made(timeline, own, skeleton)
         return skeleton

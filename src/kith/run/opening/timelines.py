@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest
-from kith.engines.embedded.timeline_store import RingReader, RingTimelines
+from kith.engines.embedded.timeline_store import KEPT_MAX, RingReader, RingTimelines
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.run.config import Settings
 from kith.run.opening.folders import timelines_folder
@@ -31,7 +31,7 @@ async def read(settings: Settings) -> AsyncIterator[TimelineReader]:
         async with _in_redis(settings) as timelines:
             yield timelines
     else:
-        rings = RingReader(timelines_folder(settings))
+        rings = RingReader(timelines_folder(settings), kept_max=max(1, int(KEPT_MAX * settings.read_share)))
         try:
             yield rings
         finally:
