@@ -27,8 +27,8 @@ from kith.people.profiles import Profile, Profiles
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
-from kith.records.memory import LastMade, Remembered
 from kith.records.store import RecordKind
+from kith.records.tables import LastMade, Remembered
 
 POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
 """What is kept in a process: 1 KB a post, 0.5 a profile or picture, 3 a reader."""

@@ -28,8 +28,8 @@ from kith.people.plain import PlainPeople
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
 from kith.posts.posts import seen_of
-from kith.records.memory import LastMade, Remembered
 from kith.records.store import RecordKind
+from kith.records.tables import LastMade, Remembered
 
 AUTHORS_MAX, READERS_MAX = 20_000, 4_000
 """Authors and readers that are kept in a process: 0.1 KB an author."""

@@ -14,7 +14,8 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS
 from kith.graph.shapes import Listing, Node
 from kith.graph.together import together
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import ReadMemory
+from kith.records.tables import Remembered
 
 ACCOUNTS_MAX, USERS_MAX = 100_000, 50_000
 """Accounts, and users whose blocks are kept, 0.1 KB each."""

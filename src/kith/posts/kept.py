@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from kith.posts.post import Post
 from kith.posts.posts import Posts
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import ReadMemory
 from kith.records.store import RecordKind
+from kith.records.tables import Remembered
 
 POSTS_MAX = 20_000
 """1 KB each."""

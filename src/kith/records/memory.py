@@ -16,9 +16,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from itertools import islice
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, TypeVar
 
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreMismatch, Unavailable
@@ -41,6 +40,7 @@ from kith.graph.store import Edges
 from kith.log.store import Batch, LogStore
 from kith.records.endings import Endings
 from kith.records.store import RecordKind
+from kith.records.tables import LastMade, MemoryTable, Moments, Remembered, ToldChanges, Touched
 
 EVENTS_MAX = 2_000
 """Events that a look reads, 2 us each; where there are more, all that was kept is forgotten."""
@@ -48,12 +48,6 @@ KEPT_S = 60.0
 """All that was kept is read again this often, so that a repair of counts (`kith audit`) shows, which the log does not
 tell. A `Touched` is told of changes alone."""
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
-TOUCHED_MAX = 10_000
-"""Ids of changes that nobody has asked for yet; where there are more, anything may have changed."""
-CHANGES_MAX = 2_000
-"""So many ids told, the latest, are looked through for those that something was made of, 20 ns each."""
-_LATELY_MAX = 5_000
-"""Ids of which a table knows when they changed last; where there are more, what is being read by then is not kept."""
 _PATIENCE_S, _AWAY_S = 0.5, 1.0
 """How long a look may take, and how long a log that did not answer by then is not asked again."""
 _QUICK_S, _SLOW_S = 0.03, 10.0
@@ -61,177 +55,8 @@ _QUICK_S, _SLOW_S = 0.03, 10.0
 V = TypeVar("V")
 
 
-class Remembered(Generic[V]):
-    """Values by id, each good until the log tells a change of what it was made from. Made by `ReadMemory`."""
-
-    __slots__ = ("_changed", "_cleared", "_kept", "_memory", "_size_max")
-
-    def __init__(self, memory: ReadMemory, size_max: int) -> None:
-        self._memory, self._size_max = memory, size_max
-        self._kept: dict[int, V] = {}
-        self._changed: dict[int, int] = {}  # by id, the moment from which on it may be another
-        self._cleared = 0  # likewise, of all that is not there
-
-    @property
-    def now(self) -> dict[int, V]:
-        """What is kept, as of the last look; nothing where that cannot be relied on."""
-        return self._kept if self._memory.moment else {}
-
-    async def get(self, id_: int, read: Callable[[], Awaitable[V]]) -> V:
-        """The value of an id: as kept, or what `read` finds now."""
-        kept = self.now.get(id_)
-        if kept is None:
-            moment = self._memory.moment
-            kept = await read()
-            self.keep(moment, {id_: kept})
-        return kept
-
-    def keep(self, moment: int, found: Mapping[int, V]) -> None:
-        """Keep what was read since `ReadMemory.moment` was this; not what the log told a change of meanwhile."""
-        if not (moment and self._memory.moment) or moment < self._cleared:
-            return
-        if moment != self._memory.coming:
-            found = {id_: value for id_, value in found.items() if self._changed.get(id_, 0) <= moment}
-        _make_room(self._kept, len(found), self._size_max)
-        self._kept.update(found)
-
-    def forget(self, *ids: int) -> None:
-        """Forget the values of these ids."""
-        moment = self._memory.coming
-        if len(self._changed) > _LATELY_MAX:
-            self._changed.clear()
-            self._cleared = moment
-        for id_ in ids:
-            self._kept.pop(id_, None)
-            self._changed[id_] = moment
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._kept.clear()
-        self._changed.clear()
-        self._cleared = self._memory.coming
-
-
-class Touched:
-    """Ids of what the log told changes of, for who keeps rows elsewhere. Made by `ReadMemory`."""
-
-    __slots__ = ("_ids", "_memory", "_told_all")
-
-    def __init__(self, memory: ReadMemory) -> None:
-        self._memory, self._ids, self._told_all = memory, set[int](), True
-
-    def take(self) -> Collection[int] | None:
-        """The ids since the last time, as of the last look; None: what changed is not known, and may be anything."""
-        if self._told_all or not self._memory.moment:
-            self.clear()
-            self._told_all = not self._memory.moment
-            return None
-        ids, self._ids = self._ids, set()
-        return ids
-
-    def forget(self, *ids: int) -> None:
-        """Note that these changed."""
-        self._ids.update(ids)
-        if len(self._ids) > TOUCHED_MAX:
-            self.clear()
-
-    def clear(self) -> None:
-        """Note that anything may have changed."""
-        self._ids, self._told_all = set(), True
-
-
-class ToldChanges:
-    """Ids of what the log told changes of, in the order told: whether some of them are as they were. Made by
-    `ReadMemory`.
-    """
-
-    __slots__ = ("_begin", "_ids", "_memory")
-
-    def __init__(self, memory: ReadMemory) -> None:
-        self._memory, self._ids, self._begin = memory, list[int](), 1
-
-    @property
-    def now(self) -> int:
-        """A place in that order, as of the last look."""
-        return self._begin + len(self._ids)
-
-    def none_of(self, ids: Collection[int], since: int) -> bool:
-        """Whether nothing was told of any of these since that place. False where it cannot be told, or takes long."""
-        if not self._memory.moment or since < self._begin:
-            return False
-        told = self._ids[since - self._begin :]
-        return not told or (len(told) <= CHANGES_MAX and not any(map(ids.__contains__, told)))
-
-    def forget(self, *ids: int) -> None:
-        """Note that these changed."""
-        self._ids += ids
-        if len(self._ids) > 2 * CHANGES_MAX:
-            del self._ids[:CHANGES_MAX]
-            self._begin += CHANGES_MAX
-
-    def clear(self) -> None:
-        """Note that anything may have changed."""
-        self._begin, self._ids = self.now + 1, []
-
-
-class MadeOf:
-    """What something was made of, as of the last look: by table of changes, the ids that it depends on."""
-
-    __slots__ = ("_memory", "_moment", "_parts")
-
-    def __init__(self, memory: ReadMemory, *parts: tuple[ToldChanges, Collection[int]]) -> None:
-        self._memory, self._moment = memory, memory.moment
-        self._parts = [(changes, ids, changes.now) for changes, ids in parts]
-
-    def holds(self) -> bool:
-        """Whether the log told no change of it until the last look."""
-        moment = self._memory.moment
-        if moment != self._moment:
-            if not all(changes.none_of(ids, since) for changes, ids, since in self._parts):
-                return False
-            self._parts = [(changes, ids, changes.now) for changes, ids, _ in self._parts]
-            self._moment = moment
-        return bool(moment)
-
-
-class LastMade(Generic[V]):
-    """What was made last for each of some ids, until the log tells a change of what it was made of.
-
-    Made by `ReadMemory`.
-    """
-
-    __slots__ = ("_kept", "_memory", "_size_max")
-
-    def __init__(self, memory: ReadMemory, size_max: int) -> None:
-        self._memory, self._size_max = memory, size_max
-        self._kept: dict[int, tuple[V, MadeOf]] = {}
-
-    def get(self, id_: int) -> V | None:
-        """What was made for an id, as of the last look."""
-        kept = self._kept.get(id_)
-        return kept[0] if kept is not None and kept[1].holds() else None
-
-    def keep(self, moment: int, id_: int, made: V, *parts: tuple[ToldChanges, Collection[int]]) -> None:
-        """Keep what was made of these parts since `moment`, as `Remembered.keep` does; see `MadeOf`."""
-        if moment and moment == self._memory.moment == self._memory.coming:
-            _make_room(self._kept, 1, self._size_max)
-            self._kept[id_] = made, MadeOf(self._memory, *parts)
-
-
-def _make_room(kept: dict[int, Any], coming: int, size_max: int) -> None:
-    """Give up the older half where more does not fit."""
-    if len(kept) + coming > size_max:
-        for id_ in list(islice(kept, (len(kept) + 1) // 2)):
-            del kept[id_]
-
-
-_Table: TypeAlias = Remembered[Any] | Touched | ToldChanges
-
-
-class ReadMemory:
-    """Tables whose values are forgotten as the log tells changes. `moment`: a number that is another after each look
-    that found a change; 0: nothing that was kept may be relied on. `coming`: what it will be after this look.
-    """
+class ReadMemory(Moments):
+    """Tables whose values are forgotten as the log tells changes."""
 
     def __init__(
         self,
@@ -244,17 +69,16 @@ class ReadMemory:
     ) -> None:
         """`share`: of what tables may hold, as much as this process has room for."""
         self._store, self._log, self._now_ms, self._now_s, self._share = store, log, now_ms, now_s, share
-        self._by_record: dict[int, list[_Table]] = defaultdict(list)
-        self._by_graph: dict[int, list[_Table]] = defaultdict(list)
-        self._by_node: list[_Table] = []
-        self._tables: list[_Table] = []
+        self._by_record: dict[int, list[MemoryTable]] = defaultdict(list)
+        self._by_graph: dict[int, list[MemoryTable]] = defaultdict(list)
+        self._by_node: list[MemoryTable] = []
+        self._tables: list[MemoryTable] = []
         self._values: list[Remembered[Any] | ToldChanges] = []  # all but those of changes alone
-        self._at, self._begun_s, self.coming = NOWHERE, 0.0, 1
+        self._at, self._begun_s = NOWHERE, 0.0
         self._told_to = 0  # the transaction up to which all was read
         self._endings = Endings(store, now_ms)
         self._one, self._asked, self._done = asyncio.Lock(), 0, 0  # looks
         self._away_until_s = self._slow_until_s = 0.0
-        self.moment = 0
 
     @property
     def is_quick(self) -> bool:

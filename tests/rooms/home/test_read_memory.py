@@ -14,9 +14,10 @@ from kith.core.events import BULK_LOADED, Event
 from kith.core.paging import Window
 from kith.graph.graphs import LIKES, MUTES
 from kith.log.store import Batch
-from kith.records import memory
-from kith.records.memory import LastMade, MadeOf, ReadMemory, Remembered
+from kith.records import memory, tables
+from kith.records.memory import ReadMemory
 from kith.records.store import RecordKind
+from kith.records.tables import LastMade, MadeOf, Remembered
 
 home = pytest.fixture(alices_home)
 
@@ -173,7 +174,7 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
         await known.look()
         assert not basis.holds()
         basis, old = await made(), await made()
-        for told in (memory.CHANGES_MAX, memory.CHANGES_MAX, 1):
+        for told in (tables.CHANGES_MAX, tables.CHANGES_MAX, 1):
             for _ in range(told):
                 mutes.forget(DANA)
             known.moment += 1

@@ -17,7 +17,8 @@ from kith.core.events import LogPosition
 from kith.graph.graphs import FOLLOWS, MUTES
 from kith.log.store import Batch
 from kith.records import endings, memory
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import ReadMemory
+from kith.records.tables import Remembered
 
 home = pytest.fixture(alices_home)
 

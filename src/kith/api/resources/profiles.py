@@ -31,8 +31,8 @@ from kith.people.plain import PlainPeople
 from kith.people.privacy import SYSTEM, Privacy, Viewer, is_there
 from kith.people.profiles import Profile, Profiles
 from kith.records.fields import pack_attributes
-from kith.records.memory import Remembered
 from kith.records.store import RecordKind
+from kith.records.tables import Remembered
 
 USERS_MAX = 20_000
 """Users that are kept in a process, 0.7 KB each."""

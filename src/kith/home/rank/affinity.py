@@ -22,7 +22,8 @@ from kith.graph.shapes import Listing
 from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import ReadMemory
+from kith.records.tables import Remembered
 
 WORTH = {LIKES: 1.0, COMMENTED: 3.0, SHARES: 3.0, SAVES: 2.0}
 NEWEST_MAX = 100

@@ -21,7 +21,8 @@ from kith.home.rank.affinity import Affinities, Affinity, Done, ListState, at_ke
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Facts, Flags, Floats, Integers, features
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import ReadMemory
+from kith.records.tables import Remembered
 
 SEEN_MAX = 1_000
 """How many of the newest posts a reader saw are read at once; if they saw more, each candidate is looked up too."""

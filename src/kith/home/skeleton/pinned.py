@@ -26,7 +26,8 @@ from kith.graph.together import together
 from kith.home.rank.ranker import NO_PINS
 from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import ReadMemory
+from kith.records.tables import Remembered
 
 BOARDS_MAX = 100
 OWNERS_MAX = 200

@@ -30,7 +30,8 @@ from kith.home.skeleton.sources import Sources
 from kith.home.skeleton.unhandled import NOTHING, Unhandled, UnhandledEvents
 from kith.home.timelines import Timeline, TimelineReader
 from kith.log.store import LogStore
-from kith.records.memory import ReadMemory, Remembered
+from kith.records.memory import ReadMemory
+from kith.records.tables import Remembered
 
 _OWN_LATEST = 20
 """Own posts that are read beside a timeline, which may not have them yet: fan-out is behind by a moment at most."""
