@@ -74,7 +74,7 @@ cluster-down:
 CLUSTER := KITH_TEST_REDIS=127.0.0.1:$(or $(KITH_REDIS_PORT),17001) KITH_TEST_CASSANDRA=127.0.0.1:$(or $(KITH_CASSANDRA_PORT),19042) \
   KITH_TEST_KAFKA=127.0.0.1:$(or $(KITH_KAFKA_PORT),19092) KITH_TEST_S3=http://127.0.0.1:$(or $(KITH_S3_PORT),19000)
 ON_CLUSTER := $(CLUSTER) $(BIN)/python -m pytest -n 2 $(AGAIN)
-API_ON_CLUSTER := article_errors boards comments contract contract_users edge_expiry feed_answers labels lists lookups notifications posts profiles visitors
+API_ON_CLUSTER := article_errors boards comments contract contract_users edge_expiry feed_answers kept_in_two_servers kept_reads labels lists lookups notifications posts profiles visitors
 MODELS_ON_CLUSTER := boards_model home_feed notifications_model stories_model suggestion_histories
 
 test-cluster: setup  ## what runs on distributed engines, on real ones, which it installs where it may; fails where one does not start
