@@ -12,13 +12,14 @@ from coroutines import Run
 from distant import Distant
 from homes import HomeScene, alices_home
 
+from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
-from kith.core.events import LogPosition
+from kith.core.events import BULK_LOADED, Event, LogPosition
 from kith.graph.graphs import FOLLOWS, MUTES
 from kith.log.store import Batch
 from kith.records import endings, memory
 from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered
+from kith.records.tables import LastMade, Remembered
 
 home = pytest.fixture(alices_home)
 
@@ -173,5 +174,68 @@ def test_while_the_log_is_away_nothing_is_kept_and_it_is_not_asked_each_time(
         far.seconds += memory._AWAY_S
         await far.memory.look()
         assert set(far.mutes.now) == {CAROL}, "it went on where it was"
+
+    run(check())
+
+
+def test_what_was_made_while_a_look_was_under_way_is_not_kept_with_the_changes_it_has_found(
+    run: Run, home: HomeScene, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutes = home.graph.graphs.number(MUTES)
+    made: LastMade[str] = far.memory.last_made(100)
+    changes = far.memory.changes(graphs=(mutes,))
+    read_endings, tried = far.memory._endings.read, list[str]()
+
+    async def read_slowly() -> None:  # the log is read, and the moment is not yet another
+        made.keep(moment, BOB, "of before", (changes, {BOB}))
+        tried.append("of before")
+        await read_endings()
+
+    async def check() -> None:
+        made.keep(far.memory.moment, BOB, "of now", (changes, {BOB}))
+        assert made.get(BOB) == "of now"
+        await home.graph.people.mute(ALICE, BOB)
+        await home.log.announce(Event(0, None, BULK_LOADED, 0, 0, 0, Hlc(0)))  # ends are read anew, which takes a call
+        monkeypatch.setattr(far.memory._endings, "read", read_slowly)
+        await far.memory.look()
+        assert tried
+        assert made.get(BOB) is None
+
+    run(far.memory.look())
+    moment = far.memory.moment
+    run(check())
+
+
+def test_what_was_made_of_several_things_holds_until_one_of_them_is_told(run: Run, home: HomeScene, far: Far) -> None:
+    follows, mutes = (home.graph.graphs.number(name) for name in (FOLLOWS, MUTES))
+    made: LastMade[str] = far.memory.last_made(100)
+    of_follows, of_mutes = far.memory.changes(graphs=(follows,)), far.memory.changes(graphs=(mutes,))
+    parts = (of_follows, {ALICE}), (of_mutes, {ALICE})
+
+    async def make() -> None:
+        await far.memory.look()
+        made.keep(far.memory.moment, ALICE, "made", *parts)
+        assert made.get(ALICE)
+
+    async def check() -> None:
+        await make()
+        await home.graph.people.mute(CAROL, BOB)
+        await far.memory.look()
+        assert made.get(ALICE), "of others"
+        await home.graph.people.mute(ALICE, BOB)
+        await far.memory.look()
+        assert not made.get(ALICE)
+        await far.memory.look()
+        moment = far.memory.moment
+        await home.graph.people.unfollow(ALICE, DANA)
+        await far.memory.look()
+        made.keep(moment, ALICE, "read before it was told", *parts)
+        assert not made.get(ALICE)
+        await make()
+        await home.graph.people.follow(DANA, ALICE, home.clock.ms + 30_000)
+        await make()
+        home.clock.ms += 30_000
+        await far.memory.look()
+        assert not made.get(ALICE), "an edge ended"
 
     run(check())
