@@ -295,9 +295,12 @@ def home(folder: Path) -> list[Figure]:
         readers, fresh = range(1, _READERS + 1), range(_FRESH, _FRESH + int(_FRESH_RATE * SECONDS) + 1)
         _filled(settings, lambda services: _put_readers(services, [*readers, *fresh]))
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, warm_s=0, once=True)
-        wait_until(settings, "kith_fanout_lag_events", lambda events: events == 0)  # before, no timeline is asked for
-        loaded(functools.partial(_homes, readers, "latest"), seconds=60)  # who came lately has a timeline
-        wait_until(settings, "kith_timelines", lambda there: there >= len(readers))
+        there = 0.0
+        while there < len(readers):  # who came lately has a timeline, but none is asked for while fan-out is behind
+            wait_until(settings, "kith_fanout_lag_events", lambda events: events == 0)
+            loaded(functools.partial(_homes, readers, "latest"), seconds=60)
+            wait_until(settings, "kith_fanout_lag_events", lambda events: events == 0)
+            there = gauges(settings).get("kith_timelines", 0.0)
         pages = functools.partial(loaded, least_bytes=_HOME_BYTES_MIN)
         full = pages(functools.partial(_homes, readers[:half], "ranked"), seconds=SECONDS)
         calm_s = min(SECONDS, half / rate)
@@ -327,14 +330,20 @@ def _homes(readers: Sequence[int], kind: str) -> list[bytes]:
 def wait_until(settings: Settings, gauge: str, is_so: Callable[[float], bool]) -> None:
     """Until a gauge of the server is as it must be."""
     deadline = time.monotonic() + _CAUGHT_UP_S
-    with client(settings) as http:
-        while time.monotonic() < deadline:
-            lines = http.get(f"http://127.0.0.1:{settings.port}/metrics").text.splitlines()
-            gauges = dict(line.split() for line in lines if line.startswith(f"{gauge} "))
-            if gauge in gauges and is_so(float(gauges[gauge])):
-                return
-            time.sleep(0.2)
+    while time.monotonic() < deadline:
+        now = gauges(settings)
+        if gauge in now and is_so(now[gauge]):
+            return
+        time.sleep(0.2)
     raise RuntimeError(f"{gauge} is not as it must be")
+
+
+def gauges(settings: Settings) -> dict[str, float]:
+    """Those numbers of the server that have no labels, by name."""
+    with client(settings) as http:
+        lines = http.get(f"http://127.0.0.1:{settings.port}/metrics").text.splitlines()
+    pairs = (line.split() for line in lines if line and line[0] != "#" and "{" not in line)
+    return {name: float(value) for name, value in pairs}
 
 
 # --- timelines -------------------------------------------------------------------------------------------
