@@ -283,7 +283,7 @@ def _pages(cursors: Sequence[str]) -> list[bytes]:
 # --- home ------------------------------------------------------------------------------------------------
 
 _AUTHORS, _FOLLOWED, _POSTS, _FRESH = range(1_000, 1_300), 60, 2_000, 10_000
-_READERS, _HOME_BYTES_MIN, _FRESH_RATE = 300, 1_000, 20
+_READERS, _HOME_BYTES_MIN, _FRESH_RATE, _BURSTS_MAX = 300, 1_000, 20, 5
 
 
 def home(folder: Path) -> list[Figure]:
@@ -296,11 +296,14 @@ def home(folder: Path) -> list[Figure]:
         _filled(settings, lambda services: _put_readers(services, [*readers, *fresh]))
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, warm_s=0, once=True)
         there = 0.0
-        while there < len(readers):  # who came lately has a timeline, but none is asked for while fan-out is behind
-            wait_until(settings, "kith_fanout_lag_events", lambda events: events == 0)
+        wait_until(settings, "kith_fanout_lag_events", lambda events: events == 0)
+        for _ in range(_BURSTS_MAX):  # who came lately has a timeline, but none is asked for while fan-out is behind
+            if there >= len(readers):
+                break
             loaded(functools.partial(_homes, readers, "latest"), seconds=60)
             wait_until(settings, "kith_fanout_lag_events", lambda events: events == 0)
-            there = gauges(settings).get("kith_timelines", 0.0)
+            there = gauges(settings)["kith_timelines"]
+        expected(there >= len(readers), True, "timelines of all readers")
         pages = functools.partial(loaded, least_bytes=_HOME_BYTES_MIN)
         full = pages(functools.partial(_homes, readers[:half], "ranked"), seconds=SECONDS)
         calm_s = min(SECONDS, half / rate)
