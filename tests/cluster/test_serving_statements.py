@@ -97,8 +97,8 @@ ROWS = {
     "count": Row(1, None, "GET", f"/graph/follows/{BOB}/in/count"),
     "page of followers": Row(2, CAROL, "GET", f"/users/{BOB}/followers"),
     "follow": Row(8, CAROL, "POST", "/users/{}/follow"),
-    "unfollow": Row(9, CAROL, "DELETE", "/users/{}/follow"),
-    "post": Row(13, BOB, "POST", "/posts", {"content": {"text": "new"}}),
+    "unfollow": Row(10, CAROL, "DELETE", "/users/{}/follow"),
+    "post": Row(12, BOB, "POST", "/posts", {"content": {"text": "new"}}),
 }
 
 

@@ -347,10 +347,11 @@ class CountedRows(MemoryRows):
 
     def __init__(self) -> None:
         super().__init__()
-        self.read: list[Key] = []
+        self.read, self.times = list[Key](), 0
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
         self.read += keys
+        self.times += 1
         return await super().get(keys)
 
 
@@ -361,7 +362,7 @@ def test_of_a_follow_what_most_follows_need_is_read_at_once_and_the_rest_where_i
         """The tables that a new owner reads for them."""
         owner = CassandraOwner(rows, partitions)
         run(owner.take(0, 0))
-        rows.read = []
+        rows.read, rows.times = [], 0
         run(owner.decide(0, [Command(offset, START_MS, msgspec.msgpack.encode(WriteEdges(list(writes))))]))
         check_lists(rows, partitions)
         return {key.table for key in rows.read}
@@ -374,11 +375,19 @@ def test_of_a_follow_what_most_follows_need_is_read_at_once_and_the_rest_where_i
     assert Counter(key.table for key in rows.read) == {
         "closed": 1, "edges": 4, "nodes": 2, "counts": 2, "divisions": 2
     }  # fmt: skip
+    assert rows.times == 1
     unfollow = EdgeWrite(edge_of(1, 2, state=State.REMOVED, version=2), only_from=PRESENT)
-    decided(1, unfollow)
+    decided(1, unfollow, no_request)
     assert Counter(key.table for key in rows.read) == {
-        "closed": 1, "edges": 1, "nodes": 2, "counts": 4, "divisions": 4
+        "closed": 1, "edges": 2, "nodes": 2, "counts": 4, "divisions": 4
     }, "the lists that it was in, and those that it is in now"  # fmt: skip
+    assert rows.times == 1
+    archived, again = (
+        edge_of(1, 2, state=state, version=3 + at) for at, state in enumerate((State.ARCHIVED, State.REMOVED))
+    )
+    decided(2, EdgeWrite(archived))
+    decided(3, EdgeWrite(again, only_from=PRESENT))
+    assert rows.times == 2, "of one that was in other lists these are read then"
     assert stored_edges(rows)[1, 1, 2].state is State.REMOVED
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from kith.core.clock import Hlc
 from kith.core.events import EDGE_FORGOTTEN, Event
 from kith.engines.cassandra.batch import RowBatch, edge_row, entry_row, list_rows
@@ -54,11 +56,16 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
     first_decides: bool = False
 
     def reads(self, partition: int) -> Iterable[Key]:
+        before: Pair | None = None
         for write in self.writes:
-            edge = write.edge
-            yield edge_row(edge.graph, edge.source, edge.destination)
+            edge, ends = write.edge, (write.edge.source, write.edge.destination)
+            yield edge_row(edge.graph, *ends)
             if write.only_from is None or State.REMOVED in write.only_from:  # most edges that are written are new
                 yield from list_rows(edge, partition)
+            elif ends != before:  # most that are taken away are there; not what is beside another of both, as a request
+                yield from list_rows(edge, partition)
+                yield from list_rows(msgspec.structs.replace(edge, state=State.NORMAL), partition)
+            before = ends
             yield Key("nodes", (edge.source,))
             yield Key("nodes", (edge.destination,))
             if write.while_node is not None:
