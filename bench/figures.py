@@ -107,11 +107,19 @@ def generated(folder: Path, users: int, edges: int, celebrities: dict[str, int] 
 
 
 def imported(folder: Path, data: Data) -> Settings:
-    """A data folder with the graph in it."""
+    """A data folder with the graph in it. Measures share it: write to a copy (`copied`)."""
     settings = Settings(data=str(folder / f"store-{data.file.name}"), port=free_port(), api_keys=(KEY,), workers=1)
     if not Path(settings.data).exists():
         import_edges(settings, "follows", data.file, Silent())
     return settings
+
+
+def copied(store: Settings, name: str, *, workers: int = 1) -> Settings:
+    """A copy of a store, for a measure that writes: others of the same run find theirs as it was."""
+    folder = Path(f"{store.data}-{name}")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(store.data, folder)
+    return msgspec.structs.replace(store, data=str(folder), port=free_port(), workers=workers)
 
 
 def pairs_of(data: Data, count: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ import thriftpy2.rpc
 from thriftpy2.protocol import TCyBinaryProtocolFactory
 from thriftpy2.transport import TCyFramedTransportFactory, TTransportException
 
-from bench.figures import SECONDS, Data, Figure, free_port, imported, real_graph
+from bench.figures import SECONDS, Data, Figure, copied, free_port, imported, real_graph
 from bench.town import follows_of
 from kith.flockdb.interface import shapes
 
@@ -31,7 +31,7 @@ def flockdb(folder: Path) -> list[Figure]:
     second on a cluster.
     """
     data = real_graph(folder)
-    settings = imported(folder, data)
+    settings = copied(imported(folder, data), "flockdb")
     edges = follows_of(data)
     sources = edges[:, 0].tolist()
     with _door(str(settings.data)) as port:

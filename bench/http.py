@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import peers, postgresql
-from bench.figures import KEY, SECONDS, Figure, generated, imported, pairs_of, real_graph, server, with_peer
+from bench.figures import KEY, SECONDS, Figure, copied, generated, imported, pairs_of, real_graph, server, with_peer
 from bench.load import request, run
 
 _API = "/api/v1"
@@ -83,7 +83,7 @@ def follow_http(folder: Path) -> list[Figure]:
     Who follows whom is drawn from all users, so the pages that are written lie anywhere in the file.
     """
     data = generated(folder, _USERS, _FOLLOWS)
-    with server(imported(folder, data)) as settings:
+    with server(copied(imported(folder, data), "follow-http")) as settings:
         load = run(settings.port, _follows, connections=64, seconds=SECONDS, once=True)
     figure = Figure("follow-http", load.rate, "follows/s", ">= 10,000, >= 1.2 times PostgreSQL", data=data.says)
     says = "PostgreSQL, the same in one statement (blocks, limit, counts, event), asyncpg, 64 connections"
@@ -96,7 +96,7 @@ def follow_http(folder: Path) -> list[Figure]:
 def edges_http(folder: Path) -> list[Figure]:
     """Bulk edges, 1,000 a request, no request twice, 4 connections."""
     data = real_graph(folder)
-    with server(imported(folder, data)) as settings:
+    with server(copied(imported(folder, data), "edges-http")) as settings:
         load = run(settings.port, _edges, connections=4, seconds=SECONDS, once=True)
     figure = Figure("edges-http", load.rate * 1000, "edges/s", ">= 50,000, >= PostgreSQL", data=data.says)
     says = "PostgreSQL, the same in one statement (counts, events), asyncpg, 4 connections"

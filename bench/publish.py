@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import uvloop
 
-from bench.figures import DATA_SETS, KEY, Data, Figure, generated, imported, server
+from bench.figures import DATA_SETS, KEY, Data, Figure, copied, generated, imported, server
 from bench.load import request
 from kith.commands.transfer.formats import read
 
@@ -36,7 +36,7 @@ def publish(folder: Path) -> list[Figure]:
     edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
     chosen = np.random.default_rng(5).choice(len(edges), _RATE * _SECONDS)
     pairs = [(int(author), int(reader)) for reader, author in edges[chosen]]
-    with server(imported(folder, data)) as settings:
+    with server(copied(imported(folder, data), "publish")) as settings:
         seen = _apart(settings.port, pairs)
     if seen.never or seen.late_s > 1:
         raise RuntimeError(f"{seen.never} posts were never seen; the load fell {seen.late_s:.1f} s behind")

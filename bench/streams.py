@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 import uvloop
 
-from bench.figures import KEY, Data, Figure, imported, real_graph, server
+from bench.figures import KEY, Data, Figure, copied, imported, real_graph, server
 from bench.load import request
 from kith.commands.transfer.formats import read
 from kith.run.config import Settings
@@ -156,7 +156,7 @@ def streams(folder: Path) -> list[Figure]:
     """5,000 readers of a real follow graph; authors drawn by their followers; one whom all readers follow."""
     data = real_graph(folder)
     readers, authors = _cast(data)
-    settings = imported(folder, data)
+    settings = copied(imported(folder, data), "streams")
     with server(settings):
         _follow_celebrity(settings, readers)
         (pid,) = (int(file.stem.removeprefix("api-")) for file in (Path(settings.data) / "metrics").glob("api-*.json"))

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.figures import Data, free_port, imported, real_graph
+from bench.figures import Data, copied, imported, real_graph
 from kith.commands.transfer.formats import read
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
@@ -55,10 +55,7 @@ class Town(NamedTuple):
 
     def copied(self, name: str, *, workers: int = 1) -> Settings:
         """A store of its own with the town in it."""
-        folder = Path(f"{self.store.data}-{name}")
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.store.data, folder)
-        return msgspec.structs.replace(self.store, data=str(folder), port=free_port(), workers=workers)
+        return copied(self.store, name, workers=workers)
 
 
 def town(folder: Path) -> Town:
