@@ -64,6 +64,8 @@ class Client:
                     body += data
                 case h11.EndOfMessage():
                     return Answer((status, headers, bytes(body)))
+                case h11.ConnectionClosed():
+                    raise AssertionError("the connection ended without an answer")
                 case h11.InformationalResponse() as found:
                     return Answer((found.status_code, {}, b""))
 

@@ -23,6 +23,7 @@ _HEADERS_MAX = 100
 _AHEAD_MAX = 16  # requests that wait for the one that is being answered
 _AHEAD_BYTES_MAX = 1 << 18  # of bodies that nobody has read yet
 _PIECE_BYTES = 1 << 14  # read at once, so that few requests begin before it is seen that they wait
+_HELD_BYTES_MAX = 1 << 16  # of streams and those who send ahead
 _DISCARDED_BYTES_MAX = 1 << 24
 LINGER_S = 2.0
 """How long a connection stays after its last answer, for the client to read it and go."""
@@ -34,31 +35,10 @@ class Connection(asyncio.Protocol):
     """A client. `on_...` are called by the parser, the methods of `asyncio.Protocol` by the loop."""
 
     __slots__ = (
-        "_answering",
-        "_arriving",
-        "_discarded",
-        "_gone",
-        "_head_bytes",
-        "_in_head",
-        "_is_at_end",
-        "_is_between",
-        "_is_finishing",
-        "_is_reading",
-        "_parser",
-        "_queue",
-        "_refusal",
-        "_rest",
-        "_room",
-        "_shared",
-        "_target",
-        "_transport",
-        "_unread",
-        "_unsent",
-        "_unsent_since_s",
-        "closed",
-        "draining",
-        "quiet_since_s",
-        "socket",
+        "_answering", "_arriving", "_discarded", "_gone", "_head_bytes", "_held", "_in_head", "_is_at_end",
+        "_is_between", "_is_finishing", "_is_reading", "_parser", "_queue", "_refusal", "_rest", "_room",
+        "_shared", "_target", "_transport", "_unread", "_unsent", "_unsent_since_s", "closed", "draining",
+        "quiet_since_s", "socket",
     )  # fmt: skip
 
     def __init__(self, shared: ServingState) -> None:
@@ -79,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._rest = memoryview(b"")  # that came and is not read yet; then no more is taken from the client
         self._answering: asyncio.Task[None] | None = None
         self._is_reading, self._is_finishing, self._discarded = True, False, 0
+        self._held = b""  # written, and not sent yet: see `ServingState.hold`
         self._room: asyncio.Future[None] | None = None  # while the client takes no more
         self._gone: asyncio.Future[None] | None = None
         self._unsent, self._unsent_since_s = 0, 0.0
@@ -104,6 +85,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still wait for answers."""
+        self.send_held()
         self._end_of_input()
         return self._answering is not None
 
@@ -254,6 +236,8 @@ class Connection(asyncio.Protocol):
                 self.abort()
             elif not exchange.persistent:
                 self.finish()
+            if self._queue:  # one who sends ahead may take no answers
+                self.send_held()
             if self._room is not None:
                 await self.room()
             if not self._is_reading:
@@ -274,12 +258,24 @@ class Connection(asyncio.Protocol):
 
     def write(self, raw: bytes) -> None:
         """Hand bytes to the client, who may be gone."""
+        if self._held:
+            self._held += raw
+            if len(self._held) > _HELD_BYTES_MAX:
+                self.send_held()
+        elif self._transport is not None and not self._is_finishing:
+            self._held = raw
+            self._shared.hold(self)
+
+    def send_held(self) -> None:
+        """Send what was written so far."""
+        held, self._held = self._held, b""
         transport = self._transport
-        if transport is not None and not self._is_finishing and not transport.is_closing():
-            transport.write(raw)
+        if held and transport is not None and not transport.is_closing():
+            transport.write(held)
 
     async def room(self) -> None:
         """Wait until the client takes more."""
+        self.send_held()
         while self._room is not None and not self.closed:
             await asyncio.shield(self._room)
 
@@ -299,7 +295,7 @@ class Connection(asyncio.Protocol):
 
     def unsent(self) -> int:
         """Bytes that wait in this process."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return 0 if self._transport is None else self._transport.get_write_buffer_size() + len(self._held)
 
     @property
     def last_lines(self) -> bytes:
@@ -343,6 +339,7 @@ class Connection(asyncio.Protocol):
         """End after what was written so far: the client is told that nothing more comes, and may go by itself."""
         if self._is_finishing or self._transport is None:
             return
+        self.send_held()
         self._is_finishing = True
         self._queue.clear()
         self.quiet_since_s = self._shared.now_s
@@ -356,6 +353,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close after what was written so far."""
+        self.send_held()
         if self._transport is not None:
             self._transport.close()
 
