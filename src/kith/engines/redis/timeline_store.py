@@ -22,7 +22,7 @@ import numpy as np
 
 from kith.engines.redis.buckets import BUCKETS, Buckets, packed
 from kith.engines.redis.connecting import LinkedCluster
-from kith.engines.redis.script import Script, ask
+from kith.engines.redis.script import Script, ask, ask_all
 from kith.home.timelines import READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 _PAGE = 1_000  # as in the script
@@ -59,7 +59,7 @@ class RedisTimelines:
         return None if value is None else _timeline(value)
 
     async def count(self) -> int:
-        return sum([await ask(self._cluster, "ZCARD", self._key(bucket)) for bucket in range(self._buckets.count)])
+        return sum(await ask_all(self._cluster, [("ZCARD", self._key(at)) for at in range(self._buckets.count)]))
 
     async def name(self) -> int:
         return int(await ask(self._cluster, "GET", self._name_key) or 0)
