@@ -82,6 +82,7 @@ class Connection(asyncio.Protocol):
         if self._room is not None:
             self.resume_writing()
         self._shared.lost(self)
+        del self._parser, self._arriving  # which know this: without them it is freed at once, and not left in a cycle
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still wait for answers."""

@@ -12,6 +12,8 @@ CHANGES_MAX = 2_000
 """So many ids told, the latest, are looked through for those that something was made of, 20 ns each."""
 _LATELY_MAX = 5_000
 """Ids of which a table knows when they changed last; where there are more, what is being read by then is not kept."""
+_GIVEN_UP_SHARE, _FREED_FOR_ONE = 64, 2
+"""Which part of a full table is given up at once; how many values that were given up are freed for one that comes."""
 V = TypeVar("V")
 
 
@@ -26,11 +28,12 @@ class Moments:
 class Remembered(Generic[V]):
     """Values by id, each good until the log tells a change of what it was made from. Made by `ReadMemory`."""
 
-    __slots__ = ("_changed", "_cleared", "_kept", "_memory", "_size_max")
+    __slots__ = ("_changed", "_cleared", "_given_up", "_kept", "_memory", "_size_max")
 
     def __init__(self, memory: Moments, size_max: int) -> None:
         self._memory, self._size_max = memory, size_max
         self._kept: dict[int, V] = {}
+        self._given_up: dict[int, V] = {}  # and not freed yet
         self._changed: dict[int, int] = {}  # by id, the moment from which on it may be another
         self._cleared = 0  # likewise, of all that is not there
 
@@ -56,6 +59,8 @@ class Remembered(Generic[V]):
             found = {id_: value for id_, value in found.items() if self._changed.get(id_, 0) <= moment}
         _make_room(self._kept, len(found), self._size_max)
         self._kept.update(found)
+        for _ in range(min(len(self._given_up), _FREED_FOR_ONE * len(found))):
+            self._given_up.popitem()
 
     def forget(self, *ids: int) -> None:
         """Forget the values of these ids."""
@@ -68,8 +73,8 @@ class Remembered(Generic[V]):
             self._changed[id_] = moment
 
     def clear(self) -> None:
-        """Forget all."""
-        self._kept.clear()
+        """Forget all. It is freed as others come: to free thousands of values takes milliseconds."""
+        self._given_up, self._kept = self._kept, {}
         self._changed.clear()
         self._cleared = self._memory.coming
 
@@ -181,9 +186,9 @@ class LastMade(Generic[V]):
 
 
 def _make_room(kept: dict[int, Any], coming: int, size_max: int) -> None:
-    """Give up the older half where more does not fit."""
+    """Give up the oldest where more does not fit, some at a time: to free thousands of values takes milliseconds."""
     if len(kept) + coming > size_max:
-        for id_ in list(islice(kept, (len(kept) + 1) // 2)):
+        for id_ in list(islice(kept, max(coming, len(kept) // _GIVEN_UP_SHARE))):
             del kept[id_]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
@@ -30,6 +31,10 @@ def known(run: Run, home: HomeScene) -> ReadMemory:
     if not kept.moment:
         pytest.skip("this engine's log does not tell all that is so by now")
     return kept
+
+
+class Value:
+    """What is kept; one can see whether it is still there."""
 
 
 async def noted(known: ReadMemory, table: Remembered[str], *ids: int) -> None:
@@ -84,7 +89,7 @@ def test_what_was_read_while_the_log_told_something_is_not_kept(run: Run, home: 
 
 
 @pytest.mark.usefixtures("known")
-def test_where_more_does_not_fit_the_older_half_is_given_up(run: Run, home: HomeScene) -> None:
+def test_where_more_does_not_fit_the_oldest_are_given_up(run: Run, home: HomeScene) -> None:
     small = ReadMemory(home.graph.store, home.log, share=0.04)
     table: Remembered[str] = small.of_edges((home.graph.graphs.number(MUTES),), 100)
     made: LastMade[str] = small.last_made(100)
@@ -92,10 +97,29 @@ def test_where_more_does_not_fit_the_older_half_is_given_up(run: Run, home: Home
     async def check() -> None:
         await noted(small, table, 1, 2, 3, 4)
         await noted(small, table, 5)
-        assert set(table.now) == {3, 4, 5}
+        assert set(table.now) == {2, 3, 4, 5}
         for user in range(1, 6):
             made.keep(small.moment, user, "a page")
-        assert [made.get(user) for user in range(1, 6)] == [None, None, *["a page"] * 3]
+        assert [made.get(user) for user in range(1, 6)] == [None, *["a page"] * 4]
+
+    run(check())
+
+
+def test_what_is_given_up_is_freed_as_others_come(run: Run, home: HomeScene, known: ReadMemory) -> None:
+    table: Remembered[Value] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
+
+    async def check() -> None:
+        await known.look()
+        values = [Value() for _ in range(10)]
+        table.keep(known.moment, dict(enumerate(values)))
+        alive = [weakref.ref(value) for value in values]
+        values.clear()
+        table.clear()
+        assert not table.now
+        for freed in (2, 4, 6, 8, 10, 10):
+            await known.look()
+            table.keep(known.coming, {100 + freed: Value()})
+            assert [one() for one in alive].count(None) == freed
 
     run(check())
 

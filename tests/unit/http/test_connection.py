@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import struct
 import threading
@@ -13,6 +14,7 @@ from http_world import GET, POST, Streams, one_of, scene, until, world
 
 from kith.api import errors
 from kith.core.errors import Overloaded
+from kith.http.connection import Connection
 from kith.http.exchange import Exchange
 from kith.http.listener import Listener
 
@@ -66,6 +68,21 @@ async def test_a_client_that_goes_away_is_noticed() -> None:
             await door.left.wait()
             door.left.clear()
             door.opened.clear()
+
+
+@scene
+async def test_a_connection_that_ended_is_freed_at_once() -> None:
+    gc.collect()
+    gc.disable()  # which finds what is left in a cycle, but only later
+    try:
+        async with world() as here:
+            for asked in (GET, POST, b"no request"):
+                client = await here.client(asked)
+                await client.reader.read(1)
+                client.writer.close()
+            await until(lambda: not any(isinstance(one, Connection) for one in gc.get_objects()))
+    finally:
+        gc.enable()
 
 
 @scene
