@@ -227,6 +227,7 @@ class Connection(asyncio.Protocol):
         shared = self._shared
         while self._queue and not self._is_finishing:
             exchange = self._queue.popleft()
+            shared.send_if_late()
             try:
                 await shared.door(exchange)
             except (Exception, asyncio.CancelledError):  # also that something was cancelled for which it waited

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from kith.http.heads import KnownHeads
 
 Refusal = Callable[[KithError], tuple[int, Pairs, bytes]]
 """An error as an answer: status, headers, body."""
+HELD_S = 0.001
+"""How long an answer is held while others are made."""
 
 
 class Client(Protocol):
@@ -34,17 +37,23 @@ class ServingState:
         self.now_s, self.last_lines = 0.0, b""
         self.connections, self.all_lost = set[Client](), asyncio.Event()
         self.all_lost.set()
-        self._held = list[Client]()
+        self._held, self._held_since_s = list[Client](), 0.0
 
     def hold(self, connection: Client) -> None:
-        """Have a connection send what it holds once the loop has been through what is ready.
+        """Have a connection send what it holds once the loop has been through what is ready, or after HELD_S.
 
         So the answers of one turn are sent one after the other. A client that waits is woken for each by itself
         otherwise, and waking it costs more than sending (decision 43).
         """
         if not self._held:
+            self._held_since_s = time.perf_counter()
             self.loop.call_soon(self._send_held)
         self._held.append(connection)
+
+    def send_if_late(self) -> None:
+        """Send what is held for too long already, because this turn of the loop is a long one."""
+        if self._held and time.perf_counter() - self._held_since_s > HELD_S:
+            self._send_held()
 
     def _send_held(self) -> None:
         held, self._held = self._held, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import cast
 
 from http_world import GET, POST, scene, world
@@ -10,7 +11,7 @@ from http_world import GET, POST, scene, world
 from kith.api import errors
 from kith.http.connection import Connection
 from kith.http.exchange import Exchange
-from kith.http.serving_state import ServingState
+from kith.http.serving_state import HELD_S, ServingState
 
 HELD_BYTES_MAX = 1 << 16
 
@@ -56,6 +57,25 @@ async def test_answers_of_one_turn_are_made_first_and_sent_then() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert happened == ["answered"] * 3 + ["sent"] * 3
+
+
+@scene
+async def test_no_answer_waits_for_many_that_take_long() -> None:
+    happened: list[str] = []
+
+    async def door(exchange: Exchange) -> None:
+        time.sleep(2 * HELD_S)  # noqa: ASYNC251 - as who computes
+        exchange.respond(200, [], b"")
+        happened.append("answered")
+
+    shared = ServingState(door, errors.respond, 10)
+    clients = [connected(shared, happened) for _ in range(3)]
+    for connection, _ in clients:
+        connection.data_received(GET)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert happened.index("sent") < happened.index("answered", 2)
+    assert happened.count("sent") == 3
 
 
 @scene
