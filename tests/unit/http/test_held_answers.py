@@ -26,6 +26,8 @@ class Sent:
         self.happened.append("sent")
         self.raw += raw
 
+    def write_eof(self) -> None: ...
+
     def is_closing(self) -> bool:
         return False
 
