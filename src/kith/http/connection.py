@@ -23,7 +23,7 @@ _HEADERS_MAX = 100
 _AHEAD_MAX = 16  # requests that wait for the one that is being answered
 _AHEAD_BYTES_MAX = 1 << 18  # of bodies that nobody has read yet
 _PIECE_BYTES = 1 << 14  # read at once, so that few requests begin before it is seen that they wait
-_HELD_BYTES_MAX = 1 << 16  # of streams and those who send ahead
+_HELD_BYTES_MAX = 1 << 16  # of answers that are written and not sent
 _DISCARDED_BYTES_MAX = 1 << 24
 LINGER_S = 2.0
 """How long a connection stays after its last answer, for the client to read it and go."""

@@ -73,7 +73,7 @@ class Remembered(Generic[V]):
             self._changed[id_] = moment
 
     def clear(self) -> None:
-        """Forget all. It is freed as others come: to free thousands of values takes milliseconds."""
+        """Forget all. The memory is freed while new values come: to free thousands at once takes milliseconds."""
         self._given_up, self._kept = self._kept, {}
         self._changed.clear()
         self._cleared = self._memory.coming

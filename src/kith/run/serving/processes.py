@@ -34,8 +34,8 @@ PROMOTED, START_OVER = 3, 4
 _LAST_ANSWERS_S = 0.3
 _PARENT_CHECK_S = 1.0
 _COLLECTED_AFTER = (500, 4, 25_000)
-"""How many objects more there are before the young are gone through, which takes 1 ms; how often they are until those
-that survived are; and how often those until all are. Python's own: 700, 10, 10."""
+"""Python's garbage collector begins after so many new objects (it takes some ms at most); after so many of these
+collections it looks at those that survived too; after so many of those, at all. Python's own: 700, 10, 10."""
 _COMM_MAX = 15
 """Characters of the name of a process."""
 _log = structlog.get_logger("kith")
@@ -78,11 +78,11 @@ def name_process(kind: str) -> None:
 
 
 def spare_collections() -> None:
-    """Have Python look for garbage in cycles among young objects alone, and never among what this process was built of.
+    """Have Python collect garbage in short steps, and never look at what this process was built of.
 
-    A full collection goes through every object, and one of 50,000 young ones, which what is kept of reads soon are,
-    through as many: 20 to 100 milliseconds in which nothing is answered (decision 43). No garbage of a request is in a
-    cycle. Call it once all is open.
+    Nothing is answered during a collection, and each object that it looks at takes up to 1 us (decision 43). So the
+    young are collected often, a few hundred at a time, and all objects very rarely: requests leave no garbage in
+    cycles. Call it once all is open.
     """
     gc.collect()
     gc.freeze()
