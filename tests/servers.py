@@ -108,6 +108,14 @@ def named(kind: str, supervisor: int) -> list[int]:
     return found
 
 
+def alive(pid: int | str) -> bool:
+    """Whether there is such a process, other than as a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:  # also "no such process", where it ended between the opening and the reading
+        return False
+
+
 def sign(user: int, *, secret: str = JWT_SECRET, algorithm: str = "HS256", ttl_s: int = 600, **claims: Any) -> str:
     """A user token as the app signs it; `claims` replace or (None) drop claims."""
     now = int(time.time())

@@ -18,7 +18,20 @@ import pytest
 from calls import add_edges, check, code, ids, ok
 from cast import People
 from coroutines import run_all
-from servers import AGREED, API, Server, eventually, free_port, launch, named, printed_key, refused, serving, sign
+from servers import (
+    AGREED,
+    API,
+    Server,
+    alive,
+    eventually,
+    free_port,
+    launch,
+    named,
+    printed_key,
+    refused,
+    serving,
+    sign,
+)
 
 from kith.core.events import LogPosition
 from kith.core.tokens import WriteMark, WriteTokens
@@ -176,14 +189,6 @@ def kill(pid: str) -> None:
     """SIGKILL to an API process, if it still is there."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(int(pid), signal.SIGKILL)
-
-
-def alive(pid: int | str) -> bool:
-    """Whether there is such a process, other than as a zombie."""
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
 
 
 def test_a_worker_that_dies_is_replaced(own_pair: Server, people: People) -> None:

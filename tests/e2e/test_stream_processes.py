@@ -13,7 +13,7 @@ import httpx
 from calls import add_edges
 from cast import People
 from listening import Listener, publish
-from servers import API, KEY, Server, eventually, serving
+from servers import API, KEY, Server, alive, eventually, serving
 
 from kith.client import FeedReset, Kith, NewPost, Retry
 
@@ -25,14 +25,7 @@ PATIENT = Retry(tries=60, base_s=0.05, cap_s=0.5)
 def api_pids(server: Server) -> set[int]:
     """API processes that run."""
     found = {int(file.stem.removeprefix("api-")) for file in (server.data / "metrics").glob("api-*.json")}
-    return {pid for pid in found if Path(f"/proc/{pid}").exists() and state_of(pid) != "Z"}
-
-
-def state_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "Z"
+    return {pid for pid in found if alive(pid)}
 
 
 def metric(server: Server, name: str) -> float:
