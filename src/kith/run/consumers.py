@@ -63,6 +63,8 @@ PUSH_BATCH_MAX = 200
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 INTAKE_GAP_S = 0.003
 """Shortest rest between two batches; a longer one made up half of the time from a like to the stream."""
+INTAKE_GAP_EVENT_S = 0.000_2
+"""Rest for each event of a batch, a fifth of what others rest: with that, 500 likes a second waited 34 ms, not 7."""
 UPKEEP_GAP_S = 0.05
 """The same where nobody waits for it: what comes in between is handled together."""
 _log = structlog.get_logger("kith")
@@ -267,7 +269,7 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
                 _log.info("inboxes are filled from the notices of this store", rows=rows)
 
         consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
-        pace = Pace(tries_max=settings.log_tries_max, gap_s=INTAKE_GAP_S)
+        pace = Pace(tries_max=settings.log_tries_max, gap_s=INTAKE_GAP_S, gap_event_s=INTAKE_GAP_EVENT_S)
         runner = Runner(consumer, parts.log, pace)
         yield Worker(runner, {EXPIRE_INBOXES: expire, FILL_INBOXES: fill_inboxes})
 
