@@ -124,7 +124,7 @@ def failures(server: Server) -> list[int]:
 
 def test_a_killed_worker_shows_during_a_load_and_the_curves_go_on(server: Server, page: Page) -> None:
     with load(server):
-        requests = page.get_by_role("img", name=re.compile("^Requests: now [0-9.]+.s"))
+        requests = page.get_by_role("img", name=re.compile("^Requests: now [0-9.,]+.s"))
         expect(requests).to_be_visible()
         with server.client() as http:
             told = ok(http.get("/console/numbers"))
@@ -133,8 +133,8 @@ def test_a_killed_worker_shows_during_a_load_and_the_curves_go_on(server: Server
         expect(page.get_by_text(f"Process {fanout} (fanout) ended")).to_be_visible()
         view(page, "Operations")
         page.get_by_role("button", name="feed", exact=True).click()
-        expect(page.get_by_role("img", name=re.compile("^Calls: now [0-9.]+.s"))).to_be_visible()
-        expect(page.get_by_role("img", name=re.compile("^Time to answer: now p50 [0-9.]+ ms"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("^Calls: now [0-9.,]+.s"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("^Time to answer: now p50 [0-9.,]+ ms"))).to_be_visible()
 
 
 def test_a_dead_event_is_replayed_and_another_dropped_after_a_second_look(server: Server, page: Page) -> None:
