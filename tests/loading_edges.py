@@ -120,7 +120,7 @@ def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
 
 async def _look(service: Graph, graph: str) -> Drawn:
     number, store = service.graphs.number(graph), service.store
-    found = await audit(store, graph, number, settle_s=0)
+    found = await audit(store, graph, number, looks_s=(0,))
     assert found.clean, found
     edges = {}
     async for chunk in store.edges(number):

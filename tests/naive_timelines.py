@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,9 @@ class NaiveTimelines:
         if kept is None or kept[0] != state:
             kept = self._answered[user] = state, Timeline(ids, self._floors[user], self._lacks[user])
         return kept[1]  # the very object as long as nothing changed, as an engine may answer
+
+    async def users(self) -> AsyncIterator[list[int]]:
+        yield list(self._pushes)
 
     async def name(self) -> int:
         return self._name

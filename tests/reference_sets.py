@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsStanding, Wait
 from kith.core.clock import wall_ms
@@ -47,7 +47,9 @@ class ReferenceSets:
             return Wait(ends_ms - self._now_ms())
         return Members([id_ in members for id_ in ids])
 
-    async def fill(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
+    async def fill(
+        self, generation: bytes, key: SetKey, lease: bytes, ids: Collection[int] | None, ttl_ms: int
+    ) -> bool:
         self._asked()
         if self.sets.get((generation, key), (None, 0))[0] != lease:
             return False
@@ -58,6 +60,15 @@ class ReferenceSets:
         self._asked()
         for key in keys:
             self.sets.pop((generation, key), None)
+
+    async def keys(self, generation: bytes) -> AsyncIterator[list[SetKey]]:
+        self._asked()
+        yield [key for of, key in self.sets if of == generation]
+
+    async def members(self, generation: bytes, keys: Sequence[SetKey]) -> list[frozenset[int] | None]:
+        self._asked()
+        found = [self.sets.get((generation, key), (None, 0))[0] for key in keys]
+        return [one if isinstance(one, frozenset) else None for one in found]
 
     async def last(self) -> SetsStanding | None:
         self._asked()

@@ -102,7 +102,7 @@ def test_lists_are_divided_while_they_are_written_and_read(opened: Opened) -> No
             while await opened.divider.divide(FOLLOWERS_OF_DANA):
                 pass
             await check(opened, positions)
-        assert (await audit(opened.edges, "follows", G, settle_s=0)).clean
+        assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
         assert len((await parts_of_dana()).begins) > 3
 
     with patch.object(Divider, "_settle", reads_end):
@@ -138,7 +138,7 @@ def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: str) -> N
         positions |= {100: late, 7: late}
         expected = sorted((Mark(position, id_) for id_, position in positions.items()), reverse=True)
         assert await marks_of(opened.edges, FOLLOWERS_OF_DANA) == expected
-        assert (await audit(opened.edges, "follows", G, settle_s=0)).clean
+        assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
         assert await opened.divider.divide_long() > 1
         await check(opened, positions)
         assert await shared().rows.session.rows("SELECT node FROM long_lists") == []

@@ -43,12 +43,12 @@ def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
         ]
         await shared().rows.write([one._replace(timestamp=offset_of_now()) for one in wrong])
         opened.begin_again()  # owners with nothing in memory
-        found = await audit(edges, "follows", G, settle_s=0)
+        found = await audit(edges, "follows", G, looks_s=(0,))
         assert (found.edges, found.disagreeing, found.strays) == (3, 1, 2)
         assert found.wrong_counts >= 2
         assert found.examples == [f"{ALICE} -> {DANA}"]
-        assert not (await audit(edges, "follows", G, repair=True, settle_s=0)).clean
-        assert (await audit(edges, "follows", G, settle_s=0)).clean
+        assert not (await audit(edges, "follows", G, repair=True, looks_s=(0,))).clean
+        assert (await audit(edges, "follows", G, looks_s=(0,))).clean
         assert await state_of(edges, [ALICE, BOB, CAROL, DANA]) == before
 
     call(scene())

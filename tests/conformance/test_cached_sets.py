@@ -122,3 +122,22 @@ def test_nobody_keeps_them_up_to_date_any_more_once_that_moment_is_over(run: Run
         assert await sets.last() is not None
 
     run(scene())
+
+
+def test_all_sets_of_a_generation_can_be_gone_through(run: Run, sets: CachedSets) -> None:
+    async def scene() -> None:
+        assert [key async for keys in sets.keys(OLD) for key in keys] == []
+        many = [(3, source) for source in range(2_500)]
+        for at in range(0, len(many), 500):
+            some = many[at : at + 500]
+            for key, lease in zip(some, await sets.look(OLD, [(key, [1]) for key in some]), strict=True):
+                assert isinstance(lease, FillLease)
+                if key[1] % 10 == 0:
+                    assert await sets.fill(OLD, key, lease.name, IDS if key[1] else [], 60_000)
+        await sets.look(NEW, [(BOB, [1])])
+        listed = [key async for keys in sets.keys(OLD) for key in keys]
+        assert sorted(listed) == many
+        assert [key async for keys in sets.keys(NEW) for key in keys] == [BOB]
+        assert await sets.members(OLD, [(3, 0), (3, 10), (3, 11), BOB]) == [frozenset(), frozenset(IDS), None, None]
+
+    run(scene())

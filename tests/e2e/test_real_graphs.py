@@ -21,7 +21,6 @@ import pytest
 from numpy.typing import NDArray
 
 from kith.boards.settling import Settling
-from kith.commands.audit import audit_all
 from kith.commands.edges import export_edges, import_edges, import_pins
 from kith.commands.transfer.pins import board_of, post_of
 from kith.core.ids import NodeId
@@ -29,6 +28,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
+from kith.run.auditing import audit_edges
 from kith.run.config import Settings
 from kith.run.opening import wiring
 from kith.run.opening.stores import Opened
@@ -124,7 +124,7 @@ async def positions_of(service: Graph, graph: str, pairs: list[tuple[int, int]])
 
 def audited(set_to: Settings) -> tuple[bool, int]:
     """Whether every graph is clean, and how many edges were looked at."""
-    audits = audit_all(set_to, repair=False, sample=1.0, progress=lambda _: None)
+    audits = audit_edges(set_to, repair=False, sample=1.0, progress=lambda _: None)
     return all(found.clean for found in audits), sum(found.edges for found in audits)
 
 

@@ -213,16 +213,9 @@ class LayeredEdges:
             task.add_done_callback(self._filling.discard)
 
     async def _fill(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
-        graph, source = key
         ttl_ms = int(KEPT_S * random.uniform(800, 1_200))
         try:
-            ids = (await self._store.ids(Listing(graph, source, Direction.OUT), SET_IDS_MAX + 1)).tolist()
-            members: list[int] | None = None
-            if len(ids) <= SET_IDS_MAX:
-                edges = await self._store.get_many(graph, [(source, id_) for id_ in ids])
-                here = [edge for edge in edges if edge is not None and edge.state is State.NORMAL]
-                if not any(edge.expires_ms for edge in here):  # a set does not know when they end
-                    members = [edge.destination for edge in here]
+            members = await members_of(self._store, key)
             await self._sets.sets.fill(generation, key, lease.name, members, ttl_ms)
         except KithError as error:
             _log.debug("a set is not filled", error=error.message)
@@ -231,3 +224,16 @@ class LayeredEdges:
         """Wait until all sets that are under way are filled, or given up."""
         while self._filling:
             await asyncio.wait(self._filling)
+
+
+async def members_of(store: EdgeStore, key: SetKey) -> frozenset[int] | None:
+    """What a set is to hold, as the store is now; None: it is none to be kept."""
+    graph, source = key
+    ids = (await store.ids(Listing(graph, source, Direction.OUT), SET_IDS_MAX + 1)).tolist()
+    if len(ids) > SET_IDS_MAX:
+        return None
+    edges = await store.get_many(graph, [(source, id_) for id_ in ids])
+    here = [edge for edge in edges if edge is not None and edge.state is State.NORMAL]
+    if any(edge.expires_ms for edge in here):  # a set does not know when they end
+        return None
+    return frozenset(edge.destination for edge in here)

@@ -8,7 +8,7 @@ sets count as not there. Implemented by `engines/redis`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kith.core.events import LogPosition
@@ -55,12 +55,22 @@ class CachedSets(Protocol):
         """For each set, which of some ids are in it; all at once."""
         ...
 
-    async def fill(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
+    async def fill(
+        self, generation: bytes, key: SetKey, lease: bytes, ids: Collection[int] | None, ttl_ms: int
+    ) -> bool:
         """Store a set for `ttl_ms`; None: it is too large to keep. False: the lease is over, and nothing is stored."""
         ...
 
     async def drop(self, generation: bytes, keys: Sequence[SetKey]) -> None:
         """Forget these sets, and leases of them; nothing where there is none."""
+        ...
+
+    def keys(self, generation: bytes) -> AsyncIterator[list[SetKey]]:
+        """Which sets of a generation there may be, some at a time. Those that come or go meanwhile may be left out."""
+        ...
+
+    async def members(self, generation: bytes, keys: Sequence[SetKey]) -> list[frozenset[int] | None]:
+        """All ids in each of these sets; None where it is not there. To be answered by it, `look`."""
         ...
 
     async def last(self) -> SetsStanding | None:

@@ -14,12 +14,12 @@ import msgspec
 import typer
 
 from kith.commands import console
-from kith.commands.audit import audit_all
 from kith.commands.console import Data, say
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, KithError
 from kith.engines.blobs.archives import open_archive
 from kith.run import config
+from kith.run.auditing import audit_edges
 from kith.run.backups import drills, restoring, schedule
 from kith.run.backups.drills import Drill
 from kith.run.backups.making import Made
@@ -87,7 +87,7 @@ def run_restore(
         restored = restoring.restore(into, open_archive(source), at, progress)
         _tell(restored)
         if drill:
-            audits = audit_all(into, repair=False, sample=1.0, progress=lambda _: None)
+            audits = audit_edges(into, repair=False, sample=1.0, progress=lambda _: None)
             bad = [found.graph for found in audits if not found.clean]
             _note(source, good=not bad and not restored.lost)
             say(f"{sum(found.edges for found in audits):,} edges audited; {time.monotonic() - started:,.1f} s in all")

@@ -1,21 +1,31 @@
 """The auditor: checks that both ends of every edge and every count agree, and repairs what disagrees.
 
-On an engine without transactions the two ends may differ for a moment after a write. So the auditor waits `settle_s`
-(30 s, as article 000's reconciler does), looks at those edges again, and counts and repairs what still differs.
+On an engine without transactions the two ends may differ for a moment after a write. So the auditor looks at those
+edges again after 2, 10 and 30 s (article 000's reconciler waits 30), says how many still differed each time, and counts
+and repairs what differs at the last look.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import msgspec
 
 from kith.graph.shapes import Ends
 from kith.graph.store import Scans
 
-_SETTLE_S = 30.0
+LOOKS_S = (2.0, 10.0, 30.0)
+"""When edges whose ends differ are looked at again, after the first look."""
+
+
+class Unsettled(msgspec.Struct, rename="camel"):
+    """How many edges still had ends that differed so long after they were first looked at."""
+
+    seconds: float
+    edges: int
 
 
 class Audit(msgspec.Struct, rename="camel"):
@@ -23,6 +33,7 @@ class Audit(msgspec.Struct, rename="camel"):
 
     graph: str
     edges: int = 0
+    unsettled: list[Unsettled] = []  # each look, the first at 0 s; empty where nothing differed at first
     disagreeing: int = 0
     strays: int = 0  # list entries without an edge
     wrong_counts: int = 0
@@ -47,12 +58,13 @@ async def audit(
     *,
     repair: bool = False,
     sample: float = 1.0,
-    settle_s: float = _SETTLE_S,
+    looks_s: Sequence[float] = LOOKS_S,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Audit:
     """Check a `sample` (0 to 1) of a graph's edges and all of its counts; with `repair`, repair what disagrees.
 
-    `progress` is called with the number of edges checked so far.
+    `looks_s`: when those that differ are looked at again, in seconds. `progress` is called with the number of edges
+    checked so far.
     """
     found = Audit(name)
     suspects: list[Ends] = []
@@ -62,10 +74,15 @@ async def audit(
         found.edges += len(looked_at)
         suspects += [ends for ends in looked_at if not ends.agree]
         progress(found.edges)
-    if suspects and not store.transactional:
-        await asyncio.sleep(settle_s)
+    if suspects:
+        found.unsettled = [Unsettled(0, len(suspects))]
+    for before_s, after_s in pairwise((0.0, *(() if store.transactional else looks_s))):
+        if not suspects:
+            break
+        await asyncio.sleep(after_s - before_s)
         pairs = [(ends.edge.source, ends.edge.destination) for ends in suspects]
         suspects = [ends for ends in await store.ends(number, pairs) if ends is not None and not ends.agree]
+        found.unsettled.append(Unsettled(after_s, len(suspects)))
     found.disagreeing = len(suspects)
     found.examples = [f"{ends.edge.source} -> {ends.edge.destination}" for ends in suspects[:10]]
     if repair and suspects:

@@ -10,6 +10,7 @@ held to `tests/naive_timelines.py` by the conformance suite.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -70,6 +71,10 @@ class TimelineReader(Protocol):
 
     async def count(self) -> int:
         """How many users have a timeline."""
+        ...
+
+    def users(self) -> AsyncIterator[list[int]]:
+        """Who has a timeline, some at a time; nobody twice. Those who get or lose theirs meanwhile may be left out."""
         ...
 
     async def name(self) -> int:

@@ -18,7 +18,7 @@ change, or by who opens the file: slots with an odd version are emptied then, an
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from kith.home.timelines import TIMELINE_IDS_MAX, Habits, Ids, Timeline
 SLOTS_DEFAULT = 100_000
 KEPT_MAX = 4_000
 """Timelines that a reading process keeps as it read them, 4 KB each."""
+_PAGE = 1_000
 _CHUNK = 1 << 15  # users per scatter: their slots stay in the processor's cache
 _TRIES = 50
 _MASK, _IN_LINE = WIDTH - 1, LINE - 1
@@ -100,6 +101,13 @@ class RingReader:
     async def count(self) -> int:
         file = self._current()
         return 0 if file is None else int(np.count_nonzero(file.owners))
+
+    async def users(self) -> AsyncIterator[list[int]]:
+        file = self._current()
+        if file is not None:
+            owners = file.owners[np.flatnonzero(file.owners)]
+            for at in range(0, len(owners), _PAGE):
+                yield (~owners[at : at + _PAGE]).tolist()
 
     async def name(self) -> int:
         file = self._current()

@@ -13,7 +13,7 @@ GENERATION is in hex, GRAPH and SOURCE are decimal. All of an older generation e
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask, ask_all
 
 _GENERATION_BYTES = 8
+_PAGE = 1_000
 
 
 class RedisSets:
@@ -45,12 +46,30 @@ class RedisSets:
         answers = await self._script.run_all(calls)
         return [_looked(answer, lease) for answer, lease in zip(answers, leases, strict=True)]
 
-    async def fill(self, generation: bytes, key: SetKey, lease: bytes, ids: Sequence[int] | None, ttl_ms: int) -> bool:
+    async def fill(
+        self, generation: bytes, key: SetKey, lease: bytes, ids: Collection[int] | None, ttl_ms: int
+    ) -> bool:
         value = b"N" if ids is None else b"S" + _packed(sorted(ids))
         return bool(await self._script.run(self._key(generation, key), "fill", lease, value, ttl_ms))
 
     async def drop(self, generation: bytes, keys: Sequence[SetKey]) -> None:
         await ask_all(self._cluster, [("UNLINK", self._key(generation, key)) for key in keys])
+
+    async def keys(self, generation: bytes) -> AsyncIterator[list[SetKey]]:
+        begin = f"{self._prefix}:set:{generation.hex()}:"
+        for node in self._cluster.get_primaries():
+            cursor, told = -1, set[SetKey]()  # a scan may tell of one twice
+            while cursor:
+                command = ("SCAN", max(cursor, 0), "MATCH", f"{begin}*", "COUNT", _PAGE)
+                cursors, found = await ask(self._cluster, *command, target_nodes=node)
+                cursor = cursors[node.name]
+                keys = {_set_key(key[len(begin) :]) for key in found} - told
+                told |= keys
+                yield sorted(keys)
+
+    async def members(self, generation: bytes, keys: Sequence[SetKey]) -> list[frozenset[int] | None]:
+        values = await ask_all(self._cluster, [("GET", self._key(generation, key)) for key in keys])
+        return [_members(value) for value in values]
 
     async def last(self) -> SetsStanding | None:
         return _standing(await ask(self._cluster, "GET", self._last))
@@ -80,6 +99,18 @@ def _looked(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
         assert isinstance(said, bytes)  # noqa: S101 - what the script answers
         return Members([there == ord("1") for there in said])
     return FillLease(lease) if kind == b"L" else Wait(int(said))
+
+
+def _set_key(end: bytes) -> SetKey:
+    """From the end of a key, "GRAPH:SOURCE"."""
+    graph, source = end.split(b":")
+    return int(graph), int(source)
+
+
+def _members(value: bytes | None) -> frozenset[int] | None:
+    if value is None or value[:1] != b"S":
+        return None
+    return frozenset(np.frombuffer(value, ">i8", offset=1).tolist())
 
 
 def _packed(ids: Sequence[int]) -> bytes:

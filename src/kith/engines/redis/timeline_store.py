@@ -15,7 +15,7 @@ timelines, and `name` says so.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,6 +60,16 @@ class RedisTimelines:
 
     async def count(self) -> int:
         return sum(await ask_all(self._cluster, [("ZCARD", self._key(at)) for at in range(self._buckets.count)]))
+
+    async def users(self) -> AsyncIterator[list[int]]:
+        for bucket in range(self._buckets.count):
+            cursor, told = -1, set[int]()  # a scan may tell of one twice
+            while cursor:
+                command = ("ZSCAN", self._key(bucket), max(cursor, 0), "COUNT", _PAGE)
+                cursor, found = await ask(self._cluster, *command)
+                users = {int.from_bytes(member, "little") for member, _ in found} - told
+                told |= users
+                yield sorted(users)
 
     async def name(self) -> int:
         return int(await ask(self._cluster, "GET", self._name_key) or 0)

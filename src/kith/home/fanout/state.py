@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kith.core.events import Event
+from kith.core.events import BULK_LOADED, Event
 from kith.home.timelines import Ids
 from kith.log.runner import lag_of
 from kith.log.store import Progress
@@ -67,6 +67,14 @@ class FanoutSnapshot(NamedTuple):
     def lag_s(self, now_ms: int) -> float:
         """Age of the oldest event not handled, see `log.runner.Lag`; infinite if fan-out never ran."""
         return math.inf if self.progress is None else lag_of(self.progress.behind, now_ms).oldest_s
+
+    def keeps(self, reader: int) -> bool:
+        """Whether the reader's timeline is kept up: fan-out failed on none of their changes, no bulk load, and on few
+        events altogether."""
+        failures = self.failures
+        return len(failures) <= FAILURES_MAX and not any(
+            one.source == reader or one.state == BULK_LOADED for one in failures
+        )
 
     def undelivered(self) -> Ids:
         """Authors of whom no timeline need have everything: a post is being delivered, or fan-out failed on it."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.core.errors import StoreUnavailable, Unavailable
-from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event, LogPosition
+from kith.core.events import TIMELINE_WANTED, Event, LogPosition
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
 from kith.graph.graph import Graph
@@ -25,7 +25,7 @@ from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Ids
 from kith.graph.together import together
 from kith.home.degraded import Degraded
-from kith.home.fanout.state import FAILURES_MAX, FanoutSnapshot, FanoutState
+from kith.home.fanout.state import FanoutSnapshot, FanoutState
 from kith.home.skeleton.sources import Sources
 from kith.home.skeleton.unhandled import NOTHING, Unhandled, UnhandledEvents
 from kith.home.timelines import Timeline, TimelineReader
@@ -190,8 +190,7 @@ class Skeletons:
         That is: fan-out has not come to a change of the reader's follows or a bulk load, or failed on an event of the
         reader, a bulk load, or too many.
         """
-        failures = fanout.failures
-        if len(failures) > FAILURES_MAX or any(one.source == reader or one.state == BULK_LOADED for one in failures):
+        if not fanout.keeps(reader):
             return None
         self._look_again()
         unhandled, timeline, own = await together(
@@ -263,7 +262,7 @@ class Skeletons:
         made = self._made.get(reader) if after is None and not len(found.lacked) else None
         if made is not None and made.timeline is timeline and made.own is own:
             return made.skeleton
-        end = _end_of(timeline)
+        end = end_of(timeline)
         ids = _between(timeline.ids, after, end)
         if end is not None and not len(ids):
             return await self._from_outboxes(reader, after, want)
@@ -332,7 +331,7 @@ def _both(ids: Ids, others: Ids) -> Ids:
     return np.append(ids, others) if len(others) else ids
 
 
-def _end_of(timeline: Timeline) -> Mark | None:
+def end_of(timeline: Timeline) -> Mark | None:
     """Down to where a timeline holds all that was pushed; None: it holds all there is."""
     if timeline.floor:
         return mark_of(timeline.floor + 1)

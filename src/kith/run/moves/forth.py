@@ -199,7 +199,7 @@ class _Forth(Mover):
             if not (await self.one.edges.degrees(number, None, 1)).nodes:
                 continue  # a scan of one graph in Cassandra passes the rows of all
             listed = partial(self.tell, f"edges of {name} audited")
-            moved.audits.append(await audit(self._sides.cluster.store, name, number, settle_s=0, progress=listed))
+            moved.audits.append(await audit(self._sides.cluster.store, name, number, looks_s=(0,), progress=listed))
 
     async def switch(self) -> float:
         """Switch; for how many seconds neither side took writes."""

@@ -62,7 +62,7 @@ def keeping(settings: Settings, parts: Opened, sets: CachedSets) -> LayerUpkeep 
         edges_max=settings.checks_edges_max, now_ms=wall_ms,
     )  # fmt: skip
     keeper = SetKeeper(sets, parts.log, parts.leases, cached)
-    return LayerUpkeep(keeper, maker, lambda: lag(sets, parts.log, wall_ms()))
+    return LayerUpkeep(sets, keeper, maker, lambda: lag(sets, parts.log, wall_ms()))
 
 
 def _snapshots(settings: Settings) -> Snapshots:

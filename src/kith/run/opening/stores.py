@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kith.access.credentials import CredentialStore
 from kith.checks.keeper import SetKeeper, SnapshotMaker
+from kith.checks.sets import CachedSets
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
@@ -75,6 +76,7 @@ class LayerUpkeep(NamedTuple):
     `lag`: how far cached sets are behind the log, where that is known.
     """
 
+    sets: CachedSets
     keeper: SetKeeper
     maker: SnapshotMaker
     lag: Callable[[], Coroutine[Any, Any, Lag | None]]

@@ -1,0 +1,91 @@
+"""The auditor of cached sets: compares each with the store that it was filled from, and drops those that differ.
+
+A set may differ for a moment, until a change of its source has dropped it. So one that differs is looked at again after
+STALE_S, the longest that any answer may be behind; it counts if it is still there as it was, and still differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from kith.checks.layers import STALE_S, members_of
+from kith.checks.sets import CachedSets, SetKey
+from kith.graph.store import EdgeStore
+
+_AT_ONCE = 32
+
+
+class SetAudit(msgspec.Struct):
+    """What the auditor found of the sets that readers are answered from. `late`: of those that differed at first."""
+
+    sets: int = 0
+    late: int = 0
+    wrong: int = 0
+    repaired: int = 0
+    examples: list[str] = []
+
+    @property
+    def right_share(self) -> float:
+        """The share of sets that are as the store is, from 0 to 1; 1.0 where there is none."""
+        return 1.0 if self.sets == 0 else 1 - self.wrong / self.sets
+
+
+async def audit_sets(
+    sets: CachedSets,
+    store: EdgeStore,
+    *,
+    repair: bool = False,
+    sample: float = 1.0,
+    settle_s: float = STALE_S,
+    progress: Callable[[int], None] = lambda _: None,
+) -> SetAudit | None:
+    """Compare a `sample` (0 to 1) of the sets; with `repair`, drop those that are wrong: they are filled again.
+
+    None where no process keeps sets up to date now: then nobody is answered from them. `progress` is called with the
+    number of sets looked at so far.
+    """
+    standing = await sets.standing()
+    if standing is None:
+        return None
+    generation, chosen, found = standing.generation, random.Random(0), SetAudit()
+    differing: dict[SetKey, frozenset[int]] = {}
+    async for keys in sets.keys(generation):
+        looked_at = keys if sample >= 1 else [key for key in keys if chosen.random() < sample]
+        kept = await _kept(sets, generation, looked_at)
+        found.sets += len(kept)
+        differing |= await _differing(store, kept)
+        progress(found.sets)
+    if not differing:
+        return found
+    await asyncio.sleep(settle_s)
+    later = await sets.standing()
+    if later is None or later.generation != generation:
+        return None
+    again = await _kept(sets, generation, list(differing))
+    unchanged = {key: members for key, members in again.items() if members == differing[key]}
+    wrong = await _differing(store, unchanged)
+    found.late, found.wrong = len(differing) - len(wrong), len(wrong)
+    found.examples = [f"graph {graph}, source {source}" for graph, source in list(wrong)[:10]]
+    if repair and wrong:
+        await sets.drop(generation, list(wrong))
+        found.repaired = len(wrong)
+    return found
+
+
+async def _kept(sets: CachedSets, generation: bytes, keys: Sequence[SetKey]) -> dict[SetKey, frozenset[int]]:
+    members = await sets.members(generation, keys) if keys else []
+    return {key: one for key, one in zip(keys, members, strict=True) if one is not None}
+
+
+async def _differing(store: EdgeStore, kept: Mapping[SetKey, frozenset[int]]) -> dict[SetKey, frozenset[int]]:
+    """Those sets that are not what would be filled now."""
+    left, differing = list(kept.items()), dict[SetKey, frozenset[int]]()
+    for at in range(0, len(left), _AT_ONCE):
+        some = left[at : at + _AT_ONCE]
+        true = await asyncio.gather(*(members_of(store, key) for key, _ in some))
+        differing |= {key: members for (key, members), now in zip(some, true, strict=True) if now != members}
+    return differing

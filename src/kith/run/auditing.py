@@ -1,0 +1,123 @@
+"""Audits over the stores of the settings: edges, inboxes, and the caches in front of the graph."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kith.checks.audit import SetAudit, audit_sets
+from kith.core.clock import wall_ms
+from kith.core.ids import NODES_MAX, made_at_ms
+from kith.engines.embedded.record_store import every_record
+from kith.graph.audit import Audit, audit
+from kith.home.audit import TimelineAudit, TimelineAuditor
+from kith.leases.numbers import node_number
+from kith.notifications import intake
+from kith.notifications.audit import Auditor, NoticeAudit
+from kith.notifications.inbox import PERIOD_MS, base_of
+from kith.notifications.notice import KEPT_MS, read_notice
+from kith.notifications.tiers import Tier
+from kith.notifications.untold import EventAuditor, UntoldAudit
+from kith.notifications.walks import Walks
+from kith.posts.comment_reader import CommentReader
+from kith.records.store import RecordKind
+from kith.run.config import Settings
+from kith.run.opening import timelines, wiring
+from kith.run.opening.stores import Opened
+from kith.run.posts_and_notices import posts_over, telling
+
+
+class CacheAudit(NamedTuple):
+    """None: nobody is answered from them now."""
+
+    sets: SetAudit | None
+    timelines: TimelineAudit | None
+
+
+def audit_edges(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> list[Audit]:
+    """Audit every graph. `sample`: the share of edges that is looked at."""
+
+    async def run() -> list[Audit]:
+        async with wiring.opened_graph(settings, create=False) as graphs:
+            return [
+                await audit(
+                    graphs.store, name, graphs.graphs.number(name), repair=repair, sample=sample, progress=progress
+                )
+                for name in graphs.graphs.names()
+            ]
+
+    return asyncio.run(run())
+
+
+def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> CacheAudit:
+    """Compare cached sets and home timelines with the graph. `sample`: the share of either that is looked at.
+
+    `repair`: drop those that are wrong, as they are made again. Errors: Conflict; see `TimelineAuditor.audit`.
+    """
+
+    async def run() -> CacheAudit:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            sets = None
+            if parts.keeping is not None:
+                sets = await audit_sets(
+                    parts.keeping.sets, parts.store, repair=repair, sample=sample, progress=progress
+                )
+            before = 0 if sets is None else sets.sets
+            found = await _timelines(settings, parts, repair, sample, lambda done: progress(before + done))
+            return CacheAudit(sets, found)
+
+    return asyncio.run(run())
+
+
+async def _timelines(
+    settings: Settings, parts: Opened, repair: bool, sample: float, progress: Callable[[int], None]
+) -> TimelineAudit | None:
+    if not repair:
+        async with timelines.read(settings) as reading:
+            auditor = TimelineAuditor(parts.graph, reading, parts.fanout_state, parts.log)
+            return await auditor.audit(sample=sample, progress=progress)
+    async with timelines.written(settings) as writing:
+        auditor = TimelineAuditor(parts.graph, writing, parts.fanout_state, parts.log)
+        return await auditor.audit(repair=writing, sample=sample, progress=progress)
+
+
+def audit_notifications(
+    settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]
+) -> tuple[UntoldAudit, NoticeAudit]:
+    """Audit what the log tells, then the rows of inboxes. `sample`: the share of events and notices looked at."""
+
+    async def run() -> tuple[UntoldAudit, NoticeAudit]:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            environment = parts.of_folder("this audit").environment
+            untold = await _untold(settings, parts, repair=repair, sample=sample)
+            auditor = Auditor(
+                parts.graph, parts.records, parts.inboxes, parts.activity, settings.celebrity_followers_min
+            )
+            under_way = {walk.notice for walk in await Walks(parts.store).of(Tier)}
+            over = base_of((wall_ms() - KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
+            notices = (
+                notice
+                for record in every_record(environment, RecordKind.NOTICE)
+                if record.id >= over and (notice := read_notice(record.data)) is not None
+            )
+            found = await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
+            return untold, found
+
+    return asyncio.run(run())
+
+
+async def _untold(settings: Settings, parts: Opened, *, repair: bool, sample: float) -> UntoldAudit:
+    """Audit what happened since the first notice: before, intake may not have read the log."""
+    first = next(every_record(parts.of_folder("this audit").environment, RecordKind.NOTICE), None)
+    if first is None:
+        return UntoldAudit()
+    async with node_number(parts.leases, NODES_MAX) as number:
+        posts = posts_over(parts, number)
+        comments = CommentReader(posts)
+        told = telling(settings, parts, posts)
+        looking = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
+        auditor = EventAuditor(
+            parts.log, parts.graph, looking, told.notices, told.recipients, made_at_ms(first.id), wall_ms
+        )  # fmt: skip
+        return await auditor.audit(repair=repair, sample=sample)

@@ -1,0 +1,62 @@
+"""Caches of a server that somebody lives in, spoilt by hand, and what `kith audit caches` says of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from calls import home, make, ok
+from cast import ALICE, BOB, CAROL
+from commands import Kith
+from servers import API, Server, eventually
+
+from kith.home.timelines import TimelineStore
+
+SETS, TIMELINES = "cached sets", "home timelines"
+RIGHT = ["100.0000%", "0", "0", "0"]
+
+
+def audited(kith: Kith, *arguments: str, status: int = 0, **settings: str) -> tuple[dict[str, list[str]], str]:
+    """What it says of each kind of cache, after its name; and all that it printed."""
+    found = kith("audit", "caches", *arguments, **settings)
+    assert found.returncode == status, found.stdout + found.stderr
+    rows = [re.split(r"\s*[│|]\s*", line.strip(" │|")) for line in found.stdout.splitlines()]
+    return {row[0]: row[1:] for row in rows if row[0] in (SETS, TIMELINES)}, found.stdout
+
+
+def lived_in(server: Server) -> list[int]:
+    """Alice follows Bob, who posts three times, and has a timeline; Carol posts too: these posts, oldest first."""
+    with server.client(acting=ALICE) as alice, server.client(acting=BOB) as bob:
+        ok(alice.post(f"{API}/users/{BOB}/follow"))
+        posts = [int(make(bob, f"hello {number}")) for number in range(3)]
+        eventually(lambda: sorted(home(alice)) == posts)
+    with server.client(acting=CAROL) as carol:
+        return [*posts, int(make(carol, "nobody follows me"))]
+
+
+async def spoilt(server: Server, timelines: TimelineStore, posts: Sequence[int]) -> bool:
+    """Whether Alice has a timeline by now, which is spoilt then: it lacks Bob's second post, and has Carol's.
+
+    That she looks at her home makes her one.
+    """
+    await asyncio.to_thread(shown, server)
+    if await timelines.read(ALICE) is None:
+        return False
+    first, _, third, strange = posts
+    return await timelines.put(ALICE, np.array([strange, third, first], np.int64), await timelines.begin(ALICE))
+
+
+def check_found(server: Server, said: str, posts: Sequence[int]) -> None:
+    """The audit names both, and Alice's home lacks the post."""
+    first, second, third, strange = posts
+    assert f"the timeline of user {ALICE} lacks post {second}" in said
+    assert f"that of user {ALICE} has post {strange}, of nobody they follow" in said
+    assert sorted(shown(server)) == [first, third]
+
+
+def shown(server: Server) -> list[int]:
+    """Alice's home."""
+    with server.client(acting=ALICE) as alice:
+        return home(alice)

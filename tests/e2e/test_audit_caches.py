@@ -1,0 +1,26 @@
+"""`kith audit caches` beside a server over a data folder: a timeline that was spoilt is found and mended."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from auditing import RIGHT, SETS, TIMELINES, audited, check_found, lived_in, shown, spoilt
+from commands import kith_in
+from servers import eventually, serving
+
+from kith.engines.embedded.timeline_store import RingTimelines
+
+
+def test_a_spoilt_timeline_is_found_and_dropped_and_built_again(tmp_path: Path) -> None:
+    kith = kith_in(tmp_path)
+    with serving(tmp_path) as server, RingTimelines(server.data / "timelines") as rings:
+        posts = lived_in(server)
+        eventually(lambda: asyncio.run(spoilt(server, rings, posts)))
+        rows, said = audited(kith, "--data", "data", status=1)
+        assert rows[TIMELINES][2:] == ["0", "1", "0"]
+        assert f"{SETS}: nobody is answered from any now" in said
+        check_found(server, said, posts)
+        assert audited(kith, "--data", "data", "--repair")[0][TIMELINES][-2:] == ["1", "1"]
+        assert sorted(shown(server)) == posts[:3]
+        assert audited(kith, "--data", "data")[0][TIMELINES][1:] == RIGHT
