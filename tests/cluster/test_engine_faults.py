@@ -9,14 +9,19 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
+import httpx
 import pytest
 from acting import Play
 from network import Way, can_be_cut, network, serving_inside
-from servers import Server, keyspace_of, named, on_cluster, serving
+from servers import API, Server, eventually, keyspace_of, named, on_cluster, serving
 from three import CASSANDRA, KAFKA, KAFKAS, REDIS, REDIS_PORTS, Servers, ask_redis, masters, redis_is_whole
+
+from kith.core.ids import made_at_ms
 
 STOPPED_S = 10.0
 Node = tuple[Servers, Callable[[], int]]
@@ -31,6 +36,9 @@ ADDRESSES = {
     "kafka": [("127.0.0.1", KAFKA.port + at) for at in range(3)],
     "redis": [("127.0.0.1", port) for port in REDIS_PORTS],
 }
+CLOCK = "seconds ahead"
+"""A file of the second machine, beside its data."""
+AHEAD_S = 600
 Ways = dict[str, list[Way]]
 
 
@@ -48,6 +56,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[t
         for engine, nodes in ((REDIS, []), (KAFKA, ["3"]), (CASSANDRA, ["3"])):
             opened.callback(engine.script, "down")
             engine.script("up", *nodes)
+        skewed = os.pathsep.join([str(Path(__file__).parent / "skewed"), os.environ.get("PYTHONPATH", "")])
         settings = on_cluster(keyspace_of(folder)) | {
             "KITH_CASSANDRA": ",".join(f"127.0.0.{node}:{CASSANDRA.port}" for node in (1, 2, 3)),
             "KITH_KAFKA": KAFKAS,
@@ -55,6 +64,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[t
             "KITH_CLUSTER_COPIES": "3",
         }
         one = opened.enter_context(serving(folder / "one", **settings))
+        settings |= {"PYTHONPATH": skewed, "TEST_CLOCK_FILE": str(folder / "two" / CLOCK)}
         if not can_be_cut():
             yield one, opened.enter_context(serving(folder / "two", **settings))
             return
@@ -128,6 +138,35 @@ def test_redis_that_is_emptied(machines: tuple[Server, Server]) -> None:
         assert ask_redis(port, "flushall").strip() == "OK"
     told("Redis emptied", play.recovered(), play)
     play.check()
+
+
+def test_a_machine_whose_clock_jumps_ten_minutes_ahead(machines: tuple[Server, Server]) -> None:
+    """It writes nothing, says so, and is not ready; once the clock is right it goes on by itself."""
+    play, two = Play(machines), machines[1]
+    clock = two.data.parent / CLOCK
+    clock.write_text(str(AHEAD_S))
+    took_s = play.recovered()
+    assert f"clock is {AHEAD_S:+} s off" in eventually(lambda: not_ready(two))
+    with two.client(acting=play.reader) as http:
+        refused = http.post(f"{API}/posts", json={"content": {"text": "of a time to come"}})
+        assert refused.status_code == 503
+        assert f"clock is {AHEAD_S:+} s off" in refused.text
+    clock.unlink()
+    eventually(lambda: not not_ready(two))
+    play.recovered()
+    told("a clock ten minutes ahead", took_s, play)
+    play.check()
+    now_ms = time.time() * 1_000
+    assert all(made_at_ms(post) < now_ms for actor in play.actors for post in actor.posts)
+
+
+def not_ready(machine: Server) -> str:
+    """Why it is not; "" where it is."""
+    try:
+        answer = machine.get("/readyz")
+    except httpx.HTTPError as error:  # its process is just replaced
+        return repr(error)
+    return "" if answer.status_code == 200 else answer.text
 
 
 def test_an_owner_that_is_paused_and_wakes_up(machines: tuple[Server, Server]) -> None:

@@ -222,6 +222,8 @@ def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
         found["store"] = "the store refused to go on; this process restarts"
     if machine is not None and machine.problem():
         found["primary"] = machine.problem()
+    if why := services.opened.refusing():
+        found["writes"] = why
     if not services.number.held.ours:
         found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
     return found

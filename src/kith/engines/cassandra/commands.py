@@ -55,11 +55,14 @@ def read_command(data: bytes) -> AnyCommand | None:
 class Asker:
     """Sends commands to their owners, and reads the answers. `joined`: see `log.store.LogStore`.
 
-    `permit`: by which they are done though the store is closed (`closing`).
+    `permit`: by which they are done though the store is closed (`closing`). `check`: raises where this process may send
+    none now.
     """
 
-    def __init__(self, commands: Commands, joined: Joined, permit: int = 0) -> None:
-        self.commands, self.joined, self.permit = commands, joined, permit
+    def __init__(
+        self, commands: Commands, joined: Joined, permit: int = 0, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self.commands, self.joined, self.permit, self._check = commands, joined, permit, check
         self.partitions = Partitions(commands.partitions)
 
     async def one(self, partition: int, command: AnyCommand, kind: type[T]) -> tuple[T, LogPosition]:
@@ -69,6 +72,7 @@ class Asker:
 
     async def many(self, asked: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
         """Like `one`, for several at once; those of one partition in their order."""
+        self._check()
         if self.permit:
             asked = [(at, msgspec.structs.replace(command, permit=self.permit)) for at, command in asked]
         encoded = [(partition, msgspec.msgpack.encode(command)) for partition, command in asked]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kith.access.credentials import CredentialStore
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.errors import BadRequest
+from kith.engines.cassandra.clock_watch import ClockWatch
 from kith.engines.cassandra.closed_store import CassandraClosing
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.connecting import Session, connect
@@ -75,16 +76,19 @@ class _Engines(NamedTuple):
     asker: Asker
     edges: CassandraEdges
     redis: LinkedCluster
+    clock: ClockWatch
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, process: str, permit: int = 0) -> AsyncIterator[Opened]:
+async def opened(
+    settings: Settings, process: str, permit: int = 0, on_fatal: Callable[[], None] = lambda: None
+) -> AsyncIterator[Opened]:
     """Connect to the engines. See `wiring.opened`. `permit`: of a move, whose writes are taken where others are not.
 
     StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong, or a store is moved
     into these engines or away.
     """
-    async with _connected(settings, permit, process) as engines:
+    async with _connected(settings, permit, process, on_fatal) as engines:
         if process not in _OF_CLOSED:
             await _closing(engines).refuse_closed()
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
@@ -170,11 +174,17 @@ async def _session(settings: Settings) -> Session:
 
 
 @contextlib.asynccontextmanager
-async def _connected(settings: Settings, permit: int = 0, process: str = "") -> AsyncIterator[_Engines]:
+async def _connected(
+    settings: Settings, permit: int = 0, process: str = "", on_fatal: Callable[[], None] = lambda: None
+) -> AsyncIterator[_Engines]:
     async with contextlib.AsyncExitStack() as closing:
         session = await _session(settings)
         closing.push_async_callback(session.close)
-        await Metadata(session).check_clock()
+        compare = Metadata(session).check_clock
+        await compare()
+        clock = ClockWatch(compare, on_fatal)
+        watching = asyncio.create_task(clock.run())
+        closing.callback(watching.cancel)
         broker = Kafka(
             settings.kafka,
             prefix=settings.cassandra_keyspace,
@@ -188,8 +198,8 @@ async def _connected(settings: Settings, permit: int = 0, process: str = "") -> 
         closing.push_async_callback(kafka.close)
         cluster = redis.connect(settings.redis, settings.redis_password)
         closing.push_async_callback(cluster.aclose)
-        rows, asker = CassandraRows(session), Asker(kafka.commands, kafka.log.joined, permit)
-        yield _Engines(session, rows, kafka, asker, CassandraEdges(rows, asker, wall_ms), cluster)
+        rows, asker = CassandraRows(session), Asker(kafka.commands, kafka.log.joined, permit, clock.check)
+        yield _Engines(session, rows, kafka, asker, CassandraEdges(rows, asker, wall_ms), cluster, clock)
 
 
 async def _stores(settings: Settings, engines: _Engines, metrics: Metrics) -> Opened:
@@ -212,6 +222,7 @@ async def _stores(settings: Settings, engines: _Engines, metrics: Metrics) -> Op
         metrics=metrics,
         folder=None,
         deciding=_deciding(engines),
+        refusing=lambda: engines.clock.wrong,
     )
 
 

@@ -105,6 +105,8 @@ class Opened(NamedTuple):
     """Of distributed engines; None over a folder, whose writes are decided where they are asked."""
     keeping: LayerUpkeep | None = None
     """Of distributed engines with layers in front of checks."""
+    refusing: Callable[[], str] = str
+    """Why distributed engines take no writes of this process now; "": they do, as far as is known."""
 
     def of_folder(self, what: str) -> Folder:
         """The data folder, for `what` only a folder can do. Errors: StoreMismatch on distributed engines."""

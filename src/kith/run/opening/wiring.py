@@ -29,10 +29,11 @@ async def opened(
 ) -> AsyncIterator[Opened]:
     """Open the stores of a process, and end what is under way at the end. `process`: its kind, for the metrics.
 
-    `on_fatal` is called when a store refuses everything. Errors: StoreMismatch where an import was cut short.
+    `on_fatal` is called when this process cannot go on with its stores, and another can. StoreMismatch where an import
+    was cut short.
     """
     if settings.engine == "cluster":
-        async with cluster_of(settings).opened(settings, process) as parts:
+        async with cluster_of(settings).opened(settings, process, on_fatal=on_fatal) as parts:
             yield parts
     else:
         async with one_machine.opened(settings, process, create=create, on_fatal=on_fatal) as parts:

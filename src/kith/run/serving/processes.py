@@ -91,7 +91,7 @@ def spare_collections() -> None:
 
 def replace_process() -> None:
     """End this process once its answers are out; its supervisor starts another, which opens the store afresh."""
-    _log.error("the store refuses everything; this process is replaced")
+    _log.error("this process cannot go on with its store, and is replaced")
     threading.Timer(_LAST_ANSWERS_S, os._exit, (os.EX_IOERR,)).start()
 
 
