@@ -17,13 +17,17 @@ from pathlib import Path
 import httpx
 import pytest
 from acting import Play
+from calls import ok
 from network import Way, can_be_cut, network, serving_inside
 from servers import API, Server, eventually, keyspace_of, named, on_cluster, serving
 from three import CASSANDRA, KAFKA, KAFKAS, REDIS, REDIS_PORTS, Servers, ask_redis, masters, redis_is_whole
 
+from kith.checks.snapshots import Snapshots
 from kith.core.ids import made_at_ms
+from kith.engines.blobs.archives import FolderArchive
 
 STOPPED_S = 10.0
+REDELIVERIES = 6
 Node = tuple[Servers, Callable[[], int]]
 ONE: dict[str, Node] = {
     "cassandra": (CASSANDRA, lambda: 2),
@@ -36,9 +40,11 @@ ADDRESSES = {
     "kafka": [("127.0.0.1", KAFKA.port + at) for at in range(3)],
     "redis": [("127.0.0.1", port) for port in REDIS_PORTS],
 }
-CLOCK = "seconds ahead"
-"""A file of the second machine, beside its data."""
+CLOCK, STEP = "seconds ahead", "step"
+"""Files of the second machine, beside its data; see `broken/sitecustomize.py`."""
 AHEAD_S = 600
+STEPS = ("taken", "decided", "journalled", "writing", "written", "told")
+SNAPSHOTS = "snapshots"
 Ways = dict[str, list[Way]]
 
 
@@ -56,15 +62,19 @@ def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[t
         for engine, nodes in ((REDIS, []), (KAFKA, ["3"]), (CASSANDRA, ["3"])):
             opened.callback(engine.script, "down")
             engine.script("up", *nodes)
-        skewed = os.pathsep.join([str(Path(__file__).parent / "skewed"), os.environ.get("PYTHONPATH", "")])
+        broken = os.pathsep.join([str(Path(__file__).parent / "broken"), os.environ.get("PYTHONPATH", "")])
         settings = on_cluster(keyspace_of(folder)) | {
             "KITH_CASSANDRA": ",".join(f"127.0.0.{node}:{CASSANDRA.port}" for node in (1, 2, 3)),
             "KITH_KAFKA": KAFKAS,
             "KITH_REDIS": ",".join(f"127.0.0.1:{port}" for port in REDIS_PORTS),
             "KITH_CLUSTER_COPIES": "3",
+            "KITH_CHECKS_SNAPSHOTS": str(folder / SNAPSHOTS),
         }
         one = opened.enter_context(serving(folder / "one", **settings))
-        settings |= {"PYTHONPATH": skewed, "TEST_CLOCK_FILE": str(folder / "two" / CLOCK)}
+        breaking = {
+            f"TEST_{name}_FILE": str(folder / "two" / file) for name, file in (("CLOCK", CLOCK), ("STEP", STEP))
+        }
+        settings |= breaking | {"PYTHONPATH": broken}
         if not can_be_cut():
             yield one, opened.enter_context(serving(folder / "two", **settings))
             return
@@ -140,8 +150,10 @@ def test_redis_that_is_emptied(machines: tuple[Server, Server]) -> None:
     play.check()
 
 
-def test_a_machine_whose_clock_jumps_ten_minutes_ahead(machines: tuple[Server, Server]) -> None:
+def test_a_machine_whose_clock_jumps_ten_minutes_ahead(machines: tuple[Server, Server], ways: Ways) -> None:
     """It writes nothing, says so, and is not ready; once the clock is right it goes on by itself."""
+    if not ways:
+        pytest.skip("only a machine in a network of its own has a clock of its own")
     play, two = Play(machines), machines[1]
     clock = two.data.parent / CLOCK
     clock.write_text(str(AHEAD_S))
@@ -151,6 +163,7 @@ def test_a_machine_whose_clock_jumps_ten_minutes_ahead(machines: tuple[Server, S
         refused = http.post(f"{API}/posts", json={"content": {"text": "of a time to come"}})
         assert refused.status_code == 503
         assert f"clock is {AHEAD_S:+} s off" in refused.text
+    play.expect_cuts()  # its API process is replaced
     clock.unlink()
     eventually(lambda: not not_ready(two))
     play.recovered()
@@ -187,6 +200,72 @@ def test_an_owner_that_is_killed(machines: tuple[Server, Server]) -> None:
     os.kill(pid, signal.SIGKILL)
     told("an owner killed", play.recovered(), play)
     play.check()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_owner_that_dies_at_a_step(machines: tuple[Server, Server], ways: Ways, step: str) -> None:
+    """Between the steps of a batch: it is decided once, whoever goes on with it."""
+    if not ways:
+        pytest.skip("only a machine in a network of its own can be told to die at a step")
+    play, two = Play(machines), machines[1]
+    at = two.data.parent / STEP
+    if step == "taken":  # as it takes partitions again
+        (pid,) = named("apply", two.process.pid)
+        os.kill(pid, signal.SIGKILL)
+    at.write_text(step)
+    eventually(lambda: not at.exists(), 60)
+    took_s = play.recovered()
+    eventually(lambda: named("apply", two.process.pid), 60)
+    told(f"an owner dies: {step}", took_s, play)
+    play.check()
+
+
+def test_workers_that_are_told_events_again(machines: tuple[Server, Server]) -> None:
+    """Those that are killed before they say how far they are get the same events again; posts come home once."""
+    play, killed = Play(machines), 0
+    for number in range(REDELIVERIES):
+        machine = machines[number % 2]
+        for worker in ("fanout", "webhooks"):
+            for pid in named(worker, machine.process.pid):
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+        took_s = play.recovered()
+        eventually(lambda machine=machine: all(named(one, machine.process.pid) for one in ("fanout", "webhooks")), 60)
+    told(f"{killed} workers killed", took_s, play)
+    play.check()
+    with machines[0].client() as http:
+        for star in play.stars:
+            http.headers["X-Kith-User"] = str(star)
+            told_of = [
+                (one["type"], one["actors"][0]["id"]) for one in ok(http.get(f"{API}/notifications?limit=50"))["items"]
+            ]
+            assert len(set(told_of)) == len(told_of), told_of
+
+
+def test_snapshots_of_the_filter_that_are_spoilt(machines: tuple[Server, Server]) -> None:
+    """A process that begins does without them and is right; the worker makes a new one."""
+    play, one = Play(machines), machines[0]
+    folder = one.data.parent.parent / SNAPSHOTS
+    snapshots = Snapshots(FolderArchive(folder))
+    assert eventually(snapshots.newest, 60)
+    spoilt = sorted(folder.rglob("*.bloom"))
+    for number, file in enumerate(spoilt):
+        stored = bytearray(file.read_bytes())
+        stored[len(stored) // 2] ^= 1
+        file.write_bytes(stored[: -1 if number % 2 else None])
+    assert snapshots.newest() is None
+    play.expect_cuts()
+    for machine in machines:
+        for pid in named("api", machine.process.pid):
+            os.kill(pid, signal.SIGKILL)
+    took_s = play.recovered()
+    assert all("a snapshot of the filter cannot be used" in machine.output() for machine in machines)
+    play.check()
+    for machine in machines:
+        for pid in named("checks", machine.process.pid):
+            os.kill(pid, signal.SIGKILL)
+    assert eventually(snapshots.newest, 60)
+    told("snapshots spoilt", took_s, play)
 
 
 def told(what: str, took_s: float, play: Play) -> None:

@@ -43,7 +43,7 @@ def test_a_file_is_imported_beside_a_server_and_again_changes_nothing_and_the_au
 @pytest.mark.parametrize("ahead_s", [600, -600])
 def test_a_machine_whose_clock_is_ten_minutes_off_does_not_serve(tmp_path: Path, ahead_s: int) -> None:
     """What it wrote ahead of time would win over all that others write in these minutes."""
-    path = os.pathsep.join([str(Path(__file__).parent / "skewed"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).parent / "broken"), os.environ.get("PYTHONPATH", "")])
     settings = on_cluster(keyspace_of(tmp_path))
     said = refused(tmp_path, PYTHONPATH=path, TEST_CLOCK_AHEAD_S=str(ahead_s), **settings)
     assert f"this machine's clock is {ahead_s:+} s off" in said

@@ -1,0 +1,67 @@
+"""Python reads this first where its folder is in PYTHONPATH: the clock of the process is wrong, or an owner dies.
+
+The clock is TEST_CLOCK_AHEAD_S ahead, or as many seconds as the file TEST_CLOCK_FILE says at the moment; 0 where it is
+none. An owner of partitions kills its process when it comes to the step that the file TEST_STEP_FILE names, which is
+removed before that; see STEPS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+STEPS = ("taken", "decided", "journalled", "writing", "written", "told")
+_LOOKED_S, _WRITING_S = 0.02, 0.001
+_time, _time_ns, _monotonic = time.time, time.time_ns, time.monotonic
+_clock_file, _step_file = (Path(os.environ.get(f"TEST_{name}_FILE", "none")) for name in ("CLOCK", "STEP"))
+_ahead_s, _due_s = int(os.environ.get("TEST_CLOCK_AHEAD_S", "0")), 0.0
+
+
+def _ahead() -> int:
+    global _ahead_s, _due_s  # noqa: PLW0603 - one clock a process
+    if _clock_file.name != "none" and _monotonic() >= _due_s:
+        _due_s = _monotonic() + _LOOKED_S
+        _ahead_s = int(_clock_file.read_text() or "0") if _clock_file.exists() else 0
+    return _ahead_s
+
+
+def _come_to(step: str) -> None:
+    if _step_file.exists() and _step_file.read_text() == step:
+        _step_file.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _wrap(kind: type, method: str, before: str = "", after: str = "", amid: str = "") -> None:
+    """Have steps come before a method, once it is done, and while what it asked for is under way."""
+    made: Callable[..., Coroutine[Any, Any, Any]] = getattr(kind, method)
+
+    async def stepping(*arguments: Any, **named: Any) -> Any:
+        _come_to(before)
+        if amid:
+            asyncio.get_running_loop().call_later(_WRITING_S, _come_to, amid)
+        answer = await made(*arguments, **named)
+        _come_to(after)
+        return answer
+
+    setattr(kind, method, stepping)
+
+
+def _step() -> None:
+    from kith.engines.cassandra.owner import CassandraOwner  # noqa: PLC0415 - only of those that die
+    from kith.engines.cassandra.rows import CassandraRows  # noqa: PLC0415
+    from kith.engines.kafka.commits import Owned  # noqa: PLC0415
+
+    _wrap(CassandraRows, "take_over", after="taken")
+    _wrap(CassandraOwner, "_write_down", before="decided", after="journalled")
+    _wrap(CassandraRows, "write", amid="writing", after="written")
+    _wrap(Owned, "commit", after="told")
+
+
+vars(time).update(time=lambda: _time() + _ahead(), time_ns=lambda: _time_ns() + _ahead() * 1_000_000_000)
+if _step_file.name != "none":
+    _step()
