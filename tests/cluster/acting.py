@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -12,7 +13,7 @@ import httpx
 from calls import ok
 from servers import API, Server, eventually
 
-ACTORS, STARS, NAMES = 4, 3, 3
+ACTORS, STARS, NAMES, CARELESS = 4, 3, 3, 4
 UNAVAILABLE = {
     "OUTCOME_UNKNOWN",
     "STORE_UNAVAILABLE",
@@ -23,7 +24,8 @@ UNAVAILABLE = {
     "STORE_MOVED",
 }
 RECOVERED_S = 240.0
-_PAUSE_S = 0.05
+_PAUSE_S, _CARELESS_S = 0.05, 0.02
+_LOOKED_UP = 50
 _numbers = itertools.count(1)
 
 
@@ -94,12 +96,38 @@ class Actor(threading.Thread):
             self.over.wait(_PAUSE_S)
 
 
+class Careless(threading.Thread):
+    """Follows one user after another, each once: what is not answered is not repeated, and may be done or not."""
+
+    def __init__(self, user: int, first: int, machines: Sequence[Server]) -> None:
+        super().__init__(daemon=True)
+        self.user, self._first = user, first
+        self.asked: list[int] = []
+        self.answered: set[int] = set()
+        self.over = threading.Event()
+        self.turn_to(machines)
+
+    def turn_to(self, machines: Sequence[Server]) -> None:
+        """Go on with other machines."""
+        self._clients = itertools.cycle([machine.client(acting=self.user) for machine in machines])
+
+    def run(self) -> None:
+        for other in itertools.count(self._first):
+            if self.over.is_set():
+                return
+            self.asked.append(other)
+            with contextlib.suppress(httpx.TransportError):
+                if next(self._clients).post(f"{API}/users/{other}/follow").status_code == 200:
+                    self.answered.add(other)
+            self.over.wait(_CARELESS_S)
+
+
 class Play:
     """Four people act while a test breaks something. `recovered` waits until all of them get on; `check` ends it."""
 
     def __init__(self, machines: Sequence[Server], rest_s: float = 0.0) -> None:
         self.machines = machines
-        first = (1 << 40) + 1_000 * next(_numbers)
+        first = (1 << 40) + 10_000 * next(_numbers)
         self.stars = range(first, first + STARS)
         self.reader = first + STARS
         users = range(first + 10, first + 10 + ACTORS)
@@ -110,13 +138,16 @@ class Play:
         for actor in self.actors:
             actor.rest_s = rest_s
             actor.start()
+        self.careless = [Careless(first + 20 + n, first + 100 + 1_000 * n, machines) for n in range(CARELESS)]
+        for one in self.careless:
+            one.start()
         self.recovered()
 
     def turn_to(self, *machines: Server) -> None:
         """Everybody goes on with other machines."""
         self.machines = machines
-        for actor in self.actors:
-            actor.turn_to(machines)
+        for one in (*self.actors, *self.careless):
+            one.turn_to(machines)
 
     def expect_cuts(self) -> None:
         """API processes are ended from now on."""
@@ -136,9 +167,9 @@ class Play:
         return time.monotonic() - since
 
     def check(self) -> None:
-        """All that was answered is there once, on every machine."""
-        for actor in self.actors:
-            actor.over.set()
+        """All that was answered is there once, on every machine; all else is there whole or not at all."""
+        for one in (*self.actors, *self.careless):
+            one.over.set()
         for actor in self.actors:
             actor.join(RECOVERED_S)
             assert not actor.failed, actor.failed
@@ -149,6 +180,9 @@ class Play:
                     self._check_star(http, star)
                 for actor in self.actors:
                     self._check_actor(http, actor)
+                for careless in self.careless:
+                    with machine.client(acting=careless.user) as http_:
+                        self._check_careless(http_, careless)
                 self._check_names(http)
                 eventually(lambda reader=reader: sorted(_home(reader)) == written, 120)
 
@@ -169,6 +203,21 @@ class Play:
         assert sorted(_ids(http, f"/graph/follows/{actor.user}/out")) == sorted(actor.follows)
         assert _read(http, f"/graph/follows/{actor.user}/out/count") == {"count": len(actor.follows)}
         assert sorted(_ids(http, f"/users/{actor.user}/posts")) == sorted(actor.posts)
+
+    def _check_careless(self, http: httpx.Client, careless: Careless) -> None:
+        """Rows, both ends and counts say the same."""
+        careless.join(RECOVERED_S)
+        listed = set(_ids(http, f"/graph/follows/{careless.user}/out"))
+        assert careless.answered <= listed <= set(careless.asked)
+        assert _read(http, f"/graph/follows/{careless.user}/out/count") == {"count": len(listed)}
+        for other in careless.asked:
+            followers = [careless.user] if other in listed else []
+            assert _ids(http, f"/graph/follows/{other}/in") == followers
+            assert _read(http, f"/graph/follows/{other}/in/count") == {"count": len(followers)}
+        for at in range(0, len(careless.asked), _LOOKED_UP):
+            some = careless.asked[at : at + _LOOKED_UP]
+            found = ok(http.post(f"{API}/relationships", json={"targets": list(map(str, some))}))
+            assert [one["following"] for one in found["relationships"]] == [other in listed for other in some]
 
     def _check_names(self, http: httpx.Client) -> None:
         names = {actor.user: _read(http, f"/users/{actor.user}")["username"] for actor in self.actors}

@@ -43,7 +43,7 @@ ADDRESSES = {
 CLOCK, STEP = "seconds ahead", "step"
 """Files of the second machine, beside its data; see `broken/sitecustomize.py`."""
 AHEAD_S = 600
-STEPS = ("taken", "decided", "journalled", "writing", "written", "told")
+STEPS = ("taken", "decided", "journalled", "half written", "written", "told")
 SNAPSHOTS = "snapshots"
 Ways = dict[str, list[Way]]
 

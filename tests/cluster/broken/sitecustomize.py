@@ -7,16 +7,17 @@ removed before that; see STEPS.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-STEPS = ("taken", "decided", "journalled", "writing", "written", "told")
-_LOOKED_S, _WRITING_S = 0.02, 0.001
+STEPS = ("taken", "decided", "journalled", "half written", "written", "told")
+SEVERAL = 12
+"""Rows of a batch that is left half written, which are of several commands."""
+_LOOKED_S = 0.02
 _time, _time_ns, _monotonic = time.time, time.time_ns, time.monotonic
 _clock_file, _step_file = (Path(os.environ.get(f"TEST_{name}_FILE", "none")) for name in ("CLOCK", "STEP"))
 _ahead_s, _due_s = int(os.environ.get("TEST_CLOCK_AHEAD_S", "0")), 0.0
@@ -30,20 +31,22 @@ def _ahead() -> int:
     return _ahead_s
 
 
+def _is_at(step: str) -> bool:
+    return _step_file.exists() and _step_file.read_text() == step
+
+
 def _come_to(step: str) -> None:
-    if _step_file.exists() and _step_file.read_text() == step:
+    if _is_at(step):
         _step_file.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _wrap(kind: type, method: str, before: str = "", after: str = "", amid: str = "") -> None:
-    """Have steps come before a method, once it is done, and while what it asked for is under way."""
+def _wrap(kind: type, method: str, before: str = "", after: str = "") -> None:
+    """Have steps come before a method, and once it is done."""
     made: Callable[..., Coroutine[Any, Any, Any]] = getattr(kind, method)
 
     async def stepping(*arguments: Any, **named: Any) -> Any:
         _come_to(before)
-        if amid:
-            asyncio.get_running_loop().call_later(_WRITING_S, _come_to, amid)
         answer = await made(*arguments, **named)
         _come_to(after)
         return answer
@@ -56,9 +59,18 @@ def _step() -> None:
     from kith.engines.cassandra.rows import CassandraRows  # noqa: PLC0415
     from kith.engines.kafka.commits import Owned  # noqa: PLC0415
 
+    written = CassandraRows.write
+
+    async def write(rows: CassandraRows, changes: Sequence[Any]) -> None:
+        if _is_at("half written") and len(changes) >= SEVERAL:
+            await written(rows, changes[: len(changes) // 2])
+            _come_to("half written")
+        await written(rows, changes)
+
+    setattr(CassandraRows, "write", write)  # noqa: B010 - of a class that is known by its type
     _wrap(CassandraRows, "take_over", after="taken")
     _wrap(CassandraOwner, "_write_down", before="decided", after="journalled")
-    _wrap(CassandraRows, "write", amid="writing", after="written")
+    _wrap(CassandraRows, "write", after="written")
     _wrap(Owned, "commit", after="told")
 
 
