@@ -35,60 +35,20 @@ configure() {  # NODE
   <root level="INFO"><appender-ref ref="OUT"/></root>
 </configuration>
 L
-  cat > "$here/conf/cassandra.yaml" <<Y
-cluster_name: kith
-num_tokens: 4
+  cat cassandra.yaml - > "$here/conf/cassandra.yaml" <<Y
 $([ "$nodes" -ge 3 ] && echo "allocate_tokens_for_local_replication_factor: 3")
-partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
     parameters: [{seeds: "127.0.0.1:$((port + 1000))"}]
-endpoint_snitch: GossipingPropertyFileSnitch
 listen_address: 127.0.0.$1
 rpc_address: 127.0.0.$1
 storage_port: $((port + 1000))
 native_transport_port: $port
-start_native_transport: true
-auto_bootstrap: true
-storage_compatibility_mode: NONE
 data_file_directories: [$here/data]
 commitlog_directory: $here/commitlog
 saved_caches_directory: $here/saved_caches
 hints_directory: $here/hints
 cdc_raw_directory: $here/cdc_raw
-commitlog_sync: periodic
-commitlog_sync_period: 10000ms
-commitlog_segment_size: 16MiB
-commitlog_total_space: 256MiB
-disk_access_mode: mmap_index_only
-memtable:
-  configurations:
-    trie: {class_name: TrieMemtable}
-    default: {inherits: trie}
-memtable_heap_space: 64MiB
-memtable_offheap_space: 128MiB
-memtable_allocation_type: offheap_objects
-sstable:
-  selected_format: bti
-file_cache_size: 64MiB
-networking_cache_size: 32MiB
-key_cache_size: 16MiB
-counter_cache_size: 0MiB
-row_cache_size: 0MiB
-concurrent_reads: 16
-concurrent_writes: 16
-concurrent_counter_writes: 4
-concurrent_compactors: 1
-compaction_throughput: 32MiB/s
-auto_snapshot: false
-incremental_backups: false
-internode_compression: none
-read_request_timeout: 5s
-write_request_timeout: 5s
-cas_contention_timeout: 5s
-paxos_variant: v2
-authenticator: AllowAllAuthenticator
-authorizer: AllowAllAuthorizer
 Y
 }
 

@@ -6,6 +6,7 @@ All goes on without a hand. How long until everybody gets on is printed.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import acsylla
 import httpx
 import pytest
 from acting import Play
@@ -25,9 +27,10 @@ from three import CASSANDRA, KAFKA, KAFKAS, REDIS, REDIS_PORTS, Servers, ask_red
 from kith.checks.snapshots import Snapshots
 from kith.core.ids import made_at_ms
 from kith.engines.blobs.archives import FolderArchive
+from kith.engines.cassandra.connecting import ANSWERED_S, connect
 
 STOPPED_S = 10.0
-REDELIVERIES = 6
+REDELIVERIES, READS = 6, 300
 Node = tuple[Servers, Callable[[], int]]
 ONE: dict[str, Node] = {
     "cassandra": (CASSANDRA, lambda: 2),
@@ -35,6 +38,7 @@ ONE: dict[str, Node] = {
     "redis": (REDIS, lambda: masters()[0]),
 }
 AFFECTED = [*([name] for name in ONE), [*ONE]]
+NODES = ",".join(f"127.0.0.{node}:{CASSANDRA.port}" for node in (1, 2, 3))
 ADDRESSES = {
     "cassandra": [(f"127.0.0.{node}", CASSANDRA.port) for node in (1, 2, 3)],
     "kafka": [("127.0.0.1", KAFKA.port + at) for at in range(3)],
@@ -64,7 +68,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory, ways: Ways) -> Iterator[t
             engine.script("up", *nodes)
         broken = os.pathsep.join([str(Path(__file__).parent / "broken"), os.environ.get("PYTHONPATH", "")])
         settings = on_cluster(keyspace_of(folder)) | {
-            "KITH_CASSANDRA": ",".join(f"127.0.0.{node}:{CASSANDRA.port}" for node in (1, 2, 3)),
+            "KITH_CASSANDRA": NODES,
             "KITH_KAFKA": KAFKAS,
             "KITH_REDIS": ",".join(f"127.0.0.1:{port}" for port in REDIS_PORTS),
             "KITH_CLUSTER_COPIES": "3",
@@ -218,6 +222,62 @@ def test_an_owner_that_dies_at_a_step(machines: tuple[Server, Server], ways: Way
     eventually(lambda: named("apply", two.process.pid), 60)
     told(f"an owner dies: {step}", took_s, play)
     play.check()
+
+
+def test_reads_do_not_wait_for_a_node_that_stands_still(machines: tuple[Server, Server]) -> None:
+    """A read that a node does not answer is sent to another one too, until it is known that it is away."""
+
+    async def scene() -> list[float]:
+        session = await connect(NODES, "reads", replicas=3)
+        await session.define("CREATE TABLE IF NOT EXISTS numbers (number bigint PRIMARY KEY, square bigint)")
+        await session.agreed()
+        await session.together(
+            [("INSERT INTO numbers (number, square) VALUES (?, ?)", (n, n * n)) for n in range(READS)]
+        )
+        CASSANDRA.send(signal.SIGSTOP, 2)
+        took_s = []
+        for number in range(READS):
+            began = time.monotonic()
+            assert await session.rows("SELECT square FROM numbers WHERE number = ?", number) == [(number**2,)]
+            took_s.append(time.monotonic() - began)
+        CASSANDRA.send(signal.SIGCONT, 2)
+        await session.define("DROP KEYSPACE reads")
+        await session.close()
+        return took_s
+
+    took_s = asyncio.run(scene())
+    print(f"a node stands still: the slowest read {max(took_s):.1f} s, {sum(one > 0.5 for one in took_s)} above 0.5 s")
+    assert max(took_s) < ANSWERED_S / 2
+
+
+def test_reads_are_asked_of_a_node_that_has_the_row(machines: tuple[Server, Server]) -> None:
+    """Where each row has one copy, nodes read as often for themselves as for others."""
+
+    async def read(node: int, table: str) -> int:
+        """How many reads of our table a node counts."""
+        only = acsylla.create_cluster([f"127.0.0.{node}"], port=CASSANDRA.port, whitelist_hosts=f"127.0.0.{node}")
+        session = await only.create_session()
+        counts = await session.query(f"SELECT keyspace_name, table_name, count FROM system_views.{table}")
+        await session.close()
+        return sum(row.count for row in counts if (row.keyspace_name, row.table_name) == ("copies", "numbers"))
+
+    async def scene() -> list[tuple[int, int]]:
+        session = await connect(NODES, "copies", replicas=1)
+        await session.define("CREATE TABLE IF NOT EXISTS numbers (number bigint PRIMARY KEY)")
+        await session.agreed()
+        await session.together([("INSERT INTO numbers (number) VALUES (?)", (n,)) for n in range(READS)])
+        for number in range(READS):
+            assert await session.rows("SELECT number FROM numbers WHERE number = ?", number) == [(number,)]
+        found = [
+            (await read(node, "coordinator_read_latency"), await read(node, "local_read_latency")) for node in (1, 2, 3)
+        ]
+        await session.define("DROP KEYSPACE copies")
+        await session.close()
+        return found
+
+    found = asyncio.run(scene())
+    assert sum(local for _, local in found) == READS
+    assert all(coordinated == local for coordinated, local in found), found
 
 
 def test_workers_that_are_told_events_again(machines: tuple[Server, Server]) -> None:

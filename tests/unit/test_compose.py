@@ -60,11 +60,39 @@ def test_versions_are_those_of_the_scripts() -> None:
     assert [tags["s3"]] == re.findall(r"^version=(.*)$", script("s3.sh"), re.MULTILINE)
 
 
+def own_settings(text: str) -> dict[str, Any]:
+    """What a node of Cassandra has besides `cassandra.yaml`, which is put before it."""
+    (own,) = re.findall(r"cassandra\.yaml - > \S+ <<Y\n(.*?)\nY\n", text, re.DOTALL)
+    found: dict[str, Any] = yaml.safe_load("\n".join(line for line in own.splitlines() if not line.startswith("$(")))
+    return found
+
+
 def test_cassandra_has_the_settings_of_the_script() -> None:
-    settings = dict(re.findall(r"^(\w+): (\w+)$", script("cassandra.sh"), re.MULTILINE))
-    environment = SERVICES["cassandra"]["environment"]
-    for name in ("cluster_name", "num_tokens", "endpoint_snitch"):
-        assert environment[f"CASSANDRA_{name.upper()}"] == settings[name]
+    service, text = SERVICES["cassandra"], script("cassandra.sh")
+    assert "./cluster/cassandra.yaml:/kith/cassandra.yaml:ro" in service["volumes"]
+    shared = yaml.safe_load(script("cassandra.yaml"))
+    one = text.replace("127.0.0.$1", "127.0.0.1").replace("$port", "19042").replace("$((port + 1000))", "20042")
+    command = service["command"][-1]
+    here, there = own_settings(one), own_settings(command)
+    assert not shared.keys() & {*here, *there}
+    assert there.pop("broadcast_rpc_address") == here["rpc_address"]  # the container's own nobody outside can reach
+    assert there.pop("rpc_address") == "0.0.0.0"
+    del here["rpc_address"]
+    folders = {name for name in here if name.endswith(("_directory", "_directories"))}
+    assert {name: there[name] for name in there.keys() - folders} == {
+        name: here[name] for name in here.keys() - folders
+    }
+    assert folders <= there.keys()
+    assert all("/var/lib/cassandra" in str(there[name]) for name in folders)
+
+
+def test_engines_have_the_memory_and_options_of_the_scripts() -> None:
+    cassandra, text = SERVICES["cassandra"]["environment"], script("cassandra.sh")
+    assert [cassandra["MAX_HEAP_SIZE"].lower()] == re.findall(r"_HEAP:-(\w+)\}", text)
+    for option in cassandra["JVM_EXTRA_OPTS"].split():
+        assert option.partition("=")[0] in text, option
+    (heap,) = re.findall(r"_HEAP:-(\w+)\}", script("kafka.sh"))
+    assert SERVICES["kafka"]["environment"]["KAFKA_HEAP_OPTS"] == f"-Xms{heap} -Xmx{heap}"
 
 
 def test_kafka_has_the_settings_of_the_script() -> None:
