@@ -42,6 +42,10 @@ def run_plan(
     writes: Annotated[
         float | None, typer.Option(help="Writes a second, at the busiest. Default: 60,000 for 500 million users.")
     ] = None,
+    homes: Annotated[float, typer.Option(help="First pages of home a second, at the busiest.")] = 0,
+    posts: Annotated[float, typer.Option(help="New posts a second, at the busiest.")] = 0,
+    timelines: Annotated[float, typer.Option(help="Share of the users who have a home timeline.")] = 0,
+    notices: Annotated[float, typer.Option(help="What inboxes tell a second, at the busiest.")] = 0,
     followers: Annotated[int, typer.Option(help="Notifications: followers of the account.")] = _MENTION.followers,
     active: Annotated[float, typer.Option(help="Notifications: share of them here in a day.")] = _MENTION.active_share,
     asking: Annotated[float, typer.Option(help="Notifications: share that asked for it.")] = _MENTION.asking_share,
@@ -71,6 +75,10 @@ def run_plan(
         degree_max=round(_LARGEST * share) if largest is None else largest,
         checks_per_s=_CHECKS * share if checks is None else checks,
         writes_per_s=_WRITES * share if writes is None else writes,
+        homes_per_s=homes,
+        posts_per_s=posts,
+        active_share=timelines,
+        notices_per_s=notices,
     )
     _print_plan(capacity.plan(demand))
 
@@ -99,7 +107,9 @@ def _print_plan(made: capacity.CapacityPlan) -> None:
         ("edges", "", made.embedded.storage.edges, made.cluster.storage.edges),
         ("disk", "B", made.embedded.storage.disk_bytes, made.cluster.storage.disk_bytes),
         ("  of it the log", "B", made.embedded.storage.log_bytes, made.cluster.storage.log_bytes),
+        ("  of it what inboxes tell", "B", made.embedded.storage.notices_bytes, made.cluster.storage.notices_bytes),
         ("memory", "B", made.embedded.memory.total_bytes, made.cluster.memory.total_bytes),
+        ("  of it timelines", "B", made.embedded.memory.timelines_bytes, made.cluster.memory.timelines_bytes),
         ("  of it the filter", "B", made.embedded.memory.filter_bytes, made.cluster.memory.filter_bytes),
         ("cores", "", made.embedded.cores, made.cluster.cores),
         ("network in", "B/s", made.embedded.network.in_bytes_per_s, made.cluster.network.in_bytes_per_s),

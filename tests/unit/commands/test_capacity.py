@@ -92,16 +92,18 @@ def test_a_cluster_is_sized_by_the_scarcest_need_of_each_role() -> None:
     assert cluster.memory.filter_bytes == pytest.approx(2 * 359.4e9, rel=1e-3)
     assert cluster.storage.largest_list_partitions == 160
     checks, writes = 1_157_407.4, 115_740.74
-    api = (checks * 0.6 / 30_000 + checks * 0.4 / 12_000 + writes / 80) / 0.7
-    store = (checks * 0.4 * 0.3 + writes * 6) / 3_000 / 0.7
+    api = (checks * 0.6 / 30_000 + checks * 0.4 / 16_000 + writes / 870) / 0.7
+    store = (checks * 0.4 * 0.3 / 10_000 + writes * 3 / 1_600) / 0.7
+    log = writes * 3 / 5_000 / 0.7
     roles = {role.name: role for role in cluster.roles}
     assert roles["api"].cores == pytest.approx(api)
     assert roles["store"].cores == pytest.approx(store)
+    assert roles["log"].cores == pytest.approx(log)
     assert {name: (role.nodes, role.decided_by) for name, role in roles.items()} == {
         "api": (math.ceil(api / 16), "cores"),
         "cache": (math.ceil(5.44e12 / 100.4e9), "memory"),
         "store": (math.ceil(96e12 / 0.5 / 3.75e12), "disk"),
-        "log": (math.ceil(10.5e12 / 0.7 / 3.75e12), "disk"),
+        "log": (math.ceil(log / 16), "cores"),
     }
     assert cluster.machines == sum(role.nodes for role in cluster.roles)
     written, read = writes * 3 * (100 + 160), checks * 0.4 * (68 + 0.3 * 80)
@@ -111,6 +113,25 @@ def test_a_cluster_is_sized_by_the_scarcest_need_of_each_role() -> None:
     assert cluster.cost_usd_month == pytest.approx(hardware + cluster.traffic_usd_month)
 
 
+def test_homes_posts_timelines_and_inboxes_are_priced_each() -> None:
+    plain = plan(TOWN)
+    feed = with_(TOWN, homes_per_s=230.0, posts_per_s=32.0, active_share=0.1, notices_per_s=100.0)
+    embedded, cluster = feed.embedded, feed.cluster
+    deliveries = 32 * 100 * 0.1
+    added = embedded.cores - plain.embedded.cores
+    assert added == pytest.approx((230 / 1_150 + 32 / 3_200 + deliveries / 2.9e6) / 0.7)
+    assert embedded.memory.timelines_bytes == 1e5 * 5_000
+    assert cluster.memory.timelines_bytes == 2 * 1e5 * 5_000
+    notices = 50 * 86_400 * 90 * 370
+    assert embedded.storage.notices_bytes == pytest.approx(notices)
+    assert cluster.storage.notices_bytes == pytest.approx(3 * notices)
+    roles, before = ({role.name: role.cores for role in one.cluster.roles} for one in (feed, plain))
+    assert roles["api"] - before["api"] == pytest.approx((32 * 1.5 / 870 + 230 / 400) / 0.7)
+    assert roles["cache"] - before["cache"] == pytest.approx(deliveries * 2 / 600_000 / 0.7)
+    assert roles["store"] - before["store"] == pytest.approx((32 * 1.5 * 3 / 1_600 + 230 / 600) / 0.7)
+    assert roles["log"] - before["log"] == pytest.approx(32 * 1.5 * 3 / 5_000 / 0.7)
+
+
 def test_a_small_cluster_still_has_every_copy() -> None:
     cluster = plan(TOWN).cluster
     assert {role.name: role.nodes for role in cluster.roles} == {"api": 2, "cache": 2, "store": 3, "log": 3}
@@ -118,9 +139,16 @@ def test_a_small_cluster_still_has_every_copy() -> None:
     assert with_(TOWN, replicas=5).cluster.machines == 14
 
 
-@pytest.mark.parametrize("need", ["users", "degree_mean", "checks_per_s", "writes_per_s", "pages_per_s", "log_days"])
+@pytest.mark.parametrize(
+    "need",
+    [
+        "users", "degree_mean", "checks_per_s", "writes_per_s", "pages_per_s", "log_days", "homes_per_s", "posts_per_s",
+        "active_share", "notices_per_s",
+    ],
+)  # fmt: skip
 def test_asking_for_more_never_costs_less(need: str) -> None:
-    demand = msgspec.structs.replace(TOWN, pages_per_s=100.0)
+    feed = {"homes_per_s": 10.0, "posts_per_s": 10.0, "active_share": 0.1, "notices_per_s": 1.0}
+    demand = msgspec.structs.replace(TOWN, pages_per_s=100.0, **feed)
     less = plan(demand)
     more = with_(demand, **{need: getattr(demand, need) * 10})
     assert less.embedded.cost_usd_month is not None
@@ -146,6 +174,8 @@ def test_assumptions_in_words_follow_the_numbers() -> None:
         {"writes_per_s": math.nan},
         {"pages_per_s": math.inf},
         {"batched_share": 1.5},
+        {"active_share": 1.1},
+        {"homes_per_s": -1.0},
         {"degree_max": 1_000_001},
         {"degree_mean": 1_000_001.0},
         {"replicas": 0},

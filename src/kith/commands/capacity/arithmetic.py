@@ -1,6 +1,6 @@
 """From a demand to disks, memory, cores, machines and a monthly bill. Pure arithmetic, decimal units.
 
-Not planned here: timelines, inboxes, media, and machines kept idle for the loss of a site.
+Not planned here: media, and machines kept idle for the loss of a site.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ MONTH_S = 730 * 3600
 
 class Storage(msgspec.Struct, frozen=True):
     """Bytes, copies included. `ids_bytes` is the floor: bare ids, both directions, one copy; not in the total.
+    `notices_bytes`: what inboxes tell.
 
     `disk_bytes` is what to buy: the total with the room that must stay free. `largest_list_bytes` is the
     longest list, one copy of one direction; in the cluster it is cut into `largest_list_partitions`.
@@ -26,20 +27,22 @@ class Storage(msgspec.Struct, frozen=True):
     ids_bytes: float
     edges_bytes: float
     log_bytes: float
+    notices_bytes: float
     disk_bytes: float
     largest_list_bytes: float
     largest_list_partitions: int
 
     @property
     def total_bytes(self) -> float:
-        """Edges and log."""
-        return self.edges_bytes + self.log_bytes
+        """Edges, log and what inboxes tell."""
+        return self.edges_bytes + self.log_bytes + self.notices_bytes
 
 
 class Memory(msgspec.Struct, frozen=True):
     """Bytes, copies included. `total_bytes` is what to buy: with base and the share that must stay free."""
 
     hot_bytes: float
+    timelines_bytes: float
     filter_bytes: float
     filter_bits_per_edge: float
     total_bytes: float
@@ -122,29 +125,35 @@ def plan(demand: Demand, given: Assumptions | None = None) -> CapacityPlan:
 def _embedded(demand: Demand, given: Assumptions) -> EmbeddedPlan:
     edges_bytes = demand.edges * given.edge_bytes
     log_bytes = _log_bytes(demand, given)
-    hot_bytes = edges_bytes * given.hot_share
+    notices_bytes = _notices_bytes(demand, given)
+    hot_bytes, timelines_bytes = edges_bytes * given.hot_share, demand.timelines * given.timeline_bytes
     storage = Storage(
         edges=demand.edges,
         ids_bytes=2 * demand.edges * given.id_bytes,
         edges_bytes=edges_bytes,
         log_bytes=log_bytes,
-        disk_bytes=(edges_bytes + log_bytes) / given.disk_use_max,
+        notices_bytes=notices_bytes,
+        disk_bytes=(edges_bytes + log_bytes + notices_bytes) / given.disk_use_max,
         largest_list_bytes=demand.degree_max * given.edge_bytes / 2,
         largest_list_partitions=1,
     )
-    memory = Memory(hot_bytes, 0.0, 0.0, (hot_bytes + given.base_memory_bytes) / given.memory_use_max)
+    used_bytes = hot_bytes + timelines_bytes + given.base_memory_bytes
+    memory = Memory(hot_bytes, timelines_bytes, 0.0, 0.0, used_bytes / given.memory_use_max)
     batched = demand.checks_per_s * demand.batched_share
     cores = (
         (demand.checks_per_s - batched) / given.core_checks_per_s
         + batched / given.core_batched_checks_per_s
         + demand.writes_per_s / given.core_writes_per_s
         + demand.pages_per_s / given.core_pages_per_s
+        + demand.homes_per_s / given.core_homes_per_s
+        + demand.posts_per_s / given.core_posts_per_s
+        + demand.deliveries_per_s / given.core_deliveries_per_s
     ) / given.core_use_max
     bounds = (
         Bound("disk", storage.disk_bytes, given.machine_disk_bytes, "B"),
         Bound("memory", memory.total_bytes, given.machine_memory_bytes, "B"),
         Bound("cores", cores, given.machine_cores, ""),
-        Bound("write rate", demand.writes_per_s, given.machine_writes_per_s, "/s"),
+        Bound("write rate", demand.writes_per_s + demand.posts_per_s, given.machine_writes_per_s, "/s"),
     )
     broken = [bound for bound in bounds if bound.broken]
     network = Network(*_callers(demand, given), 0.0)
@@ -156,32 +165,36 @@ def _cluster(demand: Demand, given: Assumptions) -> ClusterPlan:
     list_bytes = demand.degree_max * given.row_bytes
     edges_bytes = 2 * demand.edges * given.row_bytes * demand.replicas
     log_bytes = _log_bytes(demand, given) * demand.replicas
-    store_disk, log_disk = edges_bytes / given.store_disk_use_max, log_bytes / given.disk_use_max
+    notices_bytes = _notices_bytes(demand, given) * demand.replicas
+    store_disk = (edges_bytes + notices_bytes) / given.store_disk_use_max
+    log_disk = log_bytes / given.disk_use_max
     storage = Storage(
         edges=demand.edges,
         ids_bytes=2 * demand.edges * given.id_bytes,
         edges_bytes=edges_bytes,
         log_bytes=log_bytes,
+        notices_bytes=notices_bytes,
         disk_bytes=store_disk + log_disk,
         largest_list_bytes=list_bytes,
         largest_list_partitions=max(1, math.ceil(list_bytes / given.partition_bytes_max)),
     )
     bits = filter_bits(given.filter_false_share)
     hot_bytes = demand.edges * given.hot_share * given.cached_member_bytes * given.cache_copies
+    timelines_bytes = demand.timelines * given.timeline_bytes * given.cache_copies
     filter_bytes = demand.edges * bits / 8 * given.filter_copies
-    api, cache, store = _cluster_cores(demand, given)
+    api, cache, store, log = _cluster_cores(demand, given)
     roles = (
         _role("api", 2, cores=api, memory=filter_bytes, given=given),
-        _role("cache", given.cache_copies, cores=cache, memory=hot_bytes, given=given),
+        _role("cache", given.cache_copies, cores=cache, memory=hot_bytes + timelines_bytes, given=given),
         _role("store", demand.replicas, cores=store, disk_bytes=store_disk, given=given),
-        _role("log", demand.replicas, cores=0.0, disk_bytes=log_disk, given=given),
+        _role("log", demand.replicas, cores=log, disk_bytes=log_disk, given=given),
     )
     network = Network(*_callers(demand, given), _internal(demand, given))
     month_bytes = network.internal_bytes_per_s / given.peak_factor * MONTH_S
     traffic_usd = month_bytes / 1e9 * given.traffic_gb_usd
     return ClusterPlan(
         storage=storage,
-        memory=Memory(hot_bytes, filter_bytes, bits, sum(role.memory_bytes for role in roles)),
+        memory=Memory(hot_bytes, timelines_bytes, filter_bytes, bits, sum(role.memory_bytes for role in roles)),
         cores=sum(role.cores for role in roles),
         network=network,
         roles=roles,
@@ -197,28 +210,39 @@ def _past_filter(demand: Demand, given: Assumptions) -> tuple[float, float]:
     return asked, asked * (1 - given.cache_hit_share)
 
 
-def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, float]:
-    """Busy cores of instances, cache and store. A write is two rows on each replica; a read asks one."""
+def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, float, float]:
+    """Busy cores of instances, cache, store and log. Every copy writes; a read asks one."""
     asked, missed = _past_filter(demand, given)
     ended = demand.checks_per_s - asked
     batched = ended * demand.batched_share
+    writes = demand.writes_per_s + demand.posts_per_s * given.post_writes
     api = (
         (ended - batched) / given.core_checks_per_s
         + batched / given.core_batched_checks_per_s
-        + asked / given.core_cached_checks_per_s
-        + demand.writes_per_s / given.core_cluster_writes_per_s
+        + asked / given.instance_checks_per_s
+        + writes / given.instance_writes_per_s
         + demand.pages_per_s / given.core_pages_per_s
+        + demand.homes_per_s / given.instance_homes_per_s
     )
-    store_ops = missed + demand.pages_per_s + demand.writes_per_s * 2 * demand.replicas
-    return api, asked / given.core_cache_ops_per_s, store_ops / given.core_store_ops_per_s
+    cache = (
+        asked / given.cache_looks_per_s + demand.deliveries_per_s * given.cache_copies / given.cache_deliveries_per_s
+    )
+    store = (
+        (missed + demand.pages_per_s) / given.store_reads_per_s
+        + writes * demand.replicas / given.store_writes_per_s
+        + demand.homes_per_s / given.store_homes_per_s
+    )
+    return api, cache, store, writes * demand.replicas / given.log_writes_per_s
 
 
 def _internal(demand: Demand, given: Assumptions) -> float:
     """Bytes a second between nodes: events and rows to every replica, answers of cache and store."""
     asked, missed = _past_filter(demand, given)
-    written = demand.writes_per_s * demand.replicas * (given.event_bytes + 2 * given.row_bytes)
+    writes = demand.writes_per_s + demand.posts_per_s * given.post_writes
+    written = writes * demand.replicas * (given.event_bytes + 2 * given.row_bytes)
+    written += demand.deliveries_per_s * 2 * given.id_bytes * given.cache_copies  # a post, and whose timeline it is
     read = asked * given.cached_member_bytes + missed * given.row_bytes + demand.pages_per_s * given.page_bytes
-    return written + read
+    return written + read + demand.homes_per_s * (given.home_bytes + given.timeline_bytes)
 
 
 def _role(
@@ -243,16 +267,23 @@ def _role(
 def _callers(demand: Demand, given: Assumptions) -> tuple[float, float]:
     """Bytes a second from and to callers."""
     batched = demand.checks_per_s * demand.batched_share
-    calls = demand.checks_per_s - batched + demand.writes_per_s
+    calls = demand.checks_per_s - batched + demand.writes_per_s + demand.posts_per_s
+    pages = demand.pages_per_s * given.page_bytes + demand.homes_per_s * given.home_bytes
     return (
-        (calls + demand.pages_per_s) * given.request_bytes + batched * given.pair_in_bytes,
-        calls * given.response_bytes + batched * given.pair_out_bytes + demand.pages_per_s * given.page_bytes,
+        (calls + demand.pages_per_s + demand.homes_per_s) * given.request_bytes + batched * given.pair_in_bytes,
+        calls * given.response_bytes + batched * given.pair_out_bytes + pages,
     )
 
 
 def _log_bytes(demand: Demand, given: Assumptions) -> float:
     """One copy of the log; it grows with the average rate, not with the peak."""
-    return demand.writes_per_s / given.peak_factor * DAY_S * demand.log_days * given.event_bytes
+    writes = demand.writes_per_s + demand.posts_per_s * given.post_writes
+    return writes / given.peak_factor * DAY_S * demand.log_days * given.event_bytes
+
+
+def _notices_bytes(demand: Demand, given: Assumptions) -> float:
+    """One copy of what inboxes tell."""
+    return demand.notices_per_s / given.peak_factor * DAY_S * given.notice_days * given.notice_bytes
 
 
 def _hardware_usd(cores: float, memory_bytes: float, disk_bytes: float, given: Assumptions) -> float:

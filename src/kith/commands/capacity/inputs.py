@@ -21,14 +21,20 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     partition_bytes_max: a Cassandra partition; DataStax's planning guide says 100 MB.
     cached_member_bytes: a member of a Redis set; measured on 6.2.14: 67.7 above 512 members, 8.2 to 512.
     request_bytes, response_bytes: a check or a write over HTTP; article 000. page_bytes: a page of 20 with
-    headers. pair_in_bytes, pair_out_bytes: a pair in a batch, as JSON.
+    headers, home_bytes: of home. pair_in_bytes, pair_out_bytes: a pair in a batch, as JSON. timeline_bytes: one
+    user's, in memory or in Redis (operations.md; strings of up to 600 ids). notice_bytes: a row of an inbox, the
+    record, its claim and their events, by their lengths (see `MentionFigures`), for notice_days.
 
-    Rates of one core: checks 30,000 over HTTP and 400,000 in batches, pages 2,000 (budgets `check-http`,
-    `check-batch`, `home`); writes 5,000, half of budget `follow-http` on two cores; a check that asks a cache
-    12,000 (measured, asyncio Redis client; a pair of a batch counts as one); a cluster write 80 (measured,
-    docs/cluster.md: a follow takes 13 ms of all processes, Cassandra's and Kafka's included; all of it is
-    counted with the instances); Redis 60,000 (measured, redis-benchmark); Cassandra 3,000 operations of one
-    replica (a common rule of sizing).
+    Rates of one core, embedded: checks 30,000 over HTTP and 400,000 in batches, pages 2,000 (budgets `check-http`,
+    `check-batch`, `home`); writes 5,000, half of budget `follow-http` on two cores; first pages of home 1,150, posts
+    3,200, deliveries of fan-out 2.9 M (measured: `kith bench home`, `post-create`, `fanout`).
+
+    Rates of one core, in the cluster, measured by the processor time of each process while `kith bench cluster-follow`,
+    `cluster-check`, `cluster-home` and `cluster-fanout` ran, one copy of everything, two cores of an AMD EPYC; other
+    machines gave half. Of the instances: checks past the filter 16,000 (62 us), writes 870 (owners, notices and
+    all who read the log included), homes 400. Of the cache: looks 60,000, deliveries 600,000. Of the store, each
+    copy: reads 10,000 (25,000 where many come at once, 3,000 where few do), writes 1,600, homes 600. Of the log, each
+    copy: writes 5,000. post_writes: a post counts as so many writes, by its statements (12, a follow 8).
 
     Shares: hot_share of the edges gets most reads (article 000); filter_no_share of checks ends at the filter
     (article 000: 60 to 70%) and cache_hit_share of the others in the cache (article 000). Use at most
@@ -54,17 +60,30 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     request_bytes: float = 200
     response_bytes: float = 200
     page_bytes: float = 2_000
+    home_bytes: float = 20_000
     pair_in_bytes: float = 40
     pair_out_bytes: float = 6
+    timeline_bytes: float = 5_000
+    notice_bytes: float = 370
+    notice_days: float = 90
 
     core_checks_per_s: float = 30_000
     core_batched_checks_per_s: float = 400_000
-    core_cached_checks_per_s: float = 12_000
     core_writes_per_s: float = 5_000
-    core_cluster_writes_per_s: float = 80
     core_pages_per_s: float = 2_000
-    core_cache_ops_per_s: float = 60_000
-    core_store_ops_per_s: float = 3_000
+    core_homes_per_s: float = 1_150
+    core_posts_per_s: float = 3_200
+    core_deliveries_per_s: float = 2_900_000
+    instance_checks_per_s: float = 16_000
+    instance_writes_per_s: float = 870
+    instance_homes_per_s: float = 400
+    cache_looks_per_s: float = 60_000
+    cache_deliveries_per_s: float = 600_000
+    store_reads_per_s: float = 10_000
+    store_writes_per_s: float = 1_600
+    store_homes_per_s: float = 600
+    log_writes_per_s: float = 5_000
+    post_writes: float = 1.5
 
     hot_share: float = 0.2
     filter_false_share: float = 0.001
@@ -107,8 +126,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """What the service must carry. Rates are of the busiest second.
 
     degree_mean: follows of a user. degree_max: the longest list, as a rule a celebrity's followers.
-    batched_share: of the checks, those that come in batches. pages_per_s: lists and feeds read by page.
-    log_days: how long the log is kept. replicas: copies in the cluster's store and log.
+    batched_share: of the checks, those that come in batches. pages_per_s: lists read by page. homes_per_s: first
+    pages of home, posts_per_s: new posts, active_share: of the users, who have a timeline, to which posts of
+    those they follow are pushed. notices_per_s: what inboxes tell. log_days: how long the log is kept. replicas:
+    copies in the cluster's store and log.
     Errors: BadRequest for a negative number, a share above 1, or a list longer than there are users.
     """
 
@@ -118,6 +139,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     checks_per_s: float
     writes_per_s: float
     pages_per_s: float = 0.0
+    homes_per_s: float = 0.0
+    posts_per_s: float = 0.0
+    active_share: float = 0.0
+    notices_per_s: float = 0.0
     batched_share: float = 0.0
     log_days: float = 7.0
     replicas: int = 3
@@ -127,8 +152,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise BadRequest(f"{name} must be a number from 0 up", field=name)
-        if self.batched_share > 1:
-            raise BadRequest("batched_share is a share of the checks, 0 to 1", field="batched_share")
+        for name, of in (("batched_share", "checks"), ("active_share", "users")):
+            if getattr(self, name) > 1:
+                raise BadRequest(f"{name} is a share of the {of}, 0 to 1", field=name)
         if self.users < 1 or self.replicas < 1:
             raise BadRequest("users and replicas must be 1 or more")
         if max(self.degree_mean, self.degree_max) > self.users:
@@ -138,6 +164,16 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     def edges(self) -> float:
         """Follows in all."""
         return self.users * self.degree_mean
+
+    @property
+    def timelines(self) -> float:
+        """How many users have one."""
+        return self.users * self.active_share
+
+    @property
+    def deliveries_per_s(self) -> float:
+        """Posts that reach a timeline: authors have as many followers, on average, as users follow."""
+        return self.posts_per_s * self.degree_mean * self.active_share
 
 
 def per_second(count_per_day: float, peak_factor: float = 2.0) -> float:
@@ -176,9 +212,17 @@ def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
         f"{given.filter_no_share:.0%} of checks end at the filter, "
         f"{given.cache_hit_share:.0%} of the rest in the cache",
         f"a core does {given.core_checks_per_s:,.0f} checks/s, {given.core_batched_checks_per_s:,.0f} in batches, "
-        f"{given.core_writes_per_s:,.0f} writes/s or {given.core_pages_per_s:,.0f} pages/s",
-        f"in the cluster {given.core_cached_checks_per_s:,.0f} checks/s past the filter, "
-        f"{given.core_cluster_writes_per_s:,.0f} writes/s, {given.core_store_ops_per_s:,.0f} store operations/s",
+        f"{given.core_writes_per_s:,.0f} writes/s or {given.core_pages_per_s:,.0f} pages/s; "
+        f"{given.core_homes_per_s:,.0f} homes/s, {given.core_posts_per_s:,.0f} posts/s or "
+        f"{given.core_deliveries_per_s:,.0f} deliveries/s",
+        f"in the cluster one of an instance {given.instance_checks_per_s:,.0f} checks/s past the filter, "
+        f"{given.instance_writes_per_s:,.0f} writes/s or {given.instance_homes_per_s:,.0f} homes/s",
+        f"one of the cache {given.cache_looks_per_s:,.0f} looks/s or {given.cache_deliveries_per_s:,.0f} deliveries/s",
+        f"one of the store {given.store_reads_per_s:,.0f} reads/s, or of each copy {given.store_writes_per_s:,.0f} "
+        f"writes/s, or {given.store_homes_per_s:,.0f} homes/s; one of the log {given.log_writes_per_s:,.0f} writes/s "
+        f"of each copy; a post counts as {given.post_writes:g} writes",
+        f"a timeline takes {in_words(given.timeline_bytes, 'B')}, in the cluster {given.cache_copies} times; what an "
+        f"inbox tells {given.notice_bytes:g} B for {given.notice_days:g} days, in as many copies as edges",
         f"cores are used to {given.core_use_max:.0%}, memory to {given.memory_use_max:.0%}, disks to "
         f"{given.disk_use_max:.0%}, disks of the store to {given.store_disk_use_max:.0%}",
         f"one machine is at most {given.machine_cores} cores, {in_words(given.machine_memory_bytes, 'B')} of memory, "
@@ -187,5 +231,5 @@ def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
         f"{in_words(given.node_disk_bytes, 'B')} of disk (store and log only)",
         f"a month costs {given.core_usd:g} USD a core, {given.memory_gb_usd:g} a GB of memory, {given.disk_tb_usd:g} "
         f"a TB of disk, {given.traffic_gb_usd:g} a GB between nodes",
-        "left out: timelines, inboxes, media, backups, staff, and a second site",
+        "left out: media, backups, staff, and a second site",
     )
