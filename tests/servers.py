@@ -142,6 +142,17 @@ def on_cluster(keyspace: str) -> dict[str, str]:
     }
 
 
+def told_in_order(changes: list[Any]) -> list[Any]:
+    """What is told of different sources in the order of the log, which is one on one machine, and a partition's on a
+    cluster: there any order is as good."""
+    return sorted(changes) if ON_CLUSTER else changes
+
+
+def of_server(folder: Path) -> dict[str, str]:
+    """Settings that a command needs besides the folder's data to find the store of a server in `folder`."""
+    return on_cluster(keyspace_of(folder)) if ON_CLUSTER else {}
+
+
 def keyspace_of(folder: Path) -> str:
     """A name of its own for what the servers of a folder keep."""
     return "t" + hashlib.blake2b(f"{os.getpid()} {folder}".encode(), digest_size=8).hexdigest()
@@ -157,7 +168,7 @@ def launch(
         return launcher().start(
             *(command, "--data", folder / "data", "--port", str(port), *arguments),
             cwd=folder,
-            env={**clean, **(on_cluster(keyspace_of(folder)) if ON_CLUSTER else {}), **environment},
+            env={**clean, **of_server(folder), **environment},
             stdout=sink,
             stderr=sink,
         )

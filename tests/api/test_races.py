@@ -11,10 +11,10 @@ import httpx
 import pytest
 from calls import NO_PROFILE, add_edges, check, code, finish, ids, ok
 from cast import People
-from servers import API, FOLLOWS_MAX, Server, serving
+from servers import API, FOLLOWS_MAX, ON_CLUSTER, Server, serving
 
 THREADS = 24
-ROUNDS = 40
+ROUNDS = 8 if ON_CLUSTER else 40
 
 
 @pytest.fixture(scope="module")

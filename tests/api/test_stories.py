@@ -13,7 +13,7 @@ import pytest
 from calls import PAGINATION, code, finish, ids, ok, tell
 from cast import ALICE, BOB, FakeClock, People
 from embedded_engine import open_embedded
-from servers import API, eventually, serving
+from servers import API, ON_CLUSTER, eventually, serving
 from services import Social
 
 from kith.core.clock import HybridClock, wall_ms
@@ -286,6 +286,7 @@ def told_before(folder: Path, *hours_ago: float) -> list[int]:
         return asyncio.run(write(store, environment))
 
 
+@pytest.mark.skipif(ON_CLUSTER, reason="writes into the folder")
 def test_what_is_over_is_gone_for_everybody_and_its_room_is_given_back(tmp_path: Path) -> None:
     old, over, live = told_before(tmp_path, 30, 24.2, 23.5)
     with serving(tmp_path) as server, server.client() as app, server.client(acting=ALICE) as alice:
@@ -304,6 +305,7 @@ def test_what_is_over_is_gone_for_everybody_and_its_room_is_given_back(tmp_path:
             ok(app.get(f"{view}/{story}/edge"))
 
 
+@pytest.mark.skipif(ON_CLUSTER, reason="writes into the folder")
 def test_how_long_a_story_is_there_is_a_setting(tmp_path: Path) -> None:
     _, two_days, one_day = told_before(tmp_path, 72, 47.5, 23.5)
     with serving(tmp_path, KITH_STORY_HOURS="48") as server, server.client(acting=BOB) as bob:

@@ -17,7 +17,7 @@ import pytest
 from calls import add_edges, code, finish, make, ok, say, tell
 from cast import People
 from commands import CLEAN, KITH, LIMIT_S, done
-from servers import API, Server, eventually, serving
+from servers import API, ON_CLUSTER, Server, eventually, of_server, serving, told_in_order
 from watching import Watching
 
 from kith.client import EdgeChange, Kith
@@ -61,6 +61,7 @@ def test_an_edge_is_told_as_it_is_now_with_what_it_was(http: httpx.Client, watch
     assert isinstance(first["position"], str)
 
 
+@pytest.mark.skipif(ON_CLUSTER, reason="expects one order of all that is told")
 def test_what_people_make_change_and_delete_is_told(acting: Acting, watch: Any, people: People) -> None:
     alice = acting(people.alice)
     seen = watch(kinds="post,comment,profile,story,node", nodes=f"{people.alice}")
@@ -113,10 +114,14 @@ def test_who_keeps_the_token_gets_each_change_once_and_in_order(http: httpx.Clie
         token = part.token
     last = watch(after=token, **asked)
     eventually(lambda: len(parts) + len(last.told) == 200 and len(whole.told) == 200)
-    sources = [change["source"] for change in parts + last.told]
-    assert sources == [str(people.alice + 1 + number) for number in range(200)]
-    assert [change["source"] for change in whole.told] == sources
-    assert parts + last.told == whole.told
+    hidden = "token" if ON_CLUSTER else ""  # a watcher's own, where the log has several ends
+    found, told = (
+        [(change["source"], {name: change[name] for name in change if name != hidden}) for change in some]
+        for some in (parts + last.told, whole.told)
+    )
+    assert told_in_order([source for source, _ in found]) == [str(people.alice + 1 + at) for at in range(200)]
+    assert told_in_order([source for source, _ in told]) == told_in_order([source for source, _ in found])
+    assert dict(found) == dict(told)
 
 
 def test_server_sent_events_carry_the_token_as_their_id(server: Server, http: httpx.Client, people: People) -> None:
@@ -200,7 +205,7 @@ def test_a_watcher_goes_on_over_a_kill_with_the_clients_own_loop(tmp_path: Path,
     with serving(tmp_path, port=port) as again, again.client() as http:
         add_edges(http, "follows", *((40 + at, 3) for at in range(30)))
         eventually(lambda: len(heard) == 60, 60)
-    assert heard == [(10 + at, 3) for at in range(60)]
+    assert told_in_order(heard) == [(10 + at, 3) for at in range(60)]
 
 
 def test_an_export_and_what_is_told_after_its_token_are_what_is_so(tmp_path: Path) -> None:
@@ -223,18 +228,27 @@ def test_an_export_and_what_is_told_after_its_token_are_what_is_so(tmp_path: Pat
         writer.start()
         file = tmp_path / "follows.csv"
         exporting = [*KITH, "export", "edges", str(file), "--data", str(server.data)]
-        said = done(subprocess.run(exporting, capture_output=True, text=True, env=CLEAN, timeout=LIMIT_S, check=False))
+        said = done(
+            subprocess.run(
+                exporting, capture_output=True, text=True, env=CLEAN | of_server(tmp_path), timeout=LIMIT_S, check=False
+            )
+        )
         writer.join()
         (token,) = re.findall(r"after=(\S+)", said)
         rows = [line.split(",")[:2] for line in file.read_text().splitlines()]
         copied = {(int(row[0]), int(row[1])) for row in rows if row[0].isdigit()}
         seen = Watching(http, after=token, graphs="follows")
         add_edges(http, "follows", (7_777, 8_888))
-        eventually(lambda: seen.told and seen.told[-1]["source"] == "7777")
-        for change in seen.told[:-1]:
-            pair = (int(change["source"]), int(change["destination"]))
-            (copied.add if change["state"] == "normal" else copied.discard)(pair)
-        assert copied == follows
+        follows.add((7_777, 8_888))
+
+        def as_told() -> set[tuple[int, int]]:
+            now = set(copied)
+            for change in list(seen.told):
+                pair = (int(change["source"]), int(change["destination"]))
+                (now.add if change["state"] == "normal" else now.discard)(pair)
+            return now
+
+        assert eventually(lambda: as_told() == follows)
         seen.close()
 
 
@@ -256,8 +270,9 @@ def test_a_graph_that_is_declared_while_a_server_runs_is_known_to_it_by_name(tmp
         file = tmp_path / "reads.csv"
         file.write_text("7,8\n7,9\n")
         importing = [*KITH, "import", "edges", "--graph", "reads", str(file), "--data", str(server.data)]
-        named = {**CLEAN, "KITH_GRAPHS": "reads"}
+        named = {**CLEAN, "KITH_GRAPHS": "reads"} | of_server(tmp_path)
         done(subprocess.run(importing, capture_output=True, text=True, env=named, timeout=LIMIT_S, check=False))
+        assert eventually(lambda: http.get(f"{API}/graph/reads/7/8").status_code == 200)
         assert ok(http.get(f"{API}/graph/reads/7/8")) == {"exists": True}
         narrow = Watching(http, graphs="reads")
         add_edges(http, "reads", (7, 10))

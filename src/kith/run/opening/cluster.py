@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import NamedTuple
 
 from kith.access.credentials import CredentialStore
 from kith.core.clock import HybridClock, wall_ms
-from kith.core.errors import BadRequest
+from kith.core.errors import BadRequest, StoreUnavailable
 from kith.engines.cassandra.clock_watch import ClockWatch
 from kith.engines.cassandra.closed_store import CassandraClosing
 from kith.engines.cassandra.commands import Asker
@@ -63,6 +63,8 @@ from kith.run.serving.processes import end_with
 
 _WORKERS_REST_S = 0.05
 """Of workers that follow the log, after each read; readers of streams are told by API processes, which never rest."""
+_DECLARED_S = 3.0
+"""How often it is looked for graphs that other machines declared."""
 _OF_CLOSED = (APPLY, "chore", "move")
 """Processes that have something to do while these engines take no writes."""
 
@@ -93,8 +95,10 @@ async def opened(
             await _closing(engines).refuse_closed()
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
         metrics.start()
+        graphs = dict(await engines.edges.declare([*BUILT_IN, *settings.graphs]))
+        looking = asyncio.create_task(_keep_known(graphs, engines))
         try:
-            parts = await _stores(settings, engines, metrics)
+            parts = await _stores(settings, engines, metrics, graphs)
             sets = RedisSets(engines.redis, prefix=settings.cassandra_keyspace)
             parts = parts._replace(keeping=keeping(settings, parts, sets))
             if process == "api":
@@ -103,6 +107,7 @@ async def opened(
             else:
                 yield parts
         finally:
+            looking.cancel()
             metrics.close()
 
 
@@ -202,10 +207,18 @@ async def _connected(
         yield _Engines(session, rows, kafka, asker, CassandraEdges(rows, asker, wall_ms), cluster, clock)
 
 
-async def _stores(settings: Settings, engines: _Engines, metrics: Metrics) -> Opened:
+async def _keep_known(graphs: dict[str, int], engines: _Engines) -> None:
+    """Add the graphs that other machines declare."""
+    while True:
+        await asyncio.sleep(_DECLARED_S)
+        with contextlib.suppress(StoreUnavailable):
+            graphs |= await engines.edges.declare([])
+
+
+async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, declared: Mapping[str, int]) -> Opened:
     session, edges = engines.session, observed(engines.edges, "edges", metrics)
     log, records = engines.kafka.log, CassandraRecords(engines.rows, engines.asker, engines.edges)
-    graphs = Graphs(await edges.declare([]))
+    graphs = Graphs(declared, lambda: declared)
     return Opened(
         store=edges,
         checked=edges,
