@@ -3,12 +3,12 @@
 # Needs Java 11 or 17, and once Maven, which fetches the published artifacts of cassandra.pom.xml into cluster/lib.
 # KITH_CASSANDRA_DATACENTRES=2 puts the nodes by turns into dc1 and dc2.
 # Files of a node are in cluster/run/cassandra-PORT/N. `up` waits until each takes statements; `down` removes them. `start N`: a node that was killed, again.
-# Every test server has a keyspace of its own, each of whose tables keeps some of the heap: 384 MB were full after two runs.
+# Every test server has a keyspace of its own, each of whose tables keeps some of the heap: 640 MB were full after two runs of all suites.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./servers.sh
 port=${KITH_CASSANDRA_PORT:-19042}
-heap=${KITH_CASSANDRA_HEAP:-640m}
+heap=${KITH_CASSANDRA_HEAP:-1g}
 datacentres=${KITH_CASSANDRA_DATACENTRES:-1}
 slack_ns=500000
 run=run/cassandra-$port
