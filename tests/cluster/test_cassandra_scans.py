@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,21 @@ def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return shared().thread.call(coroutine)
 
 
+def test_ends_that_differ_for_a_moment_are_told_and_not_counted(opened: Opened) -> None:
+    async def scene() -> None:
+        entry = ("list_entries", (G, DANA, IN, NORMAL, POSITION_MIN, 5, ALICE))
+        lost, back = (RowChange(*entry, values, offset_of_now() + at) for at, values in enumerate((None, (0,))))
+        await shared().rows.write([lost])
+        auditing = asyncio.create_task(audit(opened.edges, "follows", G, looks_s=(0.05, 0.5)))
+        await asyncio.sleep(0.2)
+        await shared().rows.write([back])
+        found = await auditing
+        assert found.clean
+        assert [look.edges for look in found.unsettled] == [1, 1, 0]
+
+    call(scene())
+
+
 def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
     async def scene() -> None:
         edges, of_node = opened.edges, opened.partitions.of_node
@@ -47,6 +63,7 @@ def test_audits_find_what_is_wrong_and_owners_repair_it(opened: Opened) -> None:
         assert (found.edges, found.disagreeing, found.strays) == (3, 1, 2)
         assert found.wrong_counts >= 2
         assert found.examples == [f"{ALICE} -> {DANA}"]
+        assert [look.edges for look in found.unsettled] == [1, 1], "at first, and when it was looked at again"
         assert not (await audit(edges, "follows", G, repair=True, looks_s=(0,))).clean
         assert (await audit(edges, "follows", G, looks_s=(0,))).clean
         assert await state_of(edges, [ALICE, BOB, CAROL, DANA]) == before

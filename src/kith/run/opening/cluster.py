@@ -94,9 +94,9 @@ async def opened(
         if process not in _OF_CLOSED:
             await _closing(engines).refuse_closed()
         metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
-        metrics.start()
         graphs = dict(await engines.edges.declare([*BUILT_IN, *settings.graphs]))
         looking = asyncio.create_task(_keep_known(graphs, engines))
+        metrics.start()
         try:
             parts = await _stores(settings, engines, metrics, graphs)
             sets = RedisSets(engines.redis, prefix=settings.cassandra_keyspace)
