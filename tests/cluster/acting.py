@@ -211,8 +211,8 @@ class Play:
         listed = set(_ids(http, f"/graph/follows/{careless.user}/out"))
         assert careless.answered <= listed <= set(careless.asked)
         assert _read(http, f"/graph/follows/{careless.user}/out/count") == {"count": len(listed)}
-        some = {*careless.asked[::_EVERY], *(other for other in careless.asked if other not in careless.answered)}
-        for other in some:
+        looked_at = {*careless.asked[::_EVERY], *(other for other in careless.asked if other not in careless.answered)}
+        for other in looked_at:
             followers = [careless.user] if other in listed else []
             assert _ids(http, f"/graph/follows/{other}/in") == followers
             assert _read(http, f"/graph/follows/{other}/in/count") == {"count": len(followers)}
