@@ -76,6 +76,8 @@ CLUSTER := KITH_TEST_REDIS=127.0.0.1:$(or $(KITH_REDIS_PORT),17001) KITH_TEST_CA
 ON_CLUSTER := $(CLUSTER) $(BIN)/python -m pytest -n 2 $(AGAIN)
 # Standbys are of folders, and how many calls a request makes is counted without a server (`cluster/test_serving_statements.py` counts statements).
 NOT_ON_CLUSTER := standby calls_in_a_row
+# Those who are told of everything are told of one partition in order, so these tests have one.
+IN_ORDER := watch watch_many watch_users webhooks
 MODELS_ON_CLUSTER := boards_model home_feed notifications_model stories_model suggestion_histories streams_resume
 
 test-cluster: setup  ## what runs on distributed engines, on real ones, which it installs where it may; fails where one does not start
@@ -84,7 +86,8 @@ test-cluster: setup  ## what runs on distributed engines, on real ones, which it
 	$(ON_CLUSTER) --dist worksteal tests/cluster tests/conformance --engine cluster_engines:REDIS,CASSANDRA,TOLD,KAFKA,BUCKET && \
 	$(ON_CLUSTER) --dist worksteal tests/conformance/test_edge_lists.py tests/conformance/test_edge_ids.py --engine cluster_engines:DIVIDED -k "any_range or removal_and or extreme or throughout" && \
 	$(ON_CLUSTER) --dist worksteal $(MODELS_ON_CLUSTER:%=tests/property/test_%.py) --engine cluster_engines:WHOLE -k "model_says and (redis-seed-0 or 0-rates) or adds_up and 1-seed-0" && \
-	TEST_ON_CLUSTER=1 $(ON_CLUSTER) --dist loadfile tests/api $(NOT_ON_CLUSTER:%=--ignore tests/api/test_%.py)
+	TEST_ON_CLUSTER=1 $(ON_CLUSTER) --dist loadfile tests/api $(patsubst %,--ignore tests/api/test_%.py,$(NOT_ON_CLUSTER) $(IN_ORDER)) && \
+	TEST_ON_CLUSTER=1 TEST_PARTITIONS=1 $(ON_CLUSTER) --dist loadfile $(IN_ORDER:%=tests/api/test_%.py)
 
 test-cluster-faults: setup  ## three servers of each engine, of which some are killed, stopped and emptied under load: half an hour or so
 	cluster/prepare.sh

@@ -138,7 +138,7 @@ def on_cluster(keyspace: str) -> dict[str, str]:
         "KITH_ENGINE": "cluster",
         "KITH_CASSANDRA_KEYSPACE": keyspace,
         "KITH_CLUSTER_COPIES": "1",
-        "KITH_CLUSTER_PARTITIONS": "4",
+        "KITH_CLUSTER_PARTITIONS": os.environ.get("TEST_PARTITIONS", "4"),
     }
 
 

@@ -261,7 +261,7 @@ def test_the_client_watches_for_a_user(server: Server, http: httpx.Client, peopl
             heard.append(change)
             if len(heard) == 2:
                 break
-    assert [(one.fields["source"], one.fields["destination"]) for one in heard] == [
+    assert told_in_order([(one.fields["source"], one.fields["destination"]) for one in heard]) == [
         (str(people.alice), str(people.bob)), (str(people.carol), str(people.alice))
     ]  # fmt: skip
     start.close()
