@@ -8,5 +8,5 @@ asks to the rows: `commands` (as bytes, and the client) · `partitions` (who own
 `edge_commands` and `row_commands` (what each does) · `batch` (what was read, and what will be) · `rows`. Lists:
 `parts` (how a long one is divided), `dividing`. Under them: `connecting`, `patience` (bounds waits),
 `reading` and `list_reading` (rows by key, and the newest of lists, together), `schema`, `metadata` (facts of the
-cluster), `node_time`.
+cluster), `node_time`, `clock_watch` (whether this machine's clock may date writes).
 """
