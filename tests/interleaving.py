@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import coroutine
 from typing import Any
 
@@ -42,8 +43,10 @@ class Yielding:
         """From here on somebody stands still, once, within so many moments."""
         self._stands_still_at = self._moment + self._chance.randrange(moments)
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, name: str) -> Any:
         operation = getattr(self.inner, name)
+        if not inspect.iscoroutinefunction(operation):
+            return operation
 
         async def yielding(*args: Any, **named: Any) -> Any:
             await self._give_way()
@@ -54,15 +57,37 @@ class Yielding:
         return yielding
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        changes: list[EdgeChange] = []
         await self._give_way()
+        changes = await (self._merge(writes) if self.transactional else self._by_owners(writes))
+        await self._give_way()
+        return changes
+
+    async def _by_owners(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        """The writes of each source by itself, beside the others; a chained one after all before it."""
+        changes: dict[int, EdgeChange] = {}
+
+        async def merge(of_source: Sequence[int]) -> None:
+            merged = await self._merge([writes[at] for at in of_source])
+            changes.update(zip(of_source, merged, strict=True))
+
+        asked: dict[int, list[int]] = {}
+        for at, write in enumerate(writes):
+            if write.chained and at - 1 not in asked.get(write.edge.source, ()):
+                await asyncio.gather(*map(merge, asked.values()))
+                asked = {}
+            asked.setdefault(write.edge.source, []).append(at)
+        await asyncio.gather(*map(merge, asked.values()))
+        return [changes[at] for at in range(len(writes))]
+
+    async def _merge(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        """The writes one after the other. Without transactions, others have their turn between a look and a write."""
+        changes: list[EdgeChange] = []
         for write in writes:
             asked_before = write
             if not self.transactional:
                 asked_before = msgspec.structs.replace(write, unless=write.unless if self.inner._barred(write) else ())
                 await self._give_way()
             changes += await self.inner.apply([asked_before])
-        await self._give_way()
         return changes
 
     async def _give_way(self) -> None:

@@ -234,6 +234,9 @@ def test_reads_do_not_wait_for_a_node_that_stands_still(machines: tuple[Server, 
         await session.together(
             [("INSERT INTO numbers (number, square) VALUES (?, ?)", (n, n * n)) for n in range(READS)]
         )
+        await session.rows(
+            "SELECT square FROM numbers WHERE number = ?", 0
+        )  # a statement is prepared once, by one node
         CASSANDRA.send(signal.SIGSTOP, 2)
         took_s = []
         for number in range(READS):

@@ -35,7 +35,7 @@ class Graph:
         self.store, self.graphs, self.clock, self._walk_max = store, graphs, clock, walk_max
 
     async def write(self, writes: Sequence[EdgeWrite]) -> tuple[list[EdgeChange], WriteMark]:
-        """Apply writes in order; the mark is that of the last one that changed something."""
+        """See `EdgeStore.apply`; the mark is that of the last write that changed something."""
         changes = await self.store.apply(writes)
         return changes, mark_of(changes)
 

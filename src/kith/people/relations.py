@@ -1,8 +1,7 @@
 """What people do to each other: follow, block, mute; and the lists of followers, followed and friends.
 
-Works on an engine without transactions across keys. There, two writes that must not both hold are ordered: a block is
-written before follows are dropped, and after a follow is written blocks are looked up again. So no follow outlives a
-block, whichever came first.
+Works on an engine without transactions across keys. There, of two writes that must not both hold, each looks for the
+other once it is written: a follow for blocks, a block for follows. So no follow outlives a block, whichever came first.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, EdgeChange, EdgeWrite, Outcome, State
-from kith.graph.graph import Graph
+from kith.graph.graph import PRESENT, Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
+from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
 from kith.graph.together import together
 from kith.people.accounts import check_active, check_not_removed
@@ -175,10 +175,12 @@ class Relations:
         """Forbid follows between the two, and drop their follows and requests in both directions."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
-        writes = [self._asking(self._graph.adding(self._blocks, actor, target), actor, target)]
-        for graph in (self._follows, self._requests):
-            writes += [self._graph.dropping(graph, actor, target), self._graph.dropping(graph, target, actor)]
-        changes, mark = await self._graph.write(writes)
+        block = self._asking(self._graph.adding(self._blocks, actor, target), actor, target)
+        ends = [
+            (graph, *pair) for graph in (self._follows, self._requests) for pair in ((actor, target), (target, actor))
+        ]
+        changes, mark = await self._graph.write([block, *(self._graph.dropping(*edge) for edge in ends)])
+        mark = self._graph.both(mark, await self._drop_barred(ends))
         after = await self._settle(changes[0], (actor, target), (target, actor))
         return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, self._graph.both(mark, after))
 
@@ -357,6 +359,18 @@ class Relations:
             return False
         await self._remove([(graph, source, destination)])
         return True
+
+    async def _drop_barred(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> WriteMark:
+        """Drop those of the edges that were written before the block between their ends stood, and after they were
+        dropped with it: possible where these are not one transaction.
+        """
+        if self._store.transactional:
+            return NO_MARK
+        questions = Questions()
+        questions.states(edges)
+        states = (await self._store.answer(questions)).states
+        left = [self._graph.dropping(*edge) for edge, state in zip(edges, states, strict=True) if state in PRESENT]
+        return (await self._graph.write(left))[1] if left else NO_MARK
 
     async def _allowed(
         self, write: EdgeWrite, change: EdgeChange, mark: WriteMark, *, barred: bool
