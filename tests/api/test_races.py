@@ -15,6 +15,7 @@ from servers import API, FOLLOWS_MAX, ON_CLUSTER, Server, serving
 
 THREADS = 24
 ROUNDS = 8 if ON_CLUSTER else 40
+COUPLES = 60
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_a_follow_made_many_times_at_once_changes_once(pair: Server, people: Peo
 
 
 def test_no_follow_stands_beside_a_block_whoever_was_first(pair: Server, people: People) -> None:
-    crowd = people.crowd(2 * ROUNDS)
+    crowd = people.crowd(2 * COUPLES)
     couples = list(zip(crowd[::2], crowd[1::2], strict=True))
     calls = []
     for one, other in couples:
