@@ -1,7 +1,7 @@
 """What people do to each other: follow, block, mute; and the lists of followers, followed and friends.
 
-Works on an engine without transactions across keys. There, of two writes that must not both hold, each looks for the
-other once it is written: a follow for blocks, a block for follows. So no follow outlives a block, whichever came first.
+Works on an engine without transactions across keys, too: no follow outlives a block, whichever came first
+(`barring.py`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, EdgeChange, EdgeWrite, Outcome, State
-from kith.graph.graph import PRESENT, Graph
+from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
-from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
 from kith.graph.together import together
 from kith.people.accounts import check_active, check_not_removed
+from kith.people.barring import drop_barred, undo_barred
 from kith.people.privacy import Privacy
 
 _APPLIED = Outcome.APPLIED
@@ -156,13 +156,7 @@ class Relations:
             )
         ]
         changes = await self._store.apply(writes) if writes else []
-        if self._store.transactional:
-            return
-        followed = [one for one, change in zip(requesters, changes[::2], strict=True) if change.outcome is _APPLIED]
-        pairs = [pair for one in followed for pair in ((one, actor), (actor, one))]
-        blocked = await self._privacy.blocks(pairs)
-        barred = [one for one, *by in zip(followed, blocked[::2], blocked[1::2], strict=True) if any(by)]
-        await self._remove([(self._follows, one, actor) for one in barred])
+        await undo_barred(self._graph, self._privacy, writes[::2], changes[::2])
 
     async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Refuse a request to follow `actor`. The requester may ask again."""
@@ -180,9 +174,12 @@ class Relations:
             (graph, *pair) for graph in (self._follows, self._requests) for pair in ((actor, target), (target, actor))
         ]
         changes, mark = await self._graph.write([block, *(self._graph.dropping(*edge) for edge in ends)])
-        mark = self._graph.both(mark, await self._drop_barred(ends))
-        after = await self._settle(changes[0], (actor, target), (target, actor))
-        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, self._graph.both(mark, after))
+        marks = await together(
+            self._store.immediate,
+            drop_barred(self._graph, ends),
+            self._settle(changes[0], (actor, target), (target, actor)),
+        )
+        return RelationWritten(True, changes[0].outcome is _APPLIED, reduce(self._graph.both, marks, mark))
 
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `block`. Follows are allowed again, but the dropped ones stay dropped."""
@@ -283,9 +280,9 @@ class Relations:
         )
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
         changes, mark = await self._graph.write([follow, answered])
-        barred, after = await together(
+        (barred,), after = await together(
             self._store.immediate,
-            self._undo_if_barred(follow, changes[0]),
+            undo_barred(self._graph, self._privacy, [follow], changes[:1]),
             self._settle(changes[0], (actor, target)),
         )
         return await self._allowed(follow, changes[0], self._graph.both(mark, after), barred=barred)
@@ -315,8 +312,10 @@ class Relations:
         """Write a request to follow a private account; follow it, if it became public meanwhile."""
         request = self._conditional(self._requests, actor, target, expires_ms=expires_ms)
         changes, mark = await self._graph.write([request])
-        barred, (node,) = await together(
-            self._store.immediate, self._undo_if_barred(request, changes[0]), self._store.nodes([target])
+        (barred,), (node,) = await together(
+            self._store.immediate,
+            undo_barred(self._graph, self._privacy, [request], changes),
+            self._store.nodes([target]),
         )
         await self._allowed(request, changes[0], mark, barred=barred)
         if not node.private:
@@ -347,30 +346,6 @@ class Relations:
             if_public=if_public,
             any_of=any_of,
         )
-
-    async def _undo_if_barred(self, write: EdgeWrite, change: EdgeChange) -> bool:
-        """Whether one of the two has blocked the other by now. Asked after the write where it could not be asked in it,
-        which is undone then.
-        """
-        if change.outcome is not _APPLIED or self._store.transactional:
-            return False
-        graph, source, destination = write.edge.graph, write.edge.source, write.edge.destination
-        if not any(await self._privacy.blocks([(source, destination), (destination, source)])):
-            return False
-        await self._remove([(graph, source, destination)])
-        return True
-
-    async def _drop_barred(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> WriteMark:
-        """Drop those of the edges that were written before the block between their ends stood, and after they were
-        dropped with it: possible where these are not one transaction.
-        """
-        if self._store.transactional:
-            return NO_MARK
-        questions = Questions()
-        questions.states(edges)
-        states = (await self._store.answer(questions)).states
-        left = [self._graph.dropping(*edge) for edge, state in zip(edges, states, strict=True) if state in PRESENT]
-        return (await self._graph.write(left))[1] if left else NO_MARK
 
     async def _allowed(
         self, write: EdgeWrite, change: EdgeChange, mark: WriteMark, *, barred: bool
