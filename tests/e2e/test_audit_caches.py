@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from auditing import RIGHT, SETS, TIMELINES, audited, check_found, lived_in, shown, spoilt
-from commands import kith_in
+from commands import kith_in, refused
 from servers import eventually, serving
 
 from kith.engines.embedded.timeline_store import RingTimelines
@@ -21,6 +21,9 @@ def test_a_spoilt_timeline_is_found_and_dropped_and_built_again(tmp_path: Path) 
         assert rows[TIMELINES][2:] == ["0", "1", "0"]
         assert f"{SETS}: nobody is answered from any now" in said
         check_found(server, said, posts)
-        assert audited(kith, "--data", "data", "--repair")[0][TIMELINES][-2:] == ["1", "1"]
+        for option in ("--report", "--against"):
+            assert "are for `kith audit edges`" in refused(kith("audit", "caches", "--data", "data", option, "x"))
+        repaired, _ = audited(kith, "--data", "data", "--repair", KITH_TIMELINES_MAX="70")  # not that of the server
+        assert repaired[TIMELINES][-2:] == ["1", "1"]
         assert sorted(shown(server)) == posts[:3]
         assert audited(kith, "--data", "data")[0][TIMELINES][1:] == RIGHT

@@ -14,6 +14,7 @@ import msgspec
 
 from kith.checks.layers import STALE_S, members_of
 from kith.checks.sets import CachedSets, SetKey
+from kith.core.errors import Conflict
 from kith.graph.store import EdgeStore
 
 _AT_ONCE = 32
@@ -45,13 +46,13 @@ async def audit_sets(
 ) -> SetAudit | None:
     """Compare a `sample` (0 to 1) of the sets; with `repair`, drop those that are wrong: they are filled again.
 
-    None where no process keeps sets up to date now: then nobody is answered from them. `progress` is called with the
-    number of sets looked at so far.
+    None where no process keeps sets up to date now: then nobody is answered from them. Conflict where they began anew
+    meanwhile. `progress` is called with the number of sets looked at so far.
     """
     standing = await sets.standing()
     if standing is None:
         return None
-    generation, chosen, found = standing.generation, random.Random(0), SetAudit()
+    generation, chosen, found = standing.generation, random.Random(), SetAudit()
     differing: dict[SetKey, frozenset[int]] = {}
     async for keys in sets.keys(generation):
         looked_at = keys if sample >= 1 else [key for key in keys if chosen.random() < sample]
@@ -63,8 +64,10 @@ async def audit_sets(
         return found
     await asyncio.sleep(settle_s)
     later = await sets.standing()
-    if later is None or later.generation != generation:
+    if later is None:
         return None
+    if later.generation != generation:
+        raise Conflict("cached sets began anew while they were looked at; audit again")
     again = await _kept(sets, generation, list(differing))
     unchanged = {key: members for key, members in again.items() if members == differing[key]}
     wrong = await _differing(store, unchanged)

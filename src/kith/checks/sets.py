@@ -66,7 +66,8 @@ class CachedSets(Protocol):
         ...
 
     def keys(self, generation: bytes) -> AsyncIterator[list[SetKey]]:
-        """Which sets of a generation there may be, some at a time. Those that come or go meanwhile may be left out."""
+        """Which sets of a generation there may be, some at a time, one perhaps twice. Those that come or go meanwhile
+        may be left out."""
         ...
 
     async def members(self, generation: bytes, keys: Sequence[SetKey]) -> list[frozenset[int] | None]:

@@ -17,7 +17,7 @@ from rich.table import Table
 from kith.commands import console
 from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
-from kith.core.errors import BadRequest
+from kith.core.errors import BadRequest, Conflict
 from kith.notifications import intake, spread
 from kith.run import config
 from kith.run.auditing import audit_caches, audit_edges, audit_notifications
@@ -57,6 +57,8 @@ def run_audit(
 
     With --against, that a folder and a cluster hold the same, as long as neither is written to. Status 1 if not.
     """
+    if what is not Audited.EDGES and (against is not None or report is not None):
+        raise BadRequest(f"`--against` and `--report` are for `kith audit edges`; leave them out with {what.value}")
     if against is not None:
         _run_against(config.load({"data": data}), against)
         return
@@ -144,19 +146,22 @@ def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> No
 
 def _run_caches(settings: Settings, *, repair: bool, sample: float) -> None:
     with console.counting("sets and timelines audited") as progress:
-        sets, timelines = audit_caches(settings, repair=repair, sample=sample, progress=progress)
+        sets, timelines, conflicts = audit_caches(settings, repair=repair, sample=sample, progress=progress)
     table = Table("caches", "looked at", "right", "late", "wrong", "repaired")
     for name, found, number in (
         ("cached sets", sets, 0 if sets is None else sets.sets),
         ("home timelines", timelines, 0 if timelines is None else timelines.timelines),
     ):
         if found is None:
-            out.print(f"{name}: nobody is answered from any now")
+            if not conflicts:
+                out.print(f"{name}: nobody is answered from any now")
             continue
         counts = (found.late, found.wrong, found.repaired)
         table.add_row(name, f"{number:,}", f"{found.right_share:.4%}", *(f"{count:,}" for count in counts))
         for example in found.examples:
             out.print(f"wrong: {example}")
     out.print(table)
+    if conflicts:
+        raise Conflict("; ".join(conflicts))
     if not repair and any(found is not None and found.wrong for found in (sets, timelines)):
         raise typer.Exit(1)

@@ -68,7 +68,7 @@ async def audit(
     """
     found = Audit(name)
     suspects: list[Ends] = []
-    chosen = random.Random(0)
+    chosen = random.Random()
     async for chunk in store.edges(number):
         looked_at = chunk if sample >= 1 else [ends for ends in chunk if chosen.random() < sample]
         found.edges += len(looked_at)

@@ -61,8 +61,9 @@ class _Wrong(NamedTuple):
     lacked: frozenset[int]
     strays: frozenset[int]
 
-    def both(self, other: _Wrong) -> _Wrong:
-        return _Wrong(self.lacked & other.lacked, self.strays & other.strays)
+    def still(self, later: _Wrong) -> _Wrong:
+        """What is wrong in a later look too."""
+        return _Wrong(self.lacked & later.lacked, self.strays & later.strays)
 
     def told(self, user: int) -> list[str]:
         """Examples of it."""
@@ -101,7 +102,7 @@ class TimelineAuditor:
         made from outboxes. Conflict where fan-out is so far behind that timelines are not relied on. `progress` is
         called with the number of timelines looked at so far.
         """
-        found, chosen, suspects = TimelineAudit(), random.Random(0), dict[int, _Wrong]()
+        found, chosen, suspects = TimelineAudit(), random.Random(), dict[int, _Wrong]()
         if (await self._fanout.snapshot()).name != await self._timelines.name():
             return None
         async for users in self._timelines.users():
@@ -113,7 +114,7 @@ class TimelineAuditor:
             return found
         await asyncio.sleep(self._settle_s)
         later = await self._wrong_of(list(suspects))
-        wrong = {user: seen for user, one in later.items() if (seen := one.both(suspects[user]))}
+        wrong = {user: seen for user, one in later.items() if (seen := suspects[user].still(one))}
         found.late, found.wrong = len(suspects) - len(wrong), len(wrong)
         found.lacking = sum(bool(one.lacked) for one in wrong.values())
         found.strays = sum(bool(one.strays) for one in wrong.values())
@@ -142,6 +143,7 @@ class TimelineAuditor:
         timeline = await self._timelines.read(user)
         if timeline is None:
             return _RIGHT
+        # Whose posts homes look up beside the timeline: those that fan-out has not come to, or leaves out.
         beside = {*fanout.undelivered().tolist(), *unhandled.authors.tolist()}
         beside |= set(fanout.withheld.at_least(timeline.lacks_from).tolist())
         authors = (await self._sources.authors(user)).tolist()

@@ -104,7 +104,7 @@ class Auditor:
 
         `under_way`: notices of which followers are being told. `progress` is called with the number of notices so far.
         """
-        found, chosen, part = NoticeAudit(), random.Random(0), list[Notice]()
+        found, chosen, part = NoticeAudit(), random.Random(), list[Notice]()
         for notice in notices:
             if sample >= 1 or chosen.random() < sample:
                 part.append(notice)

@@ -67,7 +67,7 @@ class EventAuditor:
 
     async def audit(self, *, repair: bool = False, sample: float = 1.0) -> UntoldAudit:
         """Look at a `sample` (0 to 1) of the events; with `repair`, tell what is missing."""
-        found, chosen = UntoldAudit(), random.Random(0)
+        found, chosen = UntoldAudit(), random.Random()
         handled = await self._log.progress(NAME)
         if handled is None:
             return found

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kith.checks.audit import SetAudit, audit_sets
 from kith.core.clock import wall_ms
+from kith.core.errors import Conflict
 from kith.core.ids import NODES_MAX, made_at_ms
 from kith.engines.embedded.record_store import every_record
 from kith.graph.audit import Audit, audit
@@ -29,10 +30,11 @@ from kith.run.posts_and_notices import posts_over, telling
 
 
 class CacheAudit(NamedTuple):
-    """None: nobody is answered from them now."""
+    """None: nobody is answered from them now. `conflicts`: why something could not be audited."""
 
     sets: SetAudit | None
     timelines: TimelineAudit | None
+    conflicts: list[str]
 
 
 def audit_edges(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> list[Audit]:
@@ -53,19 +55,25 @@ def audit_edges(settings: Settings, *, repair: bool, sample: float, progress: Ca
 def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> CacheAudit:
     """Compare cached sets and home timelines with the graph. `sample`: the share of either that is looked at.
 
-    `repair`: drop those that are wrong, as they are made again. Errors: Conflict; see `TimelineAuditor.audit`.
+    `repair`: drop those that are wrong, as they are made again.
     """
 
     async def run() -> CacheAudit:
         async with wiring.opened(settings, "chore", create=False) as parts:
-            sets = None
+            sets, found, conflicts = None, None, list[str]()
             if parts.keeping is not None:
-                sets = await audit_sets(
-                    parts.keeping.sets, parts.store, repair=repair, sample=sample, progress=progress
-                )
+                try:
+                    sets = await audit_sets(
+                        parts.keeping.sets, parts.store, repair=repair, sample=sample, progress=progress
+                    )
+                except Conflict as error:
+                    conflicts.append(error.message)
             before = 0 if sets is None else sets.sets
-            found = await _timelines(settings, parts, repair, sample, lambda done: progress(before + done))
-            return CacheAudit(sets, found)
+            try:
+                found = await _timelines(settings, parts, repair, sample, lambda done: progress(before + done))
+            except Conflict as error:
+                conflicts.append(error.message)
+            return CacheAudit(sets, found, conflicts)
 
     return asyncio.run(run())
 
@@ -77,7 +85,9 @@ async def _timelines(
         async with timelines.read(settings) as reading:
             auditor = TimelineAuditor(parts.graph, reading, parts.fanout_state, parts.log)
             return await auditor.audit(sample=sample, progress=progress)
-    async with timelines.written(settings) as writing:
+    async with timelines.mended(settings) as writing:
+        if writing is None:
+            return None
         auditor = TimelineAuditor(parts.graph, writing, parts.fanout_state, parts.log)
         return await auditor.audit(repair=writing, sample=sample, progress=progress)
 

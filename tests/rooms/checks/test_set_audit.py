@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from cast import ALICE, BOB, CAROL
 from coroutines import Run
 from layered import FOLLOWS, Layered
 
 from kith.checks.audit import SetAudit, audit_sets
+from kith.core.errors import Conflict
 
 SOUND = SetAudit(sets=1)
 SPOILT = frozenset([CAROL])
@@ -66,6 +68,22 @@ def test_sets_from_which_nobody_is_answered_are_not_audited(run: Run, layered: L
         assert await audit_sets(layered.sets, layered.edges, settle_s=0) is None
         await layered.keep()
         assert await audit_sets(layered.sets, layered.edges, sample=0, settle_s=0) == SetAudit()
+
+    run(scene())
+
+
+def test_sets_that_begin_anew_meanwhile_are_to_be_audited_again(run: Run, layered: Layered) -> None:
+    async def scene() -> None:
+        await filled(layered)
+        spoil(layered)
+        auditing = asyncio.create_task(audit_sets(layered.sets, layered.edges, settle_s=0.05))
+        await asyncio.sleep(0.01)
+        standing = await layered.sets.standing()
+        assert standing is not None
+        anew = standing._replace(generation=b"another")
+        assert await layered.sets.stand(standing.generation, anew, layered.clock.ms + 60_000)
+        with pytest.raises(Conflict, match="began anew"):
+            await auditing
 
     run(scene())
 

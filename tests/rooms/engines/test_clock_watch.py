@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import pytest
 from coroutines import Run
 
+from kith.core.clock import wall_ms
 from kith.core.errors import StoreMismatch, StoreUnavailable
 from kith.engines.cassandra.clock_watch import ASKED_S, JUMP_MS, ClockWatch
+from kith.engines.cassandra.metadata import Metadata
 
 
 class Machine:
     """A wall clock that can be set, a monotonic one, and Cassandra's, which may be away."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads_on: bool = True) -> None:
         self.now_s, self.ahead_ms, self.away, self.asked, self.replaced = 100.0, 0, False, 0, 0
-        self.watch = ClockWatch(self.compare, self.replace, lambda: int(self.now_s * 1_000) + self.ahead_ms, self.clock)
+        self.watch = ClockWatch(
+            self.compare, self.replace, reads_on=reads_on, now_ms=self.now_ms, clock_s=lambda: self.now_s
+        )
 
-    def clock(self) -> float:
-        return self.now_s
+    def now_ms(self) -> int:
+        return int(self.now_s * 1_000) + self.ahead_ms
 
     async def compare(self) -> None:
         self.asked += 1
@@ -57,6 +64,75 @@ def test_a_clock_that_is_set_wrong_dates_no_write_and_the_process_is_replaced_on
         assert machine.refusal(), "what was made before may be of a time to come"
 
     run(scene())
+
+
+def test_a_worker_ends_as_soon_as_its_clock_is_known_to_be_wrong(run: Run) -> None:
+    machine = Machine(reads_on=False)
+
+    async def scene() -> None:
+        machine.ahead_ms = 600_000
+        await machine.watch.look()
+        assert machine.replaced == 1
+        assert machine.refusal() == "the clock is off"
+
+    run(scene())
+
+
+def test_what_was_dated_while_nobody_could_be_asked_is_not_trusted_when_the_clock_is_back(run: Run) -> None:
+    """Its version was refused, and the next one would be greater."""
+    machine = Machine()
+
+    async def scene() -> None:
+        machine.away, machine.ahead_ms = True, 600_000
+        assert machine.refusal()
+        await machine.watch.look()
+        machine.away, machine.ahead_ms = False, 0
+        await machine.watch.look()
+        assert machine.replaced == 1
+        assert "start it again" in machine.refusal()
+
+    run(scene())
+
+
+def test_a_jump_that_nothing_was_dated_in_is_forgotten(run: Run) -> None:
+    machine = Machine()
+
+    async def scene() -> None:
+        machine.away, machine.ahead_ms = True, 600_000
+        await machine.watch.look()
+        machine.away, machine.ahead_ms = False, 0
+        await machine.watch.look()
+        machine.watch.check()
+        assert machine.replaced == 0
+
+    run(scene())
+
+
+class Nodes:
+    """A session over nodes that answer in turns, each with a clock so far from this machine's."""
+
+    def __init__(self, *apart_s: float) -> None:
+        self._nodes = itertools.cycle([(f"node {at}", apart) for at, apart in enumerate(apart_s)])
+
+    async def node_time(self) -> tuple[str, int]:
+        node, apart_s = next(self._nodes)
+        return node, wall_ms() + int(apart_s * 1_000)
+
+
+@pytest.mark.parametrize(
+    ("apart_s", "is_right"),
+    [
+        ([0], True), ([-45], False), ([0, -45, 0], True), ([-600, -601, 0], False), ([0, -45], True),
+        ([20, 25, -20], True), ([0, 0, 0, 0, -45], True),
+    ],
+)  # fmt: skip
+def test_most_nodes_say_whether_a_clock_is_right(run: Run, apart_s: list[float], is_right: bool) -> None:
+    checked = Metadata(Nodes(*apart_s)).check_clock()  # type: ignore[arg-type]
+    if is_right:
+        run(checked)
+    else:
+        with pytest.raises(StoreMismatch, match=re.escape(f"{-apart_s[0]:+.0f} s off")):
+            run(checked)
 
 
 def test_a_clock_that_was_set_right_goes_on_once_the_nodes_say_so(run: Run) -> None:

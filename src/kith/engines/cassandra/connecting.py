@@ -119,10 +119,10 @@ class Session:
             with _translated("write to Cassandra"), self._patience.wait():
                 await self._session.execute_batch(batch)
 
-    async def now_ms(self) -> int:
-        """The time of the node that answers."""
-        ((now_ms,),) = await self.rows("SELECT to_unix_timestamp(now()) FROM system.local")
-        return int(now_ms)
+    async def node_time(self) -> tuple[str, int]:
+        """The node that answers, and its time in ms."""
+        ((node, now_ms),) = await self.rows("SELECT host_id, to_unix_timestamp(now()) FROM system.local")
+        return str(node), int(now_ms)
 
     async def define(self, statement: str) -> None:
         """Execute a statement that changes the schema."""

@@ -62,7 +62,7 @@ class CassandraLeases:
 
     async def _read(self, name: str) -> _Row:
         rows = await self._session.serial(_READ, name)
-        token, until_ms, now_ms = rows[0] if rows else (None, None, await self._session.now_ms())
+        token, until_ms, now_ms = rows[0] if rows else (None, None, (await self._session.node_time())[1])
         return _Row(token, until_ms, self._now_ms() if self._now_ms else now_ms)
 
     async def _put(self, lease: Lease, was: _Row, ttl_s: float) -> bool:

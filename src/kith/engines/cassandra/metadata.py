@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -13,6 +14,8 @@ from kith.graph.graphs import assign
 
 APART_MS_MAX = SKEW_MS_MAX // 2
 """How far a machine's clock may be from Cassandra's, so that two machines are within SKEW_MS_MAX of each other."""
+_NODES_ASKED = 5
+"""The driver goes round the nodes: of three all are asked, and one whose own clock is wrong is outvoted."""
 _TRIES_MAX = 20
 _READ = "SELECT value FROM metadata WHERE name = ?"
 _INSERT = "INSERT INTO metadata (name, value) VALUES (?, ?) IF NOT EXISTS"
@@ -38,6 +41,11 @@ class Metadata:
                 return numbers
         raise StoreUnavailable("many declare graphs at once; try again")
 
+    async def graphs(self) -> Mapping[str, int]:
+        """What was declared, perhaps without what is being declared just now."""
+        rows = await self._session.rows(_READ, _GRAPHS)
+        return msgspec.msgpack.decode(rows[0][0], type=dict[str, int]) if rows else {}
+
     async def check_partitions(self, count: int) -> None:
         """Note how many partitions the log of commands has. StoreMismatch if it had another number before."""
         stored = await self._read(_PARTITIONS)
@@ -49,13 +57,17 @@ class Metadata:
             )
 
     async def check_clock(self) -> None:
-        """StoreMismatch if this machine's clock is too far from Cassandra's for versions of edges."""
-        before = wall_ms()
-        now_ms = await self._session.now_ms()
-        ahead_ms = before - now_ms if now_ms < before else min(0, wall_ms() - now_ms)
-        if abs(ahead_ms) > APART_MS_MAX:
+        """StoreMismatch if this machine's clock is too far for versions of edges from those of most nodes of Cassandra
+        that are asked."""
+        apart_ms: dict[str, int] = {}
+        for _ in range(_NODES_ASKED):
+            before = wall_ms()
+            node, now_ms = await self._session.node_time()
+            apart_ms[node] = before - now_ms if now_ms < before else min(0, wall_ms() - now_ms)
+        far_ms = [ms for ms in apart_ms.values() if abs(ms) > APART_MS_MAX]
+        if 2 * len(far_ms) > len(apart_ms):
             raise StoreMismatch(
-                f"this machine's clock is {ahead_ms / 1000:+,.0f} s off that of Cassandra's nodes;"
+                f"this machine's clock is {statistics.median_low(far_ms) / 1000:+,.0f} s off that of Cassandra's nodes;"
                 f" at most {APART_MS_MAX / 1000:.0f} s is accepted: set it, by NTP for example"
             )
 

@@ -11,7 +11,6 @@ from kith.engines.cassandra.connecting import Session
 
 MEASURED_S = 60.0
 """How often the nodes are asked; in between, a monotonic clock is used."""
-_NOW = "SELECT to_unix_timestamp(now()) FROM system.local"
 
 
 class NodeTime:
@@ -26,7 +25,7 @@ class NodeTime:
         """The time now, less how long the nodes take to answer."""
         now_s = self._clock_s()
         if self._measured_s is None or now_s - self._measured_s > MEASURED_S:
-            ((node_ms,),) = await self._session.rows(_NOW)
+            _, node_ms = await self._session.node_time()
             self._measured_s, self._ahead_us = now_s, node_ms * 1_000 - int(self._clock_s() * 1e6)
         self._last_us = max(self._last_us + 1, int(now_s * 1e6) + self._ahead_us)
         return self._last_us

@@ -45,6 +45,14 @@ _MASK, _IN_LINE = WIDTH - 1, LINE - 1
 _log = structlog.get_logger("kith.timelines")
 
 
+def slots_of(folder: Path) -> int | None:
+    """For how many users at a time the timelines of a folder are; None where there are none that can be used."""
+    try:
+        return RingFile(folder / ring_file.FILE).slots
+    except (OSError, Unusable):
+        return None
+
+
 class RingReader:
     """See `home.timelines.TimelineReader`: reads timelines that other processes write, once one has begun."""
 

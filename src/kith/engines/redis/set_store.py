@@ -57,15 +57,14 @@ class RedisSets:
 
     async def keys(self, generation: bytes) -> AsyncIterator[list[SetKey]]:
         begin = f"{self._prefix}:set:{generation.hex()}:"
+        await self._cluster.initialize()  # until it has asked something it knows no node
         for node in self._cluster.get_primaries():
-            cursor, told = -1, set[SetKey]()  # a scan may tell of one twice
+            cursor = -1
             while cursor:
                 command = ("SCAN", max(cursor, 0), "MATCH", f"{begin}*", "COUNT", _PAGE)
                 cursors, found = await ask(self._cluster, *command, target_nodes=node)
                 cursor = cursors[node.name]
-                keys = {_set_key(key[len(begin) :]) for key in found} - told
-                told |= keys
-                yield sorted(keys)
+                yield sorted({_set_key(key[len(begin) :]) for key in found})
 
     async def members(self, generation: bytes, keys: Sequence[SetKey]) -> list[frozenset[int] | None]:
         values = await ask_all(self._cluster, [("GET", self._key(generation, key)) for key in keys])

@@ -67,6 +67,8 @@ _DECLARED_S = 3.0
 """How often it is looked for graphs that other machines declared."""
 _OF_CLOSED = (APPLY, "chore", "move")
 """Processes that have something to do while these engines take no writes."""
+_READ_ON = ("api", "flockdb", "chore", "move")
+"""Processes that have something to do while this machine's clock is wrong; workers end."""
 
 
 class _Engines(NamedTuple):
@@ -187,7 +189,7 @@ async def _connected(
         closing.push_async_callback(session.close)
         compare = Metadata(session).check_clock
         await compare()
-        clock = ClockWatch(compare, on_fatal)
+        clock = ClockWatch(compare, on_fatal, reads_on=process in _READ_ON)
         watching = asyncio.create_task(clock.run())
         closing.callback(watching.cancel)
         broker = Kafka(
@@ -209,10 +211,11 @@ async def _connected(
 
 async def _keep_known(graphs: dict[str, int], engines: _Engines) -> None:
     """Add the graphs that other machines declare."""
+    metadata = Metadata(engines.session)
     while True:
         await asyncio.sleep(_DECLARED_S)
         with contextlib.suppress(StoreUnavailable):
-            graphs |= await engines.edges.declare([])
+            graphs |= await metadata.graphs()
 
 
 async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, declared: Mapping[str, int]) -> Opened:
@@ -236,6 +239,7 @@ async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, decla
         folder=None,
         deciding=_deciding(engines),
         refusing=lambda: engines.clock.wrong,
+        check_clock=engines.clock.check,
     )
 
 

@@ -105,8 +105,10 @@ class Opened(NamedTuple):
     """Of distributed engines; None over a folder, whose writes are decided where they are asked."""
     keeping: LayerUpkeep | None = None
     """Of distributed engines with layers in front of checks."""
-    refusing: Callable[[], str] = str
+    refusing: Callable[[], str] = lambda: ""
     """Why distributed engines take no writes of this process now; "": they do, as far as is known."""
+    check_clock: Callable[[], None] = lambda: None
+    """StoreUnavailable where this machine's clock may not date anything now."""
 
     def of_folder(self, what: str) -> Folder:
         """The data folder, for `what` only a folder can do. Errors: StoreMismatch on distributed engines."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest
-from kith.engines.embedded.timeline_store import KEPT_MAX, RingReader, RingTimelines
+from kith.engines.embedded.timeline_store import KEPT_MAX, RingReader, RingTimelines, slots_of
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.run.config import Settings
 from kith.run.opening.folders import timelines_folder
@@ -21,6 +21,20 @@ async def written(settings: Settings) -> AsyncIterator[TimelineStore]:
             yield timelines
     else:
         with RingTimelines(timelines_folder(settings), slots=settings.timelines_max) as rings:
+            yield rings
+
+
+@contextlib.asynccontextmanager
+async def mended(settings: Settings) -> AsyncIterator[TimelineStore | None]:
+    """Timelines for writing, as they lie there, whatever the settings say of their number; None if there are none."""
+    slots = None if settings.redis else slots_of(timelines_folder(settings))
+    if settings.redis:
+        async with _in_redis(settings) as timelines:
+            yield timelines
+    elif slots is None:
+        yield None
+    else:
+        with RingTimelines(timelines_folder(settings), slots=slots) as rings:
             yield rings
 
 
