@@ -54,6 +54,7 @@ def some_write(chance: random.Random, source: int) -> EdgeWrite:
         unless=((1, chance.choice(NODES), chance.choice(NODES)),) if maybe() else (),
         out_limit=chance.randint(0, 3) if maybe() else None,
         counted=chance.choice(list(Direction)) if maybe() else None,
+        while_edge=(1, source, chance.choice(NODES), maybe()) if maybe() else None,
     )
 
 

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import coroutine
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 from cast import ALICE, START_MS, FakeClock
@@ -17,9 +18,10 @@ from reference_leases import own_leases
 from services import service_over
 
 from kith.core.ids import NodeId
-from kith.graph.edge import EdgeChange, EdgeWrite, State
+from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.shapes import Node
 from kith.people.removal import account_jobs
 
 REMOVED = State.REMOVED
@@ -80,15 +82,27 @@ class Yielding:
         return [changes[at] for at in range(len(writes))]
 
     async def _merge(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        """The writes one after the other. Without transactions, others have their turn between a look and a write."""
+        """The writes one after the other. Without transactions, others have their turn between a look at what is not of
+        the source, and a write.
+        """
         changes: list[EdgeChange] = []
         for write in writes:
-            asked_before = write
-            if not self.transactional:
+            if write.chained and changes and changes[-1].outcome in REFUSED:
+                changes.append(EdgeChange(Outcome.UNCHANGED, None, None))
+            elif self.transactional:
+                changes += await self.inner.apply([write])
+            else:
+                seen = self._seen(write)
                 asked_before = msgspec.structs.replace(write, unless=write.unless if self.inner._barred(write) else ())
                 await self._give_way()
-            changes += await self.inner.apply([asked_before])
+                with patch.dict(self.inner._nodes, seen):
+                    changes += await self.inner.apply([asked_before])
         return changes
+
+    def _seen(self, write: EdgeWrite) -> dict[int, Node]:
+        """The nodes besides the source that a write's conditions look at, as they are now."""
+        others = {write.edge.destination, *(write.while_node or ())[:1]} - {write.edge.source}
+        return {node: self.inner._nodes.get(node, Node()) for node in others}
 
     async def _give_way(self) -> None:
         self._moment += 1

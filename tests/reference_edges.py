@@ -219,7 +219,13 @@ class ReferenceEdges:
         return self._count(Listing(edge.graph, edge.source, Direction.OUT))
 
     def _lapsed(self, write: EdgeWrite) -> bool:
-        return write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1]
+        if write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1]:
+            return True
+        if write.while_edge is None:
+            return False
+        *key, there = write.while_edge
+        stored = self.rows.get((key[0], key[1], key[2]))
+        return (stored is not None and stored.state == State.NORMAL) != there
 
     def _barred(self, write: EdgeWrite) -> bool:
         return any(key in self.rows and self.rows[key].state in BARRING for key in write.unless)

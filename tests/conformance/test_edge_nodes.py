@@ -128,6 +128,23 @@ def test_a_write_for_a_node_in_one_state_is_skipped_in_another(store: EdgeStore,
     assert write(3) is Outcome.UNCHANGED
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_write_while_another_edge_is_or_is_not_there_is_skipped_otherwise(
+    store: EdgeStore, run: Run, there: bool
+) -> None:
+    def outcome(version: int, *before: EdgeWrite) -> Outcome:
+        write = EdgeWrite(edge_of(ALICE, BOB, version=version), while_edge=(G, ALICE, CAROL, there))
+        return run(store.apply([*before, write]))[-1].outcome
+
+    written = {True: Outcome.APPLIED, False: Outcome.UNCHANGED}
+    assert outcome(1) is written[not there], "no row is no edge"
+    for version, state in enumerate((State.NORMAL, State.NEGATIVE, State.NORMAL, State.ARCHIVED, State.REMOVED), 2):
+        run(store.apply([EdgeWrite(edge_of(ALICE, CAROL, state=state), supersede=True)]))
+        assert outcome(version) is written[(state == State.NORMAL) == there]
+    added = EdgeWrite(edge_of(ALICE, CAROL), supersede=True)
+    assert outcome(9, added) is written[there], "it is as the write before leaves it"
+
+
 def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) -> None:
     assert run(store.get_note("job/1")) is None
     for key, value in (("job/1", b"a"), ("job/2", b""), ("job", b"x"), ("jobs", b"y"), ("job0", b"z")):

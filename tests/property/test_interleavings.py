@@ -17,7 +17,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
 from coroutines import answer, run_all
 from edges import marks_of
-from interleaving import finished, for_all_seeds, hosts
+from interleaving import Hosts, finished, for_all_seeds, hosts
 from reference_edges import ReferenceEdges
 from reference_leases import own_leases
 from services import service_over
@@ -31,6 +31,7 @@ from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeOperation
 from kith.graph.shapes import Listing
+from kith.people.opening import Openings
 from kith.people.removal import account_jobs
 
 either_store = pytest.mark.parametrize("transactional", [True, False], ids=["transactions", "no-transactions"])
@@ -97,6 +98,54 @@ def test_no_follow_is_restored_over_a_block(transactional: bool) -> None:
     for_all_seeds(check)
 
 
+# --- requests ------------------------------------------------------------------------------------------
+
+
+async def asks_dana(seed: int, transactional: bool) -> Hosts:
+    """Dana is private, and Alice asks to follow her."""
+    world = await hosts(seed, transactional)
+    await world.store.change_node(DANA, private=True)
+    await world.any().people.follow(ALICE, DANA)
+    return world
+
+
+@either_store
+def test_a_request_that_was_taken_back_is_not_accepted(transactional: bool) -> None:
+    async def check(seed: int) -> bool:
+        world = await asks_dana(seed, transactional)
+        await world.together(
+            [world.any().people.accept(DANA, ALICE), world.any().people.unfollow(ALICE, DANA)]
+        )  # in either order she does not follow
+        return world.state(FOLLOWS, ALICE, DANA) == REMOVED == world.state(FOLLOW_REQUESTS, ALICE, DANA)
+
+    for_all_seeds(check)
+
+
+@either_store
+def test_a_request_that_was_taken_back_is_not_accepted_as_the_account_opens(transactional: bool) -> None:
+    async def check(seed: int) -> bool:
+        world = await asks_dana(seed, transactional)
+
+        async def open_account() -> None:
+            await world.store.change_node(DANA, private=False)
+            await Openings(world.any(), world.any().people, own_leases()).returned(DANA)
+
+        await world.together([open_account(), world.any().people.unfollow(ALICE, DANA)])
+        return world.state(FOLLOWS, ALICE, DANA) == REMOVED
+
+    for_all_seeds(check)
+
+
+@either_store
+def test_who_was_accepted_meanwhile_does_not_ask_again(transactional: bool) -> None:
+    async def check(seed: int) -> bool:
+        world = await asks_dana(seed, transactional)
+        await world.together([world.any().people.follow(ALICE, DANA), world.any().people.accept(DANA, ALICE)])
+        return world.state(FOLLOWS, ALICE, DANA) == NORMAL and world.state(FOLLOW_REQUESTS, ALICE, DANA) == REMOVED
+
+    for_all_seeds(check)
+
+
 # --- nodes ---------------------------------------------------------------------------------------------
 
 
@@ -125,6 +174,21 @@ def test_the_last_of_archive_and_restore_holds() -> None:
 
     with patch.object(nodes_module, "_PAGE", 2):
         for_all_seeds(check)
+
+
+@pytest.mark.parametrize("operation", [NodeOperation.ARCHIVE, NodeOperation.RESTORE])
+@either_store
+def test_who_is_removed_stays_removed(transactional: bool, operation: NodeOperation) -> None:
+    async def check(seed: int) -> bool:
+        world = await hosts(seed, transactional)
+        await world.any().people.follow(ALICE, BOB)
+        if operation is NodeOperation.RESTORE:
+            await world.operate(NodeOperation.ARCHIVE, ALICE)
+        await world.together([world.operate(NodeOperation.REMOVE, ALICE), world.operate(operation, ALICE)])
+        (node,) = await world.store.nodes([ALICE])
+        return node.state == REMOVED == world.state(FOLLOWS, ALICE, BOB)
+
+    for_all_seeds(check)
 
 
 @either_store

@@ -69,6 +69,7 @@ class _Calls:
             counted=chosen.choice((None, Direction.OUT, Direction.IN)),
             any_of=((1, self._id(), Direction.OUT, chosen.choice(list(State))),) if chosen.random() < 0.2 else (),
             as_is=chosen.random() < 0.1,
+            while_edge=(1, edge.source, self._id(), chosen.random() < 0.5) if chosen.random() < 0.2 else None,
         )  # fmt: skip
 
 

@@ -73,7 +73,8 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).
     5. The merge law: UNCHANGED if the stored edge wins.
     6. `if_public`: PRIVATE if the destination's edges need its consent.
-    7. `while_node`: UNCHANGED unless this node itself is in this state (another bulk operation has taken over).
+    7. `while_node`: UNCHANGED unless this node itself is in this state (another bulk operation has taken over);
+       `while_edge`: UNCHANGED unless this edge (graph, source, destination) is NORMAL or, with false, is not.
     8. `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL or ARCHIVED. A block is
        ARCHIVED while either end is away, and it holds until it is restored.
     9. `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
@@ -100,6 +101,12 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     counted: Direction | None = None
     any_of: tuple[tuple[int, int, Direction, State], ...] = ()
     as_is: bool = False
+    while_edge: tuple[int, int, int, bool] | None = None
+
+    @property
+    def asked_edges(self) -> tuple[tuple[int, int, int], ...]:
+        """The other edges that its conditions look at."""
+        return self.unless if self.while_edge is None else (*self.unless, self.while_edge[:3])
 
 
 BARRING = frozenset({State.NORMAL, State.ARCHIVED})
@@ -201,8 +208,8 @@ def decide(
     """Whether `edge` (the resolved write) replaces `stored`: conditions 2 to 9 of `EdgeWrite`, in their order.
 
     Each function is called only where its condition is set and no earlier one failed. `private`: do the destination's
-    edges need its consent? `lapsed`: does `while_node` no longer hold? `barred`: does an edge of `unless` forbid it?
-    `out_count`: how many NORMAL edges the source has.
+    edges need its consent? `lapsed`: does `while_node` or `while_edge` not hold? `barred`: does an edge of `unless`
+    forbid it? `out_count`: how many NORMAL edges the source has.
     """
     if write.if_active and edge.state != write.edge.state:
         return Outcome.INACTIVE  # `resolve` gave the edge the state of an end that is not NORMAL
@@ -214,7 +221,7 @@ def decide(
         return Outcome.UNCHANGED
     if write.if_public and private():
         return Outcome.PRIVATE
-    if write.while_node is not None and lapsed():
+    if (write.while_node is not None or write.while_edge is not None) and lapsed():
         return Outcome.UNCHANGED
     if write.unless and barred():
         return Outcome.FORBIDDEN

@@ -143,10 +143,22 @@ class NodeJobs:
         async def begin(held: Held) -> None:
             ours = msgspec.structs.replace(job, token=held.lease.token)
             await self._store.put_note(held.lease.name, msgspec.json.encode(ours))
-            await self._store.change_node(node, state=_NODE_STATE[operation])
+            await self._mark(held, operation, node, known.state)
 
         await self._background.begin(_NOTE + job.id, begin, self._run)
         return job
+
+    async def _mark(self, held: Held, operation: NodeOperation, node: NodeId, was: State) -> None:
+        """Set the node's state, unless it was removed meanwhile, which stays so."""
+        state = _NODE_STATE[operation]
+        while True:
+            only_from = None if operation is NodeOperation.REMOVE else was
+            was = (await self._store.change_node(node, state=state, only_from=only_from)).node.state
+            if was == state:
+                return
+            if was == State.REMOVED:
+                await self._store.put_note(held.lease.name, None)
+                raise self._removed(node)
 
     async def resume(self) -> None:
         """Continue every unfinished job that no process runs."""

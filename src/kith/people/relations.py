@@ -24,6 +24,7 @@ from kith.graph.together import together
 from kith.people.accounts import check_active, check_not_removed
 from kith.people.barring import drop_barred, undo_barred
 from kith.people.privacy import Privacy
+from kith.people.standing import Relationship, relationships
 
 _APPLIED = Outcome.APPLIED
 
@@ -45,18 +46,6 @@ class RelationWritten(msgspec.Struct, frozen=True):
     changed: bool
     mark: WriteMark
     requested: bool = False
-
-
-class Relationship(msgspec.Struct, frozen=True, rename="camel"):
-    """How the acting user and one target stand to each other."""
-
-    id: NodeId
-    following: bool
-    followed_by: bool
-    requested: bool
-    blocking: bool
-    blocked_by: bool
-    muting: bool
 
 
 class Ties(Protocol):
@@ -96,15 +85,15 @@ class Relations:
         """
         _check_two(actor, target)
         self._graph.check_expiry(expires_ms)
-        follow = await self._follow(actor, target, if_public=True, expires_ms=expires_ms)
+        follow = await self._follow(actor, target, expires_ms=expires_ms)
         return follow or await self._request(actor, target, expires_ms)
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
         _check_two(actor, target)
-        unfollow, withdrawn = (self._graph.dropping(graph, actor, target) for graph in (self._follows, self._requests))
-        changes, mark = await self._graph.write([self._asking(unfollow, actor), withdrawn])
-        after = await self._settle(changes[0], (actor, target), ended=True)
+        withdrawn, unfollow = (self._graph.dropping(graph, actor, target) for graph in (self._requests, self._follows))
+        changes, mark = await self._graph.write([withdrawn, self._asking(unfollow, actor)])  # one accepted before goes
+        after = await self._settle(changes[1], (actor, target), ended=True)
         changed = after is not NO_MARK or any(change.outcome is _APPLIED for change in changes)
         return RelationWritten(False, changed, self._graph.both(mark, after))
 
@@ -124,12 +113,9 @@ class Relations:
         if not asked and await self._graph.exists(self._follows, requester, actor):
             return RelationWritten(True, False, NO_MARK)
         if request is None or not asked or await self._privacy.hidden([requester]) == [True]:
-            raise UserNotFound(
-                "this user has no request that you can accept now; /follow-requests lists those that wait",
-                id=str(requester),
-            )
+            raise _no_request(requester)
         try:
-            written = await self._follow(requester, actor, if_public=False, expires_ms=request.expires_ms)
+            written = await self._follow(requester, actor, accepted=True, expires_ms=request.expires_ms)
         except FollowLimitReached:
             limit = self._limits.follows_max
             raise RequesterLimitReached(
@@ -150,7 +136,12 @@ class Relations:
             for requester, request in zip(requesters, requests, strict=True)
             for write in (
                 self._conditional(
-                    self._follows, requester, actor, if_public=True, expires_ms=request.expires_ms if request else 0
+                    self._follows,
+                    requester,
+                    actor,
+                    if_public=True,
+                    expires_ms=request.expires_ms if request else 0,
+                    while_edge=(self._requests, requester, actor, True),
                 ),
                 self._graph.dropping(self._requests, requester, actor, chained=True),
             )
@@ -210,27 +201,10 @@ class Relations:
         return await self._remove([(self._fewer, actor, target)])
 
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
-        """How `actor` and each of `targets` stand to each other; with an account that the app hides, nothing holds.
-
-        BatchTooLarge for more than `batch_max` targets.
-        """
+        """See `standing.relationships`. BatchTooLarge for more than `batch_max` targets."""
         if len(targets) > self._limits.batch_max:
             raise BatchTooLarge(f"at most {self._limits.batch_max} targets a request", max=self._limits.batch_max)
-        out, back = [(actor, target) for target in targets], [(target, actor) for target in targets]
-        hidden, *columns = await together(
-            self._store.immediate,
-            self._privacy.hidden(targets),
-            self._store.exists_many(self._follows, out),
-            self._store.exists_many(self._follows, back),
-            self._store.exists_many(self._requests, out),
-            self._privacy.blocks(out),
-            self._privacy.blocks(back),
-            self._store.exists_many(self._mutes, out),
-        )
-        return [
-            Relationship(target, *(holds and not hide for holds in row))
-            for target, hide, *row in zip(targets, hidden, *columns, strict=True)
-        ]
+        return await relationships(self._graph, self._privacy, actor, targets)
 
     # --- lists -----------------------------------------------------------------------------------------
 
@@ -269,17 +243,26 @@ class Relations:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def _follow(
-        self, actor: NodeId, target: NodeId, *, if_public: bool, expires_ms: int
+        self, actor: NodeId, target: NodeId, *, expires_ms: int, accepted: bool = False
     ) -> RelationWritten | None:
         """Write the follow, and drop a request that waited for it; None if the account is private.
 
-        The request is dropped by a later version than that of the follow, which tells a follow that answers one.
+        `accepted`: by that account, as long as the request is there; UserNotFound if it was taken back. The request is
+        dropped by a later version than that of the follow, which tells a follow that answers one.
         """
         follow = self._conditional(
-            self._follows, actor, target, if_public=if_public, expires_ms=expires_ms, any_of=self._lists_of(actor)
+            self._follows,
+            actor,
+            target,
+            if_public=not accepted,
+            expires_ms=expires_ms,
+            any_of=self._lists_of(actor),
+            while_edge=(self._requests, actor, target, True) if accepted else None,
         )
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
         changes, mark = await self._graph.write([follow, answered])
+        if accepted and changes[0].outcome is Outcome.UNCHANGED and not _is_there(changes[0]):
+            raise _no_request(actor)
         (barred,), after = await together(
             self._store.immediate,
             undo_barred(self._graph, self._privacy, [follow], changes[:1]),
@@ -309,9 +292,15 @@ class Relations:
         return reduce(self._graph.both, marks, NO_MARK)
 
     async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
-        """Write a request to follow a private account; follow it, if it became public meanwhile."""
-        request = self._conditional(self._requests, actor, target, expires_ms=expires_ms)
+        """Write a request to follow a private account; follow it, if it became public meanwhile.
+
+        Nothing is asked where the account has accepted an earlier request by now.
+        """
+        follows = (self._follows, actor, target, False)
+        request = self._conditional(self._requests, actor, target, expires_ms=expires_ms, while_edge=follows)
         changes, mark = await self._graph.write([request])
+        if changes[0].outcome is Outcome.UNCHANGED and not _is_there(changes[0]):
+            return RelationWritten(True, False, mark)
         (barred,), (node,) = await together(
             self._store.immediate,
             undo_barred(self._graph, self._privacy, [request], changes),
@@ -319,7 +308,7 @@ class Relations:
         )
         await self._allowed(request, changes[0], mark, barred=barred)
         if not node.private:
-            followed = await self._follow(actor, target, if_public=True, expires_ms=expires_ms)
+            followed = await self._follow(actor, target, expires_ms=expires_ms)
             if followed is not None:
                 return followed
         return RelationWritten(False, changes[0].outcome is _APPLIED, mark, requested=True)
@@ -333,6 +322,7 @@ class Relations:
         if_public: bool = False,
         expires_ms: int = 0,
         any_of: tuple[Listing, ...] = (),
+        while_edge: tuple[int, NodeId, NodeId, bool] | None = None,
     ) -> EdgeWrite:
         """The write of an edge on the conditions of a follow: both active, no block between them, within the limit."""
         edge = self._graph.now(graph, source, destination, State.NORMAL)
@@ -345,6 +335,7 @@ class Relations:
             if_active=True,
             if_public=if_public,
             any_of=any_of,
+            while_edge=while_edge,
         )
 
     async def _allowed(
@@ -380,6 +371,16 @@ class Relations:
 
     def _in(self, user: NodeId) -> Listing:
         return Listing(self._follows, user, Direction.IN)
+
+
+def _is_there(change: EdgeChange) -> bool:
+    return change.after is not None and change.after.state == State.NORMAL
+
+
+def _no_request(requester: NodeId) -> UserNotFound:
+    return UserNotFound(
+        "this user has no request that you can accept now; /follow-requests lists those that wait", id=str(requester)
+    )
 
 
 def _check_two(actor: NodeId, target: NodeId) -> None:

@@ -6,5 +6,6 @@ stores, folder, keys) · `posts_and_notices` (over these, in every kind of proce
 decides the writes of distributed engines) · `serving/` (the processes of `kith serve`) · `measures/` (what is counted
 and told) · `machines/` (a primary and its standbys) · `backups/` (wholes and increments of a store, by themselves) ·
 `moves/` (a folder into a cluster, and back) ·
-`auditing` (what `kith audit` does over open stores), `audits` (`kith audit` as a process that the console starts) · `logs` (lines that processes print).
+`auditing` (of `kith audit`, over open
+stores), `audits` (that as a process of the console's) · `logs` (lines that processes print).
 """

@@ -70,7 +70,7 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
             yield Key("nodes", (edge.destination,))
             if write.while_node is not None:
                 yield Key("nodes", (write.while_node[0],))
-            for other in write.unless:
+            for other in write.asked_edges:
                 yield edge_row(*other)
 
     def lengths(self) -> Iterable[Listing]:
@@ -238,12 +238,20 @@ def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
     ends = max(batch.node(asked.source).state, batch.node(asked.destination).state)
     edge = resolve(stored, write, ends)
 
+    def state_of(other: EdgeKey) -> State:
+        found = batch.edge(other)
+        return State.REMOVED if found is None else as_of(found, batch.now_ms).state
+
     def barred() -> bool:
-        others = (batch.edge(other) for other in write.unless)
-        return any(other is not None and as_of(other, batch.now_ms).state in BARRING for other in others)
+        return any(state_of(other) in BARRING for other in write.unless)
 
     def lapsed() -> bool:
-        return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
+        if write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]:
+            return True
+        if write.while_edge is None:
+            return False
+        *other, there = write.while_edge
+        return (state_of((other[0], other[1], other[2])) == State.NORMAL) != there
 
     outcome = decide(
         stored,

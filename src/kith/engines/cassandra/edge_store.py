@@ -84,7 +84,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
         owner, written = self._owner_of(writes[at]), {_key_of(writes[at])}
         for write in writes[at + 1 :]:
             before, owner = owner, self._owner_of(write)
-            if (write.chained and owner != before) or not written.isdisjoint(write.unless):
+            if (write.chained and owner != before) or not written.isdisjoint(write.asked_edges):
                 return
             written.add(_key_of(write))
             yield write

@@ -69,6 +69,7 @@ def _parts(writes: Sequence[EdgeWrite]) -> Iterator[Sequence[EdgeWrite] | dict[b
             or write.if_public
             or write.unless
             or write.while_node is not None
+            or write.while_edge is not None
             or write.out_limit is not None
             or write.counted is not None
             or write.any_of
@@ -142,14 +143,19 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
         return batch.nodes_known and batch.node(edge.destination).private
 
     def lapsed() -> bool:
-        return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
+        if write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]:
+            return True
+        if write.while_edge is None:
+            return False
+        *other, there = write.while_edge
+        return (state_of(*other) == State.NORMAL) != there
 
     def barred() -> bool:
-        for other, source, destination in write.unless:
-            row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
-            if row is not None and state_at(row, batch.now_ms) in BARRING:
-                return True
-        return False
+        return any(state_of(*other) in BARRING for other in write.unless)
+
+    def state_of(other: int, source: int, destination: int) -> State:
+        row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
+        return State.REMOVED if row is None else state_at(row, batch.now_ms)
 
     def out_count() -> int:
         return length_of(Direction.OUT, write.out_limit or 0)
