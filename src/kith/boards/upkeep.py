@@ -3,8 +3,9 @@
 A board that is deleted, hidden, moved or merged may have a million followers. Before the change is written, a note says
 that it is coming; then the lists of the board are settled page by page, with a checkpoint after each. The request that
 makes the change settles the first pages, and the consumer of the log the rest, also after a process that stopped. The
-consumer settles every follow, unfollow and block again, once lists show it: that repairs what a process left undone,
-and what was written past the rules (imports, raw edges, restored accounts). All of it may be repeated.
+consumer settles every follow, unfollow and block again, once lists show it, and looks at every pin: that repairs what a
+process left undone, and what was written past the rules (imports, raw edges, restored accounts) or came to a board that
+was emptied already. All of it may be repeated.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import mark_of
 from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
-from kith.graph.shapes import Listing
+from kith.graph.shapes import Listing, Pair
 from kith.graph.walk import whole_list
+from kith.posts.post import read_post
 from kith.records.rewriting import newer_fields
 from kith.records.store import RecordKind
 
@@ -167,7 +169,7 @@ class Upkeep:
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Settle what each change concerns. Any of them may come again, and in any order."""
-        settling, ties = self._settling, dict[tuple[NodeId, NodeId], None]()
+        settling, ties, pins = self._settling, dict[tuple[NodeId, NodeId], None](), list[Pair]()
         for event in events:
             source, destination = NodeId(event.source), NodeId(event.destination)
             if event.state == BULK_LOADED:
@@ -180,10 +182,15 @@ class Upkeep:
                 ties[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
                 ties[source, destination] = ties[destination, source] = None
+            elif event.graph == self._pins:
+                if event.state == State.NORMAL:
+                    pins.append((source, destination))
             else:
                 await self._handle(event, source, destination)
         for user, owner in await settling.depending(list(ties)):
             await settling.changed(user, owner, ended=False)
+        if pins:
+            await self._look_at_pins(pins)
 
     async def _handle(self, event: Event, source: NodeId, destination: NodeId) -> None:
         """Settle what a change of a board's or an author's own edge concerns."""
@@ -245,13 +252,25 @@ class Upkeep:
         listing, window = Listing(self._pins, post, Direction.IN), Window(_PAGE)
         while True:
             page = await self._store.page(listing, window)
-            edges = await self._store.get_many(self._pins, [(one.id, post) for one in page.items])
-            writes = [EdgeWrite(_ended(edge)) for edge in edges if edge is not None and edge.state == State.NORMAL]
-            if writes:
-                await self._store.apply(writes)
+            await self._take_off([(one.id, post) for one in page.items])
             if not page.more_after:
                 break
             window = Window(_PAGE, after=page.oldest)
+
+    async def _look_at_pins(self, pins: Sequence[Pair]) -> None:
+        """Take off posts that were deleted before they were pinned, and settle boards that were deleted before."""
+        for board in await self._settling.read(list({board for board, _ in pins})):
+            if board is not None and board.deleted:
+                await self._look_again(board.id)
+        posts = await self._settling.records.get_many(RecordKind.POST, list({post for _, post in pins}))
+        deleted = {record.id for record in posts if record is not None and read_post(record).deleted}
+        await self._take_off([pin for pin in pins if pin[1] in deleted])
+
+    async def _take_off(self, pins: Sequence[Pair]) -> None:
+        edges = await self._store.get_many(self._pins, pins)
+        writes = [EdgeWrite(_ended(edge)) for edge in edges if edge is not None and edge.state == State.NORMAL]
+        if writes:
+            await self._store.apply(writes)
 
 
 def _ended(edge: Edge) -> Edge:

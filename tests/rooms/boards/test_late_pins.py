@@ -1,0 +1,96 @@
+"""Pins that come to a board that was merged or deleted meanwhile, or of such a post: none is lost, and none is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from cast import ALICE, BOB
+from coroutines import Run
+from engines import SettledEdges
+from reference_edges import ReferenceEdges
+from reference_records import RowRecords
+from services import Services
+
+from kith.boards import upkeep
+from kith.graph.edge import EdgeChange, EdgeWrite
+
+PINNED = 12
+
+
+class Consumer:
+    """Takes the events that came since, and a page of each noted change, as often as it is asked."""
+
+    def __init__(self, services: Services) -> None:
+        self._services, self._at = services, 0
+
+    async def round(self) -> None:
+        events = self._services.edges.events.all
+        some, self._at = events[self._at :], len(events)
+        await self._services.upkeep.handle(some)
+        await self._services.upkeep.work_backlog()
+
+    async def drain(self) -> None:
+        """Until nothing is left to do."""
+        while self._at < len(self._services.edges.events.all) or await self._services.edges.notes("boards/"):
+            await self.round()
+
+
+@pytest.fixture(params=["transactions", "no-transactions"])
+def kith(request: pytest.FixtureRequest, run: Run, monkeypatch: pytest.MonkeyPatch) -> Services:
+    monkeypatch.setattr(upkeep, "_PAGE", 2)
+    if request.param == "transactions":
+        return run(Services.over(ReferenceEdges()))  # type: ignore[no-any-return]
+    edges = SettledEdges(seed=1)
+    return run(Services.over(edges, RowRecords(edges)))  # type: ignore[no-any-return]
+
+
+async def boards(kith: Services, count: int) -> list[int]:
+    return [(await kith.boards.create(ALICE, f"board {at}")).board.id for at in range(count)]
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 5])
+def test_boards_that_are_merged_one_after_the_other_keep_all_pins(run: Run, kith: Services, rounds: int) -> None:
+    """More of them than a request settles; the second is emptied before the rest of the first comes to it."""
+
+    async def scene() -> list[int]:
+        first, second, third = made = await boards(kith, 3)
+        for post in [await kith.write(BOB) for _ in range(PINNED)]:
+            await kith.pins.add(ALICE, first, post.id)
+        consumer = Consumer(kith)
+        await kith.boards.merge(ALICE, first, second)
+        for _ in range(rounds):
+            await consumer.round()
+        await kith.boards.merge(ALICE, second, third)
+        await consumer.drain()
+        return await kith.pins.counts(made)
+
+    assert run(scene()) == [0, 0, PINNED]
+
+
+@pytest.mark.parametrize("meanwhile", ["the post is deleted", "the board is deleted", "the board is merged"])
+def test_what_was_looked_up_before_a_pin_is_written_may_be_gone(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    async def scene() -> list[int]:
+        board, other = made = await boards(kith, 2)
+        post, consumer, apply = await kith.write(BOB), Consumer(kith), kith.edges.apply
+
+        async def overtaken(writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+            monkeypatch.setattr(kith.edges, "apply", apply)
+            match meanwhile:
+                case "the post is deleted":
+                    await kith.posts.delete(BOB, post.id)
+                case "the board is deleted":
+                    await kith.boards.delete(ALICE, board)
+                case _:
+                    await kith.boards.merge(ALICE, board, other)
+            await consumer.drain()
+            return await apply(writes)
+
+        monkeypatch.setattr(kith.edges, "apply", overtaken)
+        await kith.pins.add(ALICE, board, post.id)
+        await consumer.drain()
+        return await kith.pins.counts(made)
+
+    assert run(scene()) == [0, int(meanwhile == "the board is merged")]
