@@ -26,6 +26,7 @@ from kith.graph.graph import mark_of
 from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
 from kith.graph.shapes import Listing, Pair
 from kith.graph.walk import whole_list
+from kith.people.barring import drop_barred
 from kith.posts.post import read_post
 from kith.records.rewriting import newer_fields
 from kith.records.store import RecordKind
@@ -169,7 +170,8 @@ class Upkeep:
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Settle what each change concerns. Any of them may come again, and in any order."""
-        settling, ties, pins = self._settling, dict[tuple[NodeId, NodeId], None](), list[Pair]()
+        settling, ties = self._settling, dict[tuple[NodeId, NodeId], None]()
+        blocks, pins = list[tuple[NodeId, NodeId]](), list[Pair]()
         for event in events:
             source, destination = NodeId(event.source), NodeId(event.destination)
             if event.state == BULK_LOADED:
@@ -182,11 +184,13 @@ class Upkeep:
                 ties[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
                 ties[source, destination] = ties[destination, source] = None
+                blocks.append((source, destination))
             elif event.graph == self._pins:
                 if event.state == State.NORMAL:
                     pins.append((source, destination))
             else:
                 await self._handle(event, source, destination)
+        await drop_barred(self._graph, blocks)
         for user, owner in await settling.depending(list(ties)):
             await settling.changed(user, owner, ended=False)
         if pins:

@@ -1,17 +1,20 @@
 """Follows and blocks that were written at the same time, where these are not one transaction.
 
 A block stands between two users, or their follows and requests do, never both. So each looks for the other once it is
-written, and whichever looks last takes the follow away.
+written, and whichever looks last takes the follow away. Who settles changes from the log looks again after each block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from kith.core.ids import NodeId
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import EdgeChange, EdgeWrite, Outcome
 from kith.graph.graph import PRESENT, Graph
+from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS
 from kith.graph.questions import Questions
 from kith.people.privacy import Privacy
 
@@ -34,12 +37,25 @@ async def undo_barred(
     return barred
 
 
-async def drop_barred(graph: Graph, edges: Sequence[tuple[int, NodeId, NodeId]]) -> WriteMark:
-    """After a block was written, and these edges dropped with it: drop those that somebody made before it stood."""
-    if graph.store.transactional:
+def barred_by(graph: Graph, one: NodeId, other: NodeId) -> list[tuple[int, NodeId, NodeId]]:
+    """What does not stand beside a block between two users: their follows and requests, in both directions."""
+    numbers = (graph.graphs.number(FOLLOWS), graph.graphs.number(FOLLOW_REQUESTS))
+    return [(number, *pair) for number in numbers for pair in ((one, other), (other, one))]
+
+
+async def drop_barred(graph: Graph, blocks: Sequence[tuple[NodeId, NodeId]]) -> WriteMark:
+    """After blocks were written, and what they bar was dropped with them: drop what somebody wrote before they stood,
+    and what was not dropped, as when a process ended before it was. Nothing is dropped by a block that is gone by now.
+    """
+    if graph.store.transactional or not blocks:
         return NO_MARK
-    questions = Questions()
-    questions.states(edges)
+    barred = [(block, edge) for block in blocks for edge in barred_by(graph, *block)]
+    questions, number = Questions(), graph.graphs.number(BLOCKS)
+    questions.states(edge for _, edge in barred)
     states = (await graph.store.answer(questions)).states
-    left = [graph.dropping(*edge) for edge, state in zip(edges, states, strict=True) if state in PRESENT]
+    left = [
+        msgspec.structs.replace(graph.dropping(*edge), while_edge=(number, *block, True))
+        for (block, edge), state in zip(barred, states, strict=True)
+        if state in PRESENT
+    ]
     return (await graph.write(left))[1] if left else NO_MARK

@@ -22,7 +22,7 @@ from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.shapes import Listing
 from kith.graph.together import together
 from kith.people.accounts import check_active, check_not_removed
-from kith.people.barring import drop_barred, undo_barred
+from kith.people.barring import barred_by, drop_barred, undo_barred
 from kith.people.privacy import Privacy
 from kith.people.standing import Relationship, relationships
 
@@ -161,13 +161,11 @@ class Relations:
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
         block = self._asking(self._graph.adding(self._blocks, actor, target), actor, target)
-        ends = [
-            (graph, *pair) for graph in (self._follows, self._requests) for pair in ((actor, target), (target, actor))
-        ]
-        changes, mark = await self._graph.write([block, *(self._graph.dropping(*edge) for edge in ends)])
+        drops = [self._graph.dropping(*edge) for edge in barred_by(self._graph, actor, target)]
+        changes, mark = await self._graph.write([block, *drops])
         marks = await together(
             self._store.immediate,
-            drop_barred(self._graph, ends),
+            drop_barred(self._graph, [(actor, target)]),
             self._settle(changes[0], (actor, target), (target, actor)),
         )
         return RelationWritten(True, changes[0].outcome is _APPLIED, reduce(self._graph.both, marks, mark))
