@@ -92,14 +92,18 @@ class Boards:
         claim = None if key is None else claim_of("board", actor, key, fingerprint_of(name, secret), id_, version)
         board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
         put = await self._records.put([board_record(board, version)], [self._listing(board, version)], claim=claim)
+        again = put.claimed is not None
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
             put = await self._records.put([board_record(board, version)], [self._listing(board, version)])
-        if put.refusal is Outcome.INACTIVE or (not self._records.transactional and await is_removed(self.store, actor)):
+        refused = put.refusal is Outcome.INACTIVE
+        if not self._records.transactional and ((refused and not again) or await is_removed(self.store, actor)):
             gone, later = msgspec.structs.replace(board, name="", deleted=True), Hlc(version + 1)
             await self._records.put([board_record(gone, later)], [self._listing(gone, later)])
+            refused = True
+        if refused:
             await check_active(self.store, actor)
             raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
         return BoardWritten(board, put.mark)

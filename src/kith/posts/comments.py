@@ -56,6 +56,7 @@ class Comments(CommentReader):
             await check_active(self._graph.store, actor)
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text, named=await named_in(self._store, text))
         put = await self._put(comment, version, others, claim, unchanged)
+        again = put.claimed is not None
         if not put.stored and put.claimed is None and put.refusal is None and reply_to is not None:
             raise no_comment(reply_to)  # it was deleted meanwhile
         if claim is not None and put.claimed is not None:
@@ -68,11 +69,19 @@ class Comments(CommentReader):
             put = await self._put(comment, version, others)
         empty = comment_record(emptied(comment), Hlc(version + 1))
         if put.refusal is Outcome.FORBIDDEN:  # a block came in between
-            if not self._store.transactional:
+            if not self._store.transactional and not again:
                 await self._store.put([empty])
             raise self._posts.missing(post)
-        await self._posts.raise_if_inactive(actor, put, [empty], self._dropping(comment))
+        await self._posts.raise_if_inactive(actor, put, [empty], self._dropping(comment), again=again)
+        if reply_to is not None and not self._store.transactional:
+            await self._show_answered(reply_to)
         return comment, put.mark
+
+    async def _show_answered(self, id_: NodeId) -> None:
+        """Where edges are written one after the other: show a comment that was deleted before its reply was listed."""
+        (answered,) = await self.read([id_])
+        if answered is not None and answered.deleted:
+            await self._prune([answered], [])
 
     async def _addressed(
         self, actor: NodeId, post: NodeId, reply_to: NodeId | None

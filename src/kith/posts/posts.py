@@ -111,13 +111,15 @@ class Posts:
         draft = check_draft(draft, types)
         post, edges = self._new(id_, version, actor, draft, named)
         put = await self.store.put([self._record(post, version)], edges, claim=claim)
+        again = put.claimed is not None
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             post, edges = self._new(id_, version, actor, draft, named)
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
             put = await self.store.put([self._record(post, version)], edges)
         dropping = [self._dropping(actor, id_), *self._mentions.dropping(id_, post.mentioned)]
-        await self.raise_if_inactive(actor, put, [self._record(emptied(post), Hlc(version + 1))], dropping)
+        empty = [self._record(emptied(post), Hlc(version + 1))]
+        await self.raise_if_inactive(actor, put, empty, dropping, again=again)
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: PostEdit) -> PostWritten:
@@ -172,15 +174,16 @@ class Posts:
         await rewrite(f"a {self._shelf.noun} of this account", listing.node, empty_those_left)
 
     async def raise_if_inactive(
-        self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite]
+        self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite], *, again: bool
     ) -> None:
         """Forbidden if the account was deactivated or removed before `put` wrote something new of it.
 
         Where the engine has no transactions, a removal is looked for after the write too, and then what was written is
         emptied by `empty` and `edges`. What was written before a removal is emptied by the removal's job (`erase`).
+        `again`: `put` repeats a write that may have been acknowledged, and stays if the account is only away.
         """
         refused = put.refusal is Outcome.INACTIVE
-        if not self.store.transactional and (refused or await is_removed(self.graph.store, actor)):
+        if not self.store.transactional and ((refused and not again) or await is_removed(self.graph.store, actor)):
             await self.store.put(empty, edges)
             refused = True
         if refused:

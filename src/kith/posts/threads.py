@@ -108,10 +108,15 @@ class Threads:
         ]
 
     def dropping(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
-        """The writes that take a comment out of its lists; `keep`: it stays where it is shown, and does not count."""
-        shown, *counted = (
-            self._graph.dropping(graph, NodeId(source), NodeId(id_)) for graph, source, id_ in self.places(comment)
+        """The writes that take a comment out of its lists; `keep`: it stays where it is shown, and does not count.
+
+        They hold for lists to which it is still to come, as it may where edges are written one after the other.
+        """
+        gone = (
+            self._graph.now(graph, NodeId(source), NodeId(id_), State.REMOVED)
+            for graph, source, id_ in self.places(comment)
         )
+        shown, *counted = (EdgeWrite(edge, supersede=True, keep_place=True, keep_live=True) for edge in gone)
         return [self._keeping(comment, State.NORMAL, State.ARCHIVED) if keep else shown, *counted]
 
     async def prune(self, deleted: Sequence[Comment]) -> list[int]:

@@ -35,9 +35,10 @@ def test_the_consumer_drops_what_a_block_that_was_half_written_left(
         await apply([write for write in writes if write.edge.source == ALICE])
         raise Stopped
 
-    with monkeypatch.context() as stopping, pytest.raises(Stopped):
+    with monkeypatch.context() as stopping:
         stopping.setattr(kith.edges, "apply", half)
-        run(kith.people.block(ALICE, BOB))
+        with pytest.raises(Stopped):
+            run(kith.people.block(ALICE, BOB))
     assert follows(run, kith) == (False, True)
     run(kith.upkeep.handle(kith.edges.events.all))
     assert follows(run, kith) == (False, False)

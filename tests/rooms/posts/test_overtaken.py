@@ -1,0 +1,121 @@
+"""Written while something else happens to it: no reply counts and is not shown, no repetition empties a post."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from cast import ALICE, BOB, CAROL
+from coroutines import Run, answer, run_all, time_flies
+from engines import SettledEdges
+from reference_edges import ReferenceEdges
+from reference_leases import own_leases
+from reference_records import RowRecords
+from services import Services
+
+from kith.core.errors import Forbidden, KithError
+from kith.core.paging import Window
+from kith.graph.edge import EdgeChange, EdgeWrite
+from kith.graph.graphs import POST_REPLIES
+from kith.graph.nodes import NodeOperation
+from kith.people.removal import account_jobs
+from kith.posts.post import Draft
+
+PAGE = Window(20)
+
+
+async def without_transactions(seed: int = 1) -> Services:
+    edges = SettledEdges(seed=seed)
+    return await Services.over(edges, RowRecords(edges))
+
+
+async def shown(kith: Services, post: int) -> tuple[int, int]:
+    """How many comments the post is said to have, and how many are listed on it."""
+    (counts,) = await kith.engagement.counts(ALICE, [post])
+    return counts.comments, len((await kith.comments_on(ALICE, post, "newest", PAGE)).comments)
+
+
+def test_a_reply_that_counts_is_found_though_its_comment_is_deleted_meanwhile() -> None:
+    async def check(seed: int) -> bool:
+        kith, chance = await without_transactions(seed), random.Random(seed)
+
+        async def give_way() -> None:
+            for _ in range(chance.choice((0, 0, 1, 2, 4, 9))):
+                await asyncio.sleep(0)
+
+        async def begun(step: Any) -> Any:
+            for _ in range(chance.randrange(30)):
+                await asyncio.sleep(0)
+            return await answer(step)
+
+        post = await kith.write(ALICE)
+        comment, _ = await kith.comments.create(BOB, post.id, "hello")
+        step, kith.records.step = kith.records.step, give_way
+        reply = kith.comments.create(CAROL, post.id, "hello you", reply_to=comment.id)
+        await asyncio.gather(begun(reply), begun(kith.comments.delete(BOB, comment.id)))
+        kith.records.step = step
+        counted, listed = await shown(kith, post.id)
+        return counted == listed  # the deleted one stands above the reply, or both are gone
+
+    assert not [seed for seed in range(300) if not run_all(check(seed))]
+
+
+def test_a_reply_that_is_deleted_before_it_is_counted_does_not_count(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> tuple[int, int]:
+        kith = await without_transactions()
+        post = await kith.write(ALICE)
+        comment, _ = await kith.comments.create(BOB, post.id, "hello")
+        counting, apply = kith.graph.graphs.number(POST_REPLIES), kith.edges.apply
+
+        async def overtaken(writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+            if any(write.edge.graph == counting for write in writes):
+                monkeypatch.setattr(kith.edges, "apply", apply)
+                (reply,) = (await kith.replies_to(ALICE, comment.id, "newest", PAGE)).comments
+                await kith.comments.delete(ALICE, reply.id)
+            return await apply(writes)
+
+        monkeypatch.setattr(kith.edges, "apply", overtaken)
+        await kith.comments.create(CAROL, post.id, "spam", reply_to=comment.id)
+        return await shown(kith, post.id)
+
+    assert run(scene()) == (1, 1)
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("what", ["post", "comment", "board"])
+def test_a_repetition_empties_nothing_though_its_author_goes_away(
+    monkeypatch: pytest.MonkeyPatch, transactional: bool, what: str
+) -> None:
+    async def scene() -> tuple[type[KithError], bool]:
+        kith = await (Services.over(ReferenceEdges()) if transactional else without_transactions())
+        post, jobs, put = await kith.write(ALICE), account_jobs(kith.graph, own_leases()), kith.records.put
+
+        async def make() -> int:
+            if what == "post":
+                return (await kith.posts.create(ALICE, Draft(text="mine"), "key")).post.id
+            if what == "comment":
+                return (await kith.comments.create(ALICE, post.id, "mine", key="key"))[0].id
+            return (await kith.boards.create(ALICE, "mine", key="key")).board.id
+
+        async def go(operation: NodeOperation) -> None:
+            await jobs.start(operation, ALICE)
+            await jobs.wait()
+
+        async def overtaken(*written: Any, **named: Any) -> Any:
+            monkeypatch.setattr(kith.records, "put", put)
+            await go(NodeOperation.ARCHIVE)
+            return await put(*written, **named)
+
+        made = await make()
+        monkeypatch.setattr(kith.records, "put", overtaken)
+        repeated = await answer(make())
+        await go(NodeOperation.RESTORE)
+        read: Any = {"post": kith.posts.read, "comment": kith.comments.read, "board": kith.boards.settling.read}[what]
+        (found,) = await read([made])
+        return repeated, found.deleted
+
+    with time_flies():
+        assert run_all(scene()) == (Forbidden, False)
