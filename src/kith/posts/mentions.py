@@ -44,28 +44,23 @@ async def named_in(store: RecordStore, text: str) -> tuple[int, ...]:
 
 
 class MentionLists:
-    """The lists of posts by whom they mention. `graph_name`: their graph; None: there are none."""
+    """The lists of posts by whom they mention. `graph_name`: their graph; None: there are none.
+
+    Their edges have the version of the post that they follow from: so they say what the newest one says, in whatever
+    order several changes of a post come to them.
+    """
 
     def __init__(self, graph: Graph, graph_name: str | None) -> None:
-        self._graph = graph
         self._number = None if graph_name is None else graph.graphs.number(graph_name)
 
-    def adding(self, old: Sequence[int], post: Post, version: Hlc) -> list[EdgeWrite]:
-        """The writes that add a post to the lists of those it mentions, and take it out of the lists of the others in
-        `old`."""
+    def writes(self, old: Sequence[int], post: Post, version: Hlc) -> list[EdgeWrite]:
+        """The writes that put a post into the lists of those it mentions, and take it out of those of others in
+        `old`. A deleted one mentions nobody.
+        """
         if self._number is None:
             return []
-        added = [
-            EdgeWrite(
-                Edge(self._number, NodeId(user), NodeId(post.id), State.NORMAL, post.created_at, version),
-                supersede=True, keep_live=True, chained=True,
-            )
-            for user in post.mentioned
-        ]  # fmt: skip
-        return added + self.dropping(post.id, [user for user in old if user not in post.mentioned])
-
-    def dropping(self, id_: int, users: Sequence[int]) -> list[EdgeWrite]:
-        """The writes that take a post out of the lists of these users."""
-        if self._number is None:
-            return []
-        return [self._graph.dropping(self._number, NodeId(user), NodeId(id_), chained=True) for user in users]
+        said = dict.fromkeys(old, State.REMOVED) | dict.fromkeys(post.mentioned, State.NORMAL)
+        return [
+            EdgeWrite(Edge(self._number, NodeId(user), NodeId(post.id), state, post.created_at, version), chained=True)
+            for user, state in said.items()
+        ]

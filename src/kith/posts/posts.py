@@ -117,9 +117,9 @@ class Posts:
             post, edges = self._new(id_, version, actor, draft, named)
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
             put = await self.store.put([self._record(post, version)], edges)
-        dropping = [self._dropping(actor, id_), *self._mentions.dropping(id_, post.mentioned)]
-        empty = [self._record(emptied(post), Hlc(version + 1))]
-        await self.raise_if_inactive(actor, put, empty, dropping, again=again)
+        empty, later = emptied(post), Hlc(version + 1)
+        dropping = [self._dropping(actor, id_), *self._mentions.writes(post.mentioned, empty, later)]
+        await self.raise_if_inactive(actor, put, [self._record(empty, later)], dropping, again=again)
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: PostEdit) -> PostWritten:
@@ -166,9 +166,12 @@ class Posts:
             records = await self.store.get_many(self._shelf.kind, ids)
             found = [(record, read_post(record)) for record in records if record is not None]
             left = [(record, post) for record, post in found if post.author == listing.node and not post.deleted]
-            empty = [self._record(emptied(post), next_version(self.graph.clock, record)) for record, post in left]
             seen = [AtVersion(self._shelf.kind, record.id, record.updated_at) for record, _ in left]
-            edges = [write for _, post in left for write in self._mentions.dropping(post.id, post.mentioned)]
+            empty, edges = list[Record](), list[EdgeWrite]()
+            for record, post in left:
+                gone, version = emptied(post), next_version(self.graph.clock, record)
+                empty.append(self._record(gone, version))
+                edges += self._mentions.writes(post.mentioned, gone, version)
             return (await self.store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
 
         await rewrite(f"a {self._shelf.noun} of this account", listing.node, empty_those_left)
@@ -338,7 +341,7 @@ class Posts:
         """The post of a draft, and its edges. Equal arguments give an equal result, so a repetition changes nothing."""
         post = msgspec.structs.replace(post_from(id_, actor, made_at_ms(id_), draft), named=named)
         edge = Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version)
-        return post, [EdgeWrite(edge, if_active=True), *self._mentions.adding((), post, version)]
+        return post, [EdgeWrite(edge, if_active=True), *self._mentions.writes((), post, version)]
 
     def _record(self, post: Post, version: Hlc) -> Record:
         return post_record(post, version, self._shelf.kind)
@@ -379,7 +382,7 @@ class Posts:
             changed = changed if new.deleted else with_newer_fields(changed, record)
             records = [changed, *([] if note is None else [note(version)])]
             seen = AtVersion(self._shelf.kind, id_, record.updated_at)
-            edges = [edge(NodeId(post.author), id_), *self._mentions.adding(stored.mentioned, new, version)]
+            edges = [edge(NodeId(post.author), id_), *self._mentions.writes(stored.mentioned, new, version)]
             put = await self.store.put(records, edges, only_if=[seen])
             return put, with_labels(new, post.labels)
 

@@ -1,12 +1,13 @@
-"""Written while something else happens to it: no reply counts and is not shown, no repetition empties a post."""
+"""Written while something else happens to it: what counts is shown, and what was acknowledged stays."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL
 from coroutines import Run, answer, run_all, time_flies
@@ -18,11 +19,11 @@ from services import Services
 
 from kith.core.errors import Forbidden, KithError
 from kith.core.paging import Window
-from kith.graph.edge import EdgeChange, EdgeWrite
-from kith.graph.graphs import POST_REPLIES
+from kith.graph.edge import EdgeChange, EdgeWrite, State
+from kith.graph.graphs import MENTIONED, POST_REPLIES
 from kith.graph.nodes import NodeOperation
 from kith.people.removal import account_jobs
-from kith.posts.post import Draft
+from kith.posts.post import Draft, PostEdit
 
 PAGE = Window(20)
 
@@ -38,27 +39,54 @@ async def shown(kith: Services, post: int) -> tuple[int, int]:
     return counts.comments, len((await kith.comments_on(ALICE, post, "newest", PAGE)).comments)
 
 
+async def together(kith: Services, seed: int, *steps: Coroutine[Any, Any, Any]) -> None:
+    """Do all of these at once; each row that is written lets others go on, as by chance."""
+    chance, step = random.Random(seed), kith.records.step
+
+    async def give_way() -> None:
+        for _ in range(chance.choice((0, 0, 1, 2, 4, 9))):
+            await asyncio.sleep(0)
+
+    async def begun(one: Coroutine[Any, Any, Any]) -> None:
+        for _ in range(chance.randrange(30)):
+            await asyncio.sleep(0)
+        await answer(one)
+
+    kith.records.step = give_way
+    await asyncio.gather(*map(begun, steps))
+    kith.records.step = step
+
+
 def test_a_reply_that_counts_is_found_though_its_comment_is_deleted_meanwhile() -> None:
     async def check(seed: int) -> bool:
-        kith, chance = await without_transactions(seed), random.Random(seed)
-
-        async def give_way() -> None:
-            for _ in range(chance.choice((0, 0, 1, 2, 4, 9))):
-                await asyncio.sleep(0)
-
-        async def begun(step: Any) -> Any:
-            for _ in range(chance.randrange(30)):
-                await asyncio.sleep(0)
-            return await answer(step)
-
+        kith = await without_transactions(seed)
         post = await kith.write(ALICE)
         comment, _ = await kith.comments.create(BOB, post.id, "hello")
-        step, kith.records.step = kith.records.step, give_way
         reply = kith.comments.create(CAROL, post.id, "hello you", reply_to=comment.id)
-        await asyncio.gather(begun(reply), begun(kith.comments.delete(BOB, comment.id)))
-        kith.records.step = step
+        await together(kith, seed, reply, kith.comments.delete(BOB, comment.id))
         counted, listed = await shown(kith, post.id)
         return counted == listed  # the deleted one stands above the reply, or both are gone
+
+    assert not [seed for seed in range(300) if not run_all(check(seed))]
+
+
+@pytest.mark.parametrize("beside", ["an edit", "a label", "its deletion"])
+def test_lists_of_mentions_say_what_the_post_says_in_the_end(beside: str) -> None:
+    async def check(seed: int) -> bool:
+        kith = await without_transactions(seed)
+        for user, name in ((BOB, "bob"), (CAROL, "carol")):
+            await kith.profiles.change(user, lambda found, name=name: msgspec.structs.replace(found, username=name))
+        post = await kith.write(ALICE, text="hello @bob")
+        change = {
+            "an edit": lambda: kith.posts.edit(ALICE, post.id, PostEdit(text="hello @bob again")),
+            "a label": lambda: kith.moderation.set("post", post.id, 1, "why"),
+            "its deletion": lambda: kith.posts.delete(ALICE, post.id),
+        }[beside]
+        await together(kith, seed, kith.posts.edit(ALICE, post.id, PostEdit(text="hello @carol")), change())
+        (now,) = await kith.posts.read([post.id])
+        edges = await kith.edges.get_many(kith.graph.graphs.number(MENTIONED), [(BOB, post.id), (CAROL, post.id)])
+        listed = {edge.source for edge in edges if edge is not None and edge.state == State.NORMAL}
+        return now is not None and listed == set(now.mentioned)
 
     assert not [seed for seed in range(300) if not run_all(check(seed))]
 
