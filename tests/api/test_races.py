@@ -11,7 +11,7 @@ import httpx
 import pytest
 from calls import NO_PROFILE, add_edges, check, code, finish, ids, ok
 from cast import People
-from servers import API, FOLLOWS_MAX, ON_CLUSTER, Server, serving
+from servers import API, FOLLOWS_MAX, ON_CLUSTER, Server, eventually, serving
 
 THREADS = 24
 ROUNDS = 8 if ON_CLUSTER else 40
@@ -110,6 +110,17 @@ def test_a_change_of_privacy_is_not_lost_to_a_deactivation_at_the_same_time(pair
                 "id": str(user), "state": "archived", "private": True, "followingCount": 0, "followersCount": 0,
                 "postCount": 0, **NO_PROFILE,
             }  # fmt: skip
+
+
+def test_nobody_waits_at_a_public_account_whoever_set_it_last(pair: Server, people: People) -> None:
+    crowd = people.crowd(2 * ROUNDS)
+    with pair.client(acting="system") as http:
+        for user, fan in zip(crowd[::2], crowd[1::2], strict=True):
+            changes = [post(pair, f"/users/{user}", user, method="PATCH", json={"private": at}) for at in (True, False)]
+            for answer in at_once([*changes, post(pair, f"/users/{user}/follow", fan)]):
+                ok(answer)
+            if not ok(http.get(f"{API}/users/{user}"))["private"]:
+                eventually(lambda user=user, fan=fan: check(http, "follows", fan, user))
 
 
 def test_a_block_holds_while_either_is_being_reactivated(server: Server, people: People) -> None:

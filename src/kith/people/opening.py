@@ -46,6 +46,11 @@ class Openings:
         """Accept the requests of a public account in the background."""
         self._background.start(note, partial(self._run, user))
 
+    async def open_for_those_who_wait(self, user: NodeId) -> None:
+        """After an account was made public that seemed to be: it may have been private for a moment, and been asked."""
+        if (await self._relations.requests(user, Window(1))).items:
+            self.start(await self.prepare(user), user)
+
     async def resume(self) -> None:
         """Resume the openings that no process works on any more."""
         for note, user in (await self._store.notes(_NOTE)).items():

@@ -47,6 +47,19 @@ async def open_account(room: Services, openings: Openings) -> None:
     openings.start(note, ALICE)
 
 
+def test_who_waits_at_a_public_account_is_let_in_when_it_is_made_public_once_more(run: Run, room: Services) -> None:
+    """One device made it private for a moment, in which they asked; another had read before that it is public."""
+
+    async def play() -> None:
+        openings = Openings(room.graph, room.people, own_leases())
+        await room.edges.change_node(ALICE, private=False)
+        await openings.open_for_those_who_wait(ALICE)
+        await openings.wait()
+
+    run(play())
+    assert lists(run, room) == (FANS, [])
+
+
 def test_what_a_crash_left_is_resumed_by_the_next_process(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:

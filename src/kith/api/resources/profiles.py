@@ -202,6 +202,8 @@ class ProfilesResource:
             call.wrote((await self._graph.store.change_node(user, private=body.private, tell=told)).mark)
             if opening is not None:
                 self._openings.start(opening, user)
+            elif not body.private:
+                await self._openings.open_for_those_who_wait(user)
         try:
             return await self._seen(user, user)
         except UserNotFound:  # removed while this was written; what came before, the removal forgets
