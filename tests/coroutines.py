@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 from kith.core.errors import KithError
 from kith.engines.embedded.bells import FifoBell
-from kith.graph.store import EdgeStore
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -32,13 +31,11 @@ async def answer(asked: Awaitable[Any]) -> Any:
 
 
 @contextmanager
-def time_flies(store: EdgeStore | None = None) -> Iterator[None]:
-    """Nobody sleeps, nor waits for a bell. After a sleep of 2 s or longer, all that was late in `store` has arrived."""
+def time_flies() -> Iterator[None]:
+    """Nobody sleeps, nor waits for a bell."""
     sleep = asyncio.sleep
 
     async def fly(delay_s: float, *_: object) -> None:
-        if delay_s >= 2 and (settle := getattr(store, "settle", None)):
-            settle()
         await sleep(0)
 
     with patch.object(asyncio, "sleep", fly), patch.object(FifoBell, "rung", lambda _, within_s: fly(within_s)):

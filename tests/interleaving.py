@@ -40,6 +40,7 @@ class Yielding:
     def __init__(self, chance: random.Random, transactional: bool) -> None:
         self.inner, self._chance, self.transactional = ReferenceEdges(), chance, transactional
         self._moment, self._stands_still_at = 0, -1
+        self._under_way: set[asyncio.Event] = set()
 
     def begin(self, moments: int) -> None:
         """From here on somebody stands still, once, within so many moments."""
@@ -60,9 +61,22 @@ class Yielding:
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         await self._give_way()
-        changes = await (self._merge(writes) if self.transactional else self._by_owners(writes))
+        if self.transactional:
+            changes = await self._merge(writes)
+        else:
+            done = asyncio.Event()
+            self._under_way.add(done)
+            try:
+                changes = await self._by_owners(writes)
+            finally:
+                self._under_way.remove(done)
+                done.set()
         await self._give_way()
         return changes
+
+    async def barrier(self) -> None:
+        for done in list(self._under_way):
+            await done.wait()
 
     async def _by_owners(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         """The writes of each source by itself, beside the others; a chained one after all before it."""

@@ -176,6 +176,9 @@ class ReferenceEdges:
             refused = skipped or change.outcome in REFUSED
         return changes
 
+    async def barrier(self) -> None:
+        """Nothing is under way here."""
+
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
         return joined(one, other)
 

@@ -38,6 +38,9 @@ class ScrambledEdges(ReferenceEdges):
         for _, part, edge in arriving:
             _arrive(part, edge)
 
+    async def barrier(self) -> None:
+        self.settle()
+
     def pass_time(self) -> None:
         """Let arrive what is due."""
         self._tick()

@@ -26,7 +26,6 @@ from services import Services
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph import nodes
 from kith.graph.nodes import NodeOperation
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
@@ -244,8 +243,5 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_boards_are_what_a_naive_model_says(
-    tmp_path: Path, engine: Engine, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nodes, "_LISTS_LAG_S", 0)
+def test_boards_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
     live_through(History(seed), engine, tmp_path)

@@ -147,7 +147,7 @@ class GraphMachine(RuleBasedStateMachine):
             return await jobs.get(job.id)
 
         self.settle()  # a job walks lists; what they do not show yet is in test_interleavings
-        with time_flies(self.store):
+        with time_flies():
             job = self._run(answer(operate()))
         expected = self.rules.operate(operation, user)
         if isinstance(expected, int):

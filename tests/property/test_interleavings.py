@@ -150,9 +150,10 @@ def test_who_was_accepted_meanwhile_does_not_ask_again(transactional: bool) -> N
 
 
 @pytest.mark.parametrize("operation", [NodeOperation.ARCHIVE, NodeOperation.REMOVE])
-def test_no_follow_made_meanwhile_escapes_a_bulk_operation(operation: NodeOperation) -> None:
+@either_store
+def test_no_follow_made_meanwhile_escapes_a_bulk_operation(transactional: bool, operation: NodeOperation) -> None:
     async def check(seed: int) -> bool:
-        world = await hosts(seed)
+        world = await hosts(seed, transactional)
         await world.any().people.follow(ALICE, DANA)
         follows = [world.any().people.follow(*pair) for pair in ((ALICE, BOB), (BOB, ALICE), (CAROL, ALICE))]
         await world.together([*follows, world.operate(operation, ALICE)])
@@ -161,11 +162,13 @@ def test_no_follow_made_meanwhile_escapes_a_bulk_operation(operation: NodeOperat
     for_all_seeds(check)
 
 
-def test_the_last_of_archive_and_restore_holds() -> None:
+@either_store
+def test_the_last_of_archive_and_restore_holds(transactional: bool) -> None:
     async def check(seed: int) -> bool:
-        world = await hosts(seed)
+        world = await hosts(seed, transactional)
         for other in (BOB, CAROL, DANA):
             await world.any().people.follow(ALICE, other)
+            await world.any().people.follow(other, ALICE)
         await world.together([world.operate(operation, ALICE) for operation in (NodeOperation.ARCHIVE,) * 2])
         archive, restore = NodeOperation.ARCHIVE, NodeOperation.RESTORE
         await world.together([world.operate(operation, ALICE) for operation in (restore, archive, restore)])
@@ -204,9 +207,10 @@ def test_two_ends_restored_at_once_restore_their_edge(transactional: bool) -> No
     for_all_seeds(check)
 
 
-def test_an_edge_stays_archived_while_its_other_end_is() -> None:
+@either_store
+def test_an_edge_stays_archived_while_its_other_end_is(transactional: bool) -> None:
     async def check(seed: int) -> bool:
-        world = await hosts(seed)
+        world = await hosts(seed, transactional)
         for pair in permutations((ALICE, BOB)):
             await world.any().people.follow(*pair)
             await world.any().people.mute(*pair)

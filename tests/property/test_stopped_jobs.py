@@ -98,7 +98,7 @@ def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None
 
     for seed in range(5):
         store = ScrambledEdges(seed, late_max=10**6)
-        with time_flies(store):
+        with time_flies():
             assert run_all(left(store)) == {ARCHIVED}
 
 

@@ -209,6 +209,6 @@ def test_suggestions_are_what_a_naive_model_says(engine: Engine, tmp_path: Path,
                 met += len(found)
 
     assert engine.whole
-    with engine.whole(tmp_path, now_ms=history.clock) as whole, time_flies(whole.edges):
+    with engine.whole(tmp_path, now_ms=history.clock) as whole, time_flies():
         run_all(live(whole))
     assert met > 100, "too few suggestions to prove anything"

@@ -14,7 +14,6 @@ restored with a page. Limit: restore brings back every archived edge, whoever ar
 
 from __future__ import annotations
 
-import asyncio
 import enum
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -33,7 +32,6 @@ from kith.leases.background import Background, retried
 from kith.leases.holding import Held, Leases
 
 _PAGE = 500
-_LISTS_LAG_S = 2.0  # how far lists may lag behind rows, see `EdgeStore`
 _NOTE = "job/"
 _KEPT_DONE_S = 86_400.0
 
@@ -196,8 +194,7 @@ class NodeJobs:
         noted = await retried(held, lambda: self._taken_over(held))
         if noted is None or noted.job.done:
             return
-        if not self._store.transactional:
-            await asyncio.sleep(_LISTS_LAG_S)  # until the lists show what was written before the node was marked
+        await retried(held, self._store.barrier)  # then lists show what was decided before the node was marked
         lists, step = list(self._lists(noted.job)), partial(self._step, held)
         while not noted.job.done:
             noted = await retried(held, partial(step, noted, lists))

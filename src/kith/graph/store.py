@@ -58,6 +58,14 @@ class Edges(Protocol):
         """Merge `writes`, those of a source in order (see `edge.EdgeWrite`); one answer each, in the same order."""
         ...
 
+    async def barrier(self) -> None:
+        """Return once all writes that were begun before show in rows, lists and counts, whoever makes them and however
+        long they take, or never will. Those that begin later are decided by what was written before this call.
+
+        At once where `transactional`.
+        """
+        ...
+
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
         """The least position of the log that covers both marks. Asks no store."""
         ...

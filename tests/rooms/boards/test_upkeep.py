@@ -21,7 +21,6 @@ from kith.core.clock import Hlc
 from kith.core.errors import Conflict
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph import nodes
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import PINS
 from kith.graph.nodes import NodeOperation
@@ -96,7 +95,6 @@ def test_boards_of_who_is_away_are_not_counted_until_they_are_back(
     kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
     jobs = account_jobs(kith.graph, own_leases())
     board, other = (run(kith.boards.create(ALICE, name)).board for name in ("Recipes", "Soups"))
-    monkeypatch.setattr(nodes, "_LISTS_LAG_S", 0)
 
     def shown() -> None:
         if isinstance(kith.edges, ScrambledEdges):
@@ -149,7 +147,6 @@ def test_what_ends_while_its_user_is_away_does_not_come_back(
     """Bob follows boards of Alice and Carol by themselves. Alice has him follow nothing of hers; Carol does nothing."""
     kith: Services = run(Services.in_memory(transactional=transactional, clock=FakeClock()))
     jobs = account_jobs(kith.graph, own_leases())
-    monkeypatch.setattr(nodes, "_LISTS_LAG_S", 0)
     boards = [run(kith.boards.create(owner, "Recipes")).board for owner in (ALICE, CAROL)]
 
     async def becomes(operation: NodeOperation) -> None:

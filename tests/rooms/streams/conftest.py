@@ -19,7 +19,7 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
     """Plays a scene in which nobody really waits."""
 
     def run(scene: Callable[[Hall], Awaitable[None]]) -> None:
-        with request.param.whole(tmp_path, now_ms=wall_ms, events_max=200) as whole, time_flies(whole.edges):
+        with request.param.whole(tmp_path, now_ms=wall_ms, events_max=200) as whole, time_flies():
             asyncio.run(Hall(whole).play(scene))
 
     return run

@@ -26,8 +26,12 @@ def test_what_is_done_from_time_to_time_is_done_again_after_any_failure() -> Non
             raise Unavailable("the disk is full")
         thrice.set()
 
+    def check_clock() -> None:
+        if loop.time() == 1_200:
+            raise Unavailable("the clock is wrong")
+
     async def check() -> None:
-        going_on = asyncio.create_task(worker._every(Task("it is done", every_s=600.0), do, own_leases()))
+        going_on = asyncio.create_task(worker._every(Task("it is done", every_s=600.0), do, own_leases(), check_clock))
         waiting = asyncio.create_task(thrice.wait())
         ended, _ = await asyncio.wait([going_on, waiting], return_when=asyncio.FIRST_COMPLETED)
         assert ended == {waiting}, going_on
@@ -35,6 +39,6 @@ def test_what_is_done_from_time_to_time_is_done_again_after_any_failure() -> Non
 
     with structlog.testing.capture_logs() as said, asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(check())
-    assert done_s == [0.0, 600.0, 1_200.0]
-    assert [line["log_level"] for line in said] == ["error", "warning"]
+    assert done_s == [0.0, 600.0, 1_800.0], "nothing is done by a wrong clock"
+    assert [line["log_level"] for line in said] == ["error", "warning", "warning"]
     assert {line["what"] for line in said} == {"it is done"}

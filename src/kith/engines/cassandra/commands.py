@@ -78,6 +78,11 @@ class Asker:
         encoded = [(partition, msgspec.msgpack.encode(command)) for partition, command in asked]
         return [(_answer(reply, kind), reply.mark) for reply in await self.commands.ask_many(encoded)]
 
+    async def pass_batches(self) -> None:
+        """Wait until every owner, or who has taken over from it, is done with the batches that it began before."""
+        owners = range(self.partitions.count)
+        await self.many([(owner, ListEdges([])) for owner in owners], type(None))
+
 
 def _answer(reply: Reply, kind: Any) -> Any:
     if not reply.outcome:

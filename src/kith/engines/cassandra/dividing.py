@@ -63,7 +63,7 @@ class Divider:
         if parts.moving is None:
             return True
         begin = parts.moving  # another process may be at it, elsewhere
-        await self._pass_batches()
+        await self._asker.pass_batches()
         await self._settle()
         await self._move(listing, begin, parts.before(begin))
         await self._asker.one(owner, DivideList(listing, begin, moved=True), ListParts)
@@ -85,11 +85,6 @@ class Divider:
                         return begin
                 seen, above = seen + 1, position
         return begin  # the older half, or more, has one position
-
-    async def _pass_batches(self) -> None:
-        """Wait until every owner is done with the batches that it began before."""
-        owners = range(self._asker.partitions.count)
-        await self._asker.many([(owner, ListEdges([])) for owner in owners], type(None))
 
     async def _settle(self) -> None:
         """Wait until reads have ended that began when the list was not divided yet."""

@@ -74,6 +74,9 @@ class CassandraEdges(EdgeReads, EdgeScans):
             refused = last is None or last.outcome in REFUSED
         return changes
 
+    async def barrier(self) -> None:
+        await self._asker.pass_batches()
+
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
         return self._asker.joined(one, other)
 

@@ -88,6 +88,9 @@ class EmbeddedEdges(EmbeddedScans):
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         return await self._commits.run(partial(apply_all, writes=writes), len(writes))
 
+    async def barrier(self) -> None:
+        """Each write is one transaction."""
+
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
         return self._environment.positions.joined(one, other)
 

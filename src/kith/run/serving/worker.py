@@ -15,12 +15,12 @@ import structlog
 import uvloop
 
 from kith.core.errors import BadRequest, Unavailable
+from kith.leases.holding import Leases
 from kith.run import logs
 from kith.run.backups import schedule
 from kith.run.backups import worker as backups
 from kith.run.config import Settings
 from kith.run.consumers import WORKERS, Task
-from kith.run.opening.stores import Opened
 from kith.run.opening.wiring import opened
 from kith.run.serving import probes, processes
 
@@ -72,7 +72,11 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
             asyncio.get_running_loop().add_signal_handler(number, stop)
         beside = [
             asyncio.create_task(processes.stay_with_supervisor()),
-            *(asyncio.create_task(_every(task, do, parts)) for one in workers for task, do in one.tasks.items()),
+            *(
+                asyncio.create_task(_every(task, do, parts.leases, parts.check_clock))
+                for one in workers
+                for task, do in one.tasks.items()
+            ),
         ]
         following = [asyncio.create_task(worker.follower.run()) for worker in workers]
         await asyncio.sleep(0)  # from here on the supervisor knows when this process hangs
@@ -86,12 +90,14 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
             task.cancel()
 
 
-async def _every(task: Task, do: Callable[[], Coroutine[Any, Any, None]], parts: Opened) -> None:
+async def _every(
+    task: Task, do: Callable[[], Coroutine[Any, Any, None]], leases: Leases, check_clock: Callable[[], None]
+) -> None:
     """Do it now, and again after so many seconds, unless another worker is at it. A failure waits for the next time."""
     while True:
         try:
-            parts.check_clock()
-            async with parts.leases.hold(f"task/{task.name}") as held:
+            check_clock()  # what is old is told by it
+            async with leases.hold(f"task/{task.name}") as held:
                 if held is not None:
                     await held.while_ours(do())
         except Unavailable as error:
