@@ -175,6 +175,7 @@ class Jobs:
 
     async def _all_edges(self, job: ExecuteJob) -> None:
         await self._executes.mark(job.task)
+        await self._store.barrier()  # then lists show what was decided before
         listings = self._executes.listings(job.task)
         while job.step < len(listings):
             listing = listings[job.step]
