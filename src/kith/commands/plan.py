@@ -107,6 +107,7 @@ def _print_plan(made: capacity.CapacityPlan) -> None:
         ("edges", "", made.embedded.storage.edges, made.cluster.storage.edges),
         ("disk", "B", made.embedded.storage.disk_bytes, made.cluster.storage.disk_bytes),
         ("  of it the log", "B", made.embedded.storage.log_bytes, made.cluster.storage.log_bytes),
+        ("  of it posts", "B", made.embedded.storage.posts_bytes, made.cluster.storage.posts_bytes),
         ("  of it what inboxes tell", "B", made.embedded.storage.notices_bytes, made.cluster.storage.notices_bytes),
         ("memory", "B", made.embedded.memory.total_bytes, made.cluster.memory.total_bytes),
         ("  of it timelines", "B", made.embedded.memory.timelines_bytes, made.cluster.memory.timelines_bytes),

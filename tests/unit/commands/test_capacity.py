@@ -125,8 +125,14 @@ def test_homes_posts_timelines_and_inboxes_are_priced_each() -> None:
     notices = 50 * 86_400 * 90 * 370
     assert embedded.storage.notices_bytes == pytest.approx(notices)
     assert cluster.storage.notices_bytes == pytest.approx(3 * notices)
+    posts = 16 * 86_400 * 365 * 350
+    assert embedded.storage.posts_bytes == pytest.approx(posts)
+    assert cluster.storage.posts_bytes == pytest.approx(3 * posts)
+    log = 16 * 1.5 * 86_400 * 7 * 100
+    disk = embedded.storage.disk_bytes - plain.embedded.storage.disk_bytes
+    assert disk == pytest.approx((notices + posts + log) / 0.7)
     roles, before = ({role.name: role.cores for role in one.cluster.roles} for one in (feed, plain))
-    assert roles["api"] - before["api"] == pytest.approx((32 * 1.5 / 870 + 230 / 400) / 0.7)
+    assert roles["api"] - before["api"] == pytest.approx((32 * 1.5 / 870 + 230 / 400 + deliveries / 2.5e6) / 0.7)
     assert roles["cache"] - before["cache"] == pytest.approx(deliveries * 2 / 600_000 / 0.7)
     assert roles["store"] - before["store"] == pytest.approx((32 * 1.5 * 3 / 1_600 + 230 / 600) / 0.7)
     assert roles["log"] - before["log"] == pytest.approx(32 * 1.5 * 3 / 5_000 / 0.7)

@@ -28,14 +28,15 @@ class Storage(msgspec.Struct, frozen=True):
     edges_bytes: float
     log_bytes: float
     notices_bytes: float
+    posts_bytes: float
     disk_bytes: float
     largest_list_bytes: float
     largest_list_partitions: int
 
     @property
     def total_bytes(self) -> float:
-        """Edges, log and what inboxes tell."""
-        return self.edges_bytes + self.log_bytes + self.notices_bytes
+        """Edges, log, posts, and what inboxes tell."""
+        return self.edges_bytes + self.log_bytes + self.notices_bytes + self.posts_bytes
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -125,7 +126,7 @@ def plan(demand: Demand, given: Assumptions | None = None) -> CapacityPlan:
 def _embedded(demand: Demand, given: Assumptions) -> EmbeddedPlan:
     edges_bytes = demand.edges * given.edge_bytes
     log_bytes = _log_bytes(demand, given)
-    notices_bytes = _notices_bytes(demand, given)
+    notices_bytes, posts_bytes = _notices_bytes(demand, given), _posts_bytes(demand, given)
     hot_bytes, timelines_bytes = edges_bytes * given.hot_share, demand.timelines * given.timeline_bytes
     storage = Storage(
         edges=demand.edges,
@@ -133,7 +134,8 @@ def _embedded(demand: Demand, given: Assumptions) -> EmbeddedPlan:
         edges_bytes=edges_bytes,
         log_bytes=log_bytes,
         notices_bytes=notices_bytes,
-        disk_bytes=(edges_bytes + log_bytes + notices_bytes) / given.disk_use_max,
+        posts_bytes=posts_bytes,
+        disk_bytes=(edges_bytes + log_bytes + notices_bytes + posts_bytes) / given.disk_use_max,
         largest_list_bytes=demand.degree_max * given.edge_bytes / 2,
         largest_list_partitions=1,
     )
@@ -166,7 +168,8 @@ def _cluster(demand: Demand, given: Assumptions) -> ClusterPlan:
     edges_bytes = 2 * demand.edges * given.row_bytes * demand.replicas
     log_bytes = _log_bytes(demand, given) * demand.replicas
     notices_bytes = _notices_bytes(demand, given) * demand.replicas
-    store_disk = (edges_bytes + notices_bytes) / given.store_disk_use_max
+    posts_bytes = _posts_bytes(demand, given) * demand.replicas
+    store_disk = (edges_bytes + notices_bytes + posts_bytes) / given.store_disk_use_max
     log_disk = log_bytes / given.disk_use_max
     storage = Storage(
         edges=demand.edges,
@@ -174,6 +177,7 @@ def _cluster(demand: Demand, given: Assumptions) -> ClusterPlan:
         edges_bytes=edges_bytes,
         log_bytes=log_bytes,
         notices_bytes=notices_bytes,
+        posts_bytes=posts_bytes,
         disk_bytes=store_disk + log_disk,
         largest_list_bytes=list_bytes,
         largest_list_partitions=max(1, math.ceil(list_bytes / given.partition_bytes_max)),
@@ -223,6 +227,7 @@ def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, fl
         + writes / given.instance_writes_per_s
         + demand.pages_per_s / given.core_pages_per_s
         + demand.homes_per_s / given.instance_homes_per_s
+        + demand.deliveries_per_s / given.instance_deliveries_per_s
     )
     cache = (
         asked / given.cache_looks_per_s + demand.deliveries_per_s * given.cache_copies / given.cache_deliveries_per_s
@@ -284,6 +289,11 @@ def _log_bytes(demand: Demand, given: Assumptions) -> float:
 def _notices_bytes(demand: Demand, given: Assumptions) -> float:
     """One copy of what inboxes tell."""
     return demand.notices_per_s / given.peak_factor * DAY_S * given.notice_days * given.notice_bytes
+
+
+def _posts_bytes(demand: Demand, given: Assumptions) -> float:
+    """One copy of the posts."""
+    return demand.posts_per_s / given.peak_factor * DAY_S * given.post_days * given.post_bytes
 
 
 def _hardware_usd(cores: float, memory_bytes: float, disk_bytes: float, given: Assumptions) -> float:

@@ -23,7 +23,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     request_bytes, response_bytes: a check or a write over HTTP; article 000. page_bytes: a page of 20 with
     headers, home_bytes: of home. pair_in_bytes, pair_out_bytes: a pair in a batch, as JSON. timeline_bytes: one
     user's, in memory or in Redis (operations.md; strings of up to 600 ids). notice_bytes: a row of an inbox, the
-    record, its claim and their events, by their lengths (see `MentionFigures`), for notice_days.
+    record, its claim and their events, by their lengths (see `MentionFigures`), for notice_days. post_bytes: a post of
+    125 characters and its edge, in a data folder (20,000 of them, measured); of post_days.
 
     Rates of one core, embedded: checks 30,000 over HTTP and 400,000 in batches, pages 2,000 (budgets `check-http`,
     `check-batch`, `home`); writes 5,000, half of budget `follow-http` on two cores; first pages of home 1,150, posts
@@ -32,7 +33,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     Rates of one core, in the cluster, measured by the processor time of each process while `kith bench cluster-follow`,
     `cluster-check`, `cluster-home` and `cluster-fanout` ran, one copy of everything, two cores of an AMD EPYC; other
     machines gave half. Of the instances: checks past the filter 16,000 (62 us), writes 870 (owners, notices and
-    all who read the log included), homes 400. Of the cache: looks 60,000, deliveries 600,000. Of the store, each
+    all who read the log included), homes 400, deliveries 2.5 M
+    (what was left of two cores beside Redis). Of the cache: looks 60,000, deliveries 600,000. Of the store, each
     copy: reads 10,000 (25,000 where many come at once, 3,000 where few do), writes 1,600, homes 600. Of the log, each
     copy: writes 5,000. post_writes: a post counts as so many writes, by its statements (12, a follow 8).
 
@@ -66,6 +68,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     timeline_bytes: float = 5_000
     notice_bytes: float = 370
     notice_days: float = 90
+    post_bytes: float = 350
+    post_days: float = 365
 
     core_checks_per_s: float = 30_000
     core_batched_checks_per_s: float = 400_000
@@ -77,6 +81,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     instance_checks_per_s: float = 16_000
     instance_writes_per_s: float = 870
     instance_homes_per_s: float = 400
+    instance_deliveries_per_s: float = 2_500_000
     cache_looks_per_s: float = 60_000
     cache_deliveries_per_s: float = 600_000
     store_reads_per_s: float = 10_000
@@ -151,10 +156,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
-                raise BadRequest(f"{name} must be a number from 0 up", field=name)
+                raise BadRequest(f"{_asked(name)} must be a number from 0 up", field=name)
         for name, of in (("batched_share", "checks"), ("active_share", "users")):
             if getattr(self, name) > 1:
-                raise BadRequest(f"{name} is a share of the {of}, 0 to 1", field=name)
+                raise BadRequest(f"{_asked(name)} is a share of the {of}, 0 to 1", field=name)
         if self.users < 1 or self.replicas < 1:
             raise BadRequest("users and replicas must be 1 or more")
         if max(self.degree_mean, self.degree_max) > self.users:
@@ -174,6 +179,12 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     def deliveries_per_s(self) -> float:
         """Posts that reach a timeline: authors have as many followers, on average, as users follow."""
         return self.posts_per_s * self.degree_mean * self.active_share
+
+
+def _asked(name: str) -> str:
+    """How the command calls a number of the demand."""
+    options = {"degree_mean": "degree", "degree_max": "largest", "active_share": "timelines"}
+    return options.get(name, name.removesuffix("_per_s"))
 
 
 def per_second(count_per_day: float, peak_factor: float = 2.0) -> float:
@@ -215,14 +226,17 @@ def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
         f"{given.core_writes_per_s:,.0f} writes/s or {given.core_pages_per_s:,.0f} pages/s; "
         f"{given.core_homes_per_s:,.0f} homes/s, {given.core_posts_per_s:,.0f} posts/s or "
         f"{given.core_deliveries_per_s:,.0f} deliveries/s",
-        f"in the cluster one of an instance {given.instance_checks_per_s:,.0f} checks/s past the filter, "
-        f"{given.instance_writes_per_s:,.0f} writes/s or {given.instance_homes_per_s:,.0f} homes/s",
-        f"one of the cache {given.cache_looks_per_s:,.0f} looks/s or {given.cache_deliveries_per_s:,.0f} deliveries/s",
-        f"one of the store {given.store_reads_per_s:,.0f} reads/s, or of each copy {given.store_writes_per_s:,.0f} "
+        f"in the cluster a core of an instance does {given.instance_checks_per_s:,.0f} checks/s past the filter, "
+        f"{given.instance_writes_per_s:,.0f} writes/s, {given.instance_homes_per_s:,.0f} homes/s or "
+        f"{given.instance_deliveries_per_s:,.0f} deliveries/s",
+        f"a core of the cache {given.cache_looks_per_s:,.0f} looks/s or {given.cache_deliveries_per_s:,.0f} "
+        "deliveries/s",
+        f"a core of the store {given.store_reads_per_s:,.0f} reads/s, or of each copy {given.store_writes_per_s:,.0f} "
         f"writes/s, or {given.store_homes_per_s:,.0f} homes/s; one of the log {given.log_writes_per_s:,.0f} writes/s "
         f"of each copy; a post counts as {given.post_writes:g} writes",
         f"a timeline takes {in_words(given.timeline_bytes, 'B')}, in the cluster {given.cache_copies} times; what an "
-        f"inbox tells {given.notice_bytes:g} B for {given.notice_days:g} days, in as many copies as edges",
+        f"inbox tells {given.notice_bytes:g} B for {given.notice_days:g} days, a post {given.post_bytes:g} B, those of "
+        f"{given.post_days:g} days, in as many copies as edges",
         f"cores are used to {given.core_use_max:.0%}, memory to {given.memory_use_max:.0%}, disks to "
         f"{given.disk_use_max:.0%}, disks of the store to {given.store_disk_use_max:.0%}",
         f"one machine is at most {given.machine_cores} cores, {in_words(given.machine_memory_bytes, 'B')} of memory, "
@@ -231,5 +245,6 @@ def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
         f"{in_words(given.node_disk_bytes, 'B')} of disk (store and log only)",
         f"a month costs {given.core_usd:g} USD a core, {given.memory_gb_usd:g} a GB of memory, {given.disk_tb_usd:g} "
         f"a TB of disk, {given.traffic_gb_usd:g} a GB between nodes",
-        "left out: media, backups, staff, and a second site",
+        "left out: media, backups, staff, a second site, and the work of telling more than writes do: see "
+        "`kith plan notifications`",
     )
