@@ -96,21 +96,21 @@ class Yielding:
         return [changes[at] for at in range(len(writes))]
 
     async def _merge(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        """The writes one after the other. Without transactions, others have their turn between a look at what is not of
-        the source, and a write.
+        """The writes, together. Without transactions, others have their turn between a look at what is not of the
+        source, and that.
         """
+        if self.transactional:
+            return await self.inner.apply(writes)
+        seen = [self._seen(write) for write in writes]
+        asked = [msgspec.structs.replace(one, unless=one.unless if self.inner._barred(one) else ()) for one in writes]
+        await self._give_way()
         changes: list[EdgeChange] = []
-        for write in writes:
+        for write, nodes in zip(asked, seen, strict=True):
             if write.chained and changes and changes[-1].outcome in REFUSED:
                 changes.append(EdgeChange(Outcome.UNCHANGED, None, None))
-            elif self.transactional:
-                changes += await self.inner.apply([write])
             else:
-                seen = self._seen(write)
-                asked_before = msgspec.structs.replace(write, unless=write.unless if self.inner._barred(write) else ())
-                await self._give_way()
-                with patch.dict(self.inner._nodes, seen):
-                    changes += await self.inner.apply([asked_before])
+                with patch.dict(self.inner._nodes, nodes):
+                    changes += await self.inner.apply([write])
         return changes
 
     def _seen(self, write: EdgeWrite) -> dict[int, Node]:

@@ -36,12 +36,16 @@ from kith.graph.shapes import (
 class Edges(Protocol):
     """Edges, readable from both ends.
 
-    Order: lists are newest first by (position, other end), both descending. Atomicity: where `transactional` is true,
-    each `apply` call is one transaction with both lists, counts and log. Where it is false, writes of several sources
-    are made side by side, but for a chained one, which comes after the one before it; a write is atomic per edge and
-    end; lists and counts may lag behind the row by up to 2 s, in any order, and changes may reach them twice. The row
-    itself (`get_many`, `exists_many`) is always current. Durability: `apply` returns once the change is in the log, as
-    durably as the engine is set to. Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`; driver errors never leak.
+    Order: lists are newest first by (position, other end), both descending.
+
+    Atomicity: where `transactional` is true, each `apply` call is one transaction with both lists, counts and log.
+    Where it is false, up to 200 writes of one source are decided together, with no other of that source in between;
+    those of several sources side by side, but for a chained one, which comes after the one before it. A row is
+    written at once, and so is each end of an edge; lists and counts may lag behind the row by up to 2 s, in any order,
+    and changes may reach them twice. The row itself (`get_many`, `exists_many`) is always current.
+
+    Durability: `apply` returns once the change is in the log, as durably as the engine is set to. Errors: `StoreFull`,
+    `StoreUnavailable`, `Overloaded`; driver errors never leak.
 
     Expiry: from the millisecond `Edge.expires_ms` on an edge is removed, as `edge.as_of` says, by the reader's clock:
     at once in the row, and elsewhere as soon as a write of that moment would show. No call is needed for it. The log

@@ -91,9 +91,9 @@ class Relations:
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
         _check_two(actor, target)
-        withdrawn, unfollow = (self._graph.dropping(graph, actor, target) for graph in (self._requests, self._follows))
-        changes, mark = await self._graph.write([withdrawn, self._asking(unfollow, actor)])  # one accepted before goes
-        after = await self._settle(changes[1], (actor, target), ended=True)
+        unfollow, withdrawn = (self._graph.dropping(graph, actor, target) for graph in (self._follows, self._requests))
+        changes, mark = await self._graph.write([self._asking(unfollow, actor), withdrawn])
+        after = await self._settle(changes[0], (actor, target), ended=True)
         changed = after is not NO_MARK or any(change.outcome is _APPLIED for change in changes)
         return RelationWritten(False, changed, self._graph.both(mark, after))
 
