@@ -5,11 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import pytest
 from calls import ok, upload
 from cast import People
+from commands import kith_in, refused
 from pictures import decoded, mp4, photo
 from servers import API, COMMAND, serving
+
+from kith.engines.embedded import standing
+from kith.engines.embedded.closed import Closed
+from kith.run.config import Settings
+from kith.run.opening import folders
+
+KEY = f"00/99-{'0' * 32}.jpg"
 
 
 def sweep(folder: Path, *options: str) -> str:
@@ -52,3 +62,17 @@ def test_a_sweep_beside_a_server_removes_only_what_no_record_names(tmp_path: Pat
         assert sweep(tmp_path).startswith("2 of 4 files removed")
         assert sweep(tmp_path).startswith("0 of 2 files removed")
         assert server.get(made["url"]).status_code == 200
+
+
+@pytest.mark.parametrize("why", ["moved", "fenced", "standby"])
+def test_a_store_that_takes_no_writes_sweeps_nothing_of_the_one_that_does(tmp_path: Path, why: Any) -> None:
+    """They may share a bucket, and a job that runs daily goes on when the store has moved."""
+    settings = Settings(data=str(tmp_path / "data"))
+    with folders.open_environment(settings) as store:
+        standing.close_to_writes(store, Closed(why, "elsewhere", 5))
+    path = folders.media_folder(settings) / KEY
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"12345")
+    os.utime(path, (1, 1))
+    assert "elsewhere" in refused(kith_in(tmp_path)("sweep", "--data", "data"))
+    assert path.exists()

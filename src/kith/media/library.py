@@ -202,8 +202,11 @@ class MediaLibrary:
     async def sweep(self, now_ms: int, *, remove: bool) -> Swept:
         """Find old files without a record, with a deleted one, or with one of a removed account; `remove` deletes them.
 
-        Records of removed accounts are emptied then, too. Files with other names than ours are left alone.
+        Records of removed accounts are emptied then, too. Files with other names than ours are left alone. Nothing is
+        deleted over a store that takes no writes: another one names these files by now.
         """
+        if remove:
+            await self._graph.store.put_note("sweep", b"%d" % now_ms)
         files = orphans = orphan_bytes = 0
         async for listed in self.blobs.list():
             blobs = [blob for blob in listed if id_in_key(blob.key) is not None]

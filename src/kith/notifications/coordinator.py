@@ -92,10 +92,10 @@ class Coordinator:
         If they are few, and in no tiers, they are told at once.
         """
         followers = await self._router.followers(account)
-        chunks = -(-followers // self._chunk_ids)
+        chunks = max(1, -(-followers // self._chunk_ids))  # one that had none a moment ago may have its first
         walks = [Walk(notice, account, tier, chunks) for tier in await self._router.route(account)]
         if followers <= min(self._chunk_ids, AT_ONCE_MAX) and len(walks) == 1:
-            further, more = await self._tell_chunk(walks[0]) if followers else (walks[0], False)
+            further, more = await self._tell_chunk(walks[0])
             if not more:
                 await self._on_end(Ended(further))
                 return
@@ -106,7 +106,7 @@ class Coordinator:
 
     async def begin_again(self, notice: int, account: int) -> None:
         """Begin to tell all followers who want it, without tiers. May be repeated. Errors: Overloaded."""
-        chunks = -(-await self._router.followers(account) // self._chunk_ids)
+        chunks = max(1, -(-await self._router.followers(account) // self._chunk_ids))
         await self._walks.begin([Walk(notice, account, Tier.ALL, chunks)])
 
     async def _shorter(self, walk: Walk, followers: int) -> Walk:

@@ -216,3 +216,30 @@ def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: D
         assert ("mention", DANA) not in await desk.told(DANA), "who did it is told nothing"
 
     run(main())
+
+
+def test_a_first_follower_is_told_though_the_account_had_none_a_moment_ago(run: Run, desk: Desk) -> None:
+    """The number of followers is looked up once in five minutes, and it was 0."""
+
+    async def main() -> None:
+        services = desk.services
+
+        async def end(_: Ended) -> None: ...
+
+        worker = coordinator_over(
+            services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), own_leases(), services.clock, end,
+            celebrity_followers_min=1_000_000, tiers=(),
+        )  # fmt: skip
+        spread, at = Spread(worker), await desk.whole.log.end()
+        await desk.preferences.put(CAROL, Preferences(mentions="followed"))
+        for number in range(2):
+            assert await desk.outside.accept(f"event {number}", DANA, ALICE, None, services.clock.ms)
+            desk.whole.settle()
+            batch = await desk.whole.log.read(at, 100)
+            await spread.handle(batch.events)
+            at = batch.next
+            await desk.people.follow(CAROL, ALICE)
+            services.clock.ms += 60_000
+        assert await desk.told(CAROL) == [("mention", DANA)]
+
+    run(main())

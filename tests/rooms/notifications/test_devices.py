@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from cast import ALICE, CAROL
 from coroutines import Run, answer
@@ -75,6 +77,41 @@ def test_a_device_is_of_whom_registered_it_last(run: Run, ringing: PushDesk) -> 
         assert (back.id, await ringing.devices.of([ALICE, CAROL])) == (mine.id, {ALICE: [back], CAROL: []})
         await ringing.devices.forget(ALICE)
         assert (await ringing.devices.of([ALICE]))[ALICE] == []
+
+    run(scenario())
+
+
+def test_two_devices_that_register_at_once_are_both_kept(run: Run, ringing: PushDesk) -> None:
+    async def scenario() -> None:
+        for number in range(10):
+            both = await asyncio.gather(*(ringing.add(ALICE, kind, f"of {number}") for kind in ("apns", "fcm")))
+            found = (await ringing.devices.of([ALICE]))[ALICE]
+            assert {one.id for one in both} <= {one.id for one in found}
+            await ringing.devices.forget(ALICE)
+
+    run(scenario())
+
+
+def test_what_a_device_is_owed_rings_for_nobody_who_logs_in_on_it(run: Run, ringing: PushDesk) -> None:
+    """Alice is owed five notices; while the first is sent she logs out, and Carol logs in."""
+
+    async def scenario() -> None:
+        phone = await ringing.add(ALICE, name="the phone")
+        ringing.clouds.say = lambda _: 503
+        for number in range(5):
+            await mention(ringing, text=f"secret {number}")
+            await ringing.follow_log()
+
+        async def handed_over() -> int:
+            ringing.clouds.say = lambda _: 200
+            ringing.clock.ms += 1
+            await ringing.devices.remove(ALICE, phone.id)
+            await ringing.add(CAROL, name="the phone")
+            return 200
+
+        ringing.clouds.say = lambda _: handed_over()
+        await ringing.pass_time(600)
+        assert len(ringing.clouds.rang(phone)) == 1
 
     run(scenario())
 

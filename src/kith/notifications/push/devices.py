@@ -8,7 +8,7 @@ stops in between leaves an endpoint that nobody has, never one that two have.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -36,14 +36,13 @@ class Devices:
     async def add(self, user: NodeId, id_: int, address: Address) -> tuple[Device, WriteMark]:
         """Register a device; one that is there already keeps its id, and is registered anew. DeviceLimitReached."""
         await self._hold(address, user)
-        held = {one.id for one in (await self.of([user]))[user]}
 
         async def replace() -> tuple[Put, Device]:
             stored, devices = await self._read(user)
             at_ms = ms_of(self._clock.next())
             known = next((one for one in devices if _same(one.address, address)), None)
             device = Device(id_ if known is None else known.id, at_ms, address)
-            kept = [one for one in devices if one.id != device.id and one.id in held]
+            kept = [one for one in (await self._held({user: devices}))[user] if one.id != device.id]
             if len(kept) >= DEVICES_MAX:
                 raise DeviceLimitReached(f"a user has {DEVICES_MAX} devices at most; delete one", max=DEVICES_MAX)
             return await self._put(user, stored, [*kept, device]), device
@@ -54,7 +53,10 @@ class Devices:
     async def of(self, users: Sequence[int]) -> dict[int, list[Device]]:
         """The devices of each user, those that others registered since left out."""
         records = await self._records.get_many(RecordKind.DEVICES, users) if users else []
-        listed = {user: self._open(user, record) for user, record in zip(users, records, strict=True)}
+        return await self._held({user: self._open(user, record) for user, record in zip(users, records, strict=True)})
+
+    async def _held(self, listed: Mapping[int, Sequence[Device]]) -> dict[int, list[Device]]:
+        """The devices of each user, those that others registered since left out."""
         endpoints = [_id_of(one.address) for devices in listed.values() for one in devices]
         holders = await self._records.get_many(RecordKind.DEVICE_HOLDER, endpoints) if endpoints else []
         holder = {id_: _holder(record) for id_, record in zip(endpoints, holders, strict=True)}

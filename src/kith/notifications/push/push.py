@@ -21,7 +21,7 @@ from kith.notifications.notice import read_notice
 from kith.notifications.notices import Notices
 from kith.notifications.push.device import Device, DeviceKind
 from kith.notifications.push.devices import Devices
-from kith.notifications.push.due import DuePush, Dues, Told
+from kith.notifications.push.due import Dues, Told
 from kith.notifications.push.message import PushMessage
 from kith.notifications.push.owed import OwedKept, OwedPush
 from kith.notifications.push.provider import Provider, Verdict
@@ -178,20 +178,14 @@ class Push:
 
     async def _try(self, waiting: Sequence[OwedPush], now_ms: int) -> None:
         """Send these devices what they are owed and are still to be told, each in order."""
-        ids = list({id_ for kept in waiting for id_ in kept.owed.notices})
-        notices = {one.id: one for one in await self._notices.read(ids) if one is not None}
-        told = {(kept.owed.user, id_) for kept in waiting for id_ in kept.owed.notices if id_ in notices}
-        dues = await self._dues.of([Told(user, notices[id_]) for user, id_ in sorted(told)], now_ms)
-        found = {(due.user, due.message.notice.id): due for due in dues}
-        await asyncio.gather(*(self._try_one(kept, found, now_ms) for kept in waiting))
+        await asyncio.gather(*(self._try_one(kept, now_ms) for kept in waiting))
 
-    async def _try_one(self, kept: OwedPush, dues: Mapping[tuple[int, int], DuePush], now_ms: int) -> None:
+    async def _try_one(self, kept: OwedPush, now_ms: int) -> None:
+        """Each is asked for right before it is sent: until then somebody else may have logged in on the device."""
         left = list(kept.owed.notices)
         while left:
-            due = dues.get((kept.owed.user, left[0]))
-            device = None if due is None else next((one for one in due.devices if one.id == kept.device), None)
-            if due is not None and device is not None and (left[0], device.id) not in self._sent:
-                sending = Sending(due.user, device, due.message)
+            sending = None if (left[0], kept.device) in self._sent else await self._due(kept, left[0])
+            if sending is not None:
                 found = await self._sent_now(sending)
                 verdict = await self._settled(sending, found)
                 if verdict is not None:
@@ -201,6 +195,14 @@ class Push:
                     break
             del left[0]
         await self._owed.settle(kept, (), now_ms)
+
+    async def _due(self, kept: OwedPush, notice: int) -> Sending | None:
+        """What a device is to be sent of a notice that it is owed; None if nothing any more."""
+        (stored,) = await self._notices.read([notice])
+        dues = [] if stored is None else await self._dues.of([Told(kept.owed.user, stored)], self._now_ms())
+        return next(
+            (Sending(due.user, one, due.message) for due in dues for one in due.devices if one.id == kept.device), None
+        )
 
     def _note_sent(self, one: Sending) -> None:
         self._sent[one.message.notice.id, one.device.id] = None
