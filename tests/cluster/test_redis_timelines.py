@@ -47,6 +47,7 @@ def test_posts_come_home_through_redis_and_again_after_it_was_emptied(tmp_path: 
         third = int(make(bob, "three"))
         eventually(lambda: home(alice) == [third, second, first])
         eventually(lambda: home(alice) and timelines(server) >= 1)
+        eventually(lambda: ok(alice.get(f"{API}/feed"))["meta"]["degraded"] == [])
 
 
 async def emptied(keyspace: str) -> int:

@@ -77,6 +77,7 @@ class Task(NamedTuple):
     every_s: float
 
 
+CLAIM_TIMELINES = Task("timelines that lost their name begin anew", every_s=5.0)
 EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
 FILL_INBOXES = Task("inboxes are filled from notices", every_s=600.0)
 EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
@@ -185,7 +186,12 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
         try:
             runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
-            yield Worker(runner, {EVICT_TIMELINES: evict_timelines, RECLAIM_STORIES: reclaim_stories})
+            tasks = {
+                CLAIM_TIMELINES: consumer.claim,  # a node of Redis that had it may come back empty
+                EVICT_TIMELINES: evict_timelines,
+                RECLAIM_STORIES: reclaim_stories,
+            }
+            yield Worker(runner, tasks)
         finally:
             await consumer.close()
 

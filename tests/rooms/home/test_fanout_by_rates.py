@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, START_MS
@@ -9,16 +11,18 @@ from coroutines import Run
 from fanouts import FanoutScene
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_leases import own_leases
 
 from kith.core.clock import hlc_of
-from kith.core.events import NORMAL, Event
+from kith.core.events import NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
 from kith.home.fanout import consumer
+from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
-from kith.home.timelines import RATE_MAX, READS_MS, Habits, Ids, Timeline
+from kith.home.timelines import RATE_MAX, READS_MS, Habits, Ids, Timeline, TimelineStore
 from kith.run import consumers
 from kith.run.config import Settings
 
@@ -233,5 +237,34 @@ def test_where_no_more_authors_may_withhold_others_push_to_all(
         of_carol = [await scene.post(CAROL) for _ in range(8)]
         assert scene.shown(ALICE) == [*of_carol[::-1], of_bob[0]]
         assert [(await scene.state.snapshot()).withheld.rate_of(author) for author in (BOB, CAROL)] == [8, 0]
+
+    run(check())
+
+
+def test_a_timeline_that_is_being_built_is_pushed_to_or_knows_what_it_lacks(run: Run) -> None:
+    """Another worker builds it, and has read the outboxes when the post is written."""
+
+    async def check() -> None:
+        scene = await RatesScene.begun(ByRates(1.0), distant=False)
+        await scene.graph.people.follow(ALICE, BOB)
+        for _ in range(8):
+            await scene.post(BOB)
+        written, meanwhile = scene.timelines.store, list[int]()
+
+        class Overtaken:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(written, name)
+
+            async def put(self, *timeline: Any) -> bool:
+                meanwhile.append(await scene.post(BOB))
+                return await written.put(*timeline)
+
+        other = Fanout(
+            scene.sources, cast("TimelineStore", Overtaken()), scene.state, own_leases(),
+            graphs=scene.graph.graphs, policy=ByRates(1.0), now_ms=scene.clock,
+        )  # fmt: skip
+        await other.handle([Event(0, None, TIMELINE_WANTED, ALICE, 0, 0, scene.graph.clock.next())])
+        looked_up = await scene.lacked(ALICE, scene.timeline(ALICE).lacks_from)
+        assert meanwhile[0] in scene.shown(ALICE) or BOB in looked_up
 
     run(check())

@@ -211,8 +211,9 @@ class Fanout:
         if pushed_to_all(rate, policy):
             return followers
         habits = await self._timelines.habits(followers)
-        pushed = worth_pushing(rate, habits.reads, policy)
-        left_out = followers[~pushed & (habits.reads >= 0)]
+        # Who has no timeline may be getting one from another worker, which has read this author's outbox already.
+        pushed = worth_pushing(rate, habits.reads, policy) | (habits.reads < 0)
+        left_out = followers[~pushed]
         if len(left_out):
             if not await self._may_withhold(author, withheld):
                 return followers
