@@ -6,11 +6,16 @@ import shutil
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from backed_up import DAY_MS, FILES, back_up, held, names, note, put
 from backups import Dying
+from cast import ALICE, BOB, CAROL
+from coroutines import Run
+from edges import G, edge_of
+from embedded_engine import open_embedded
 from small_s3 import SmallS3
 
 from kith.core.clock import wall_ms
@@ -19,6 +24,8 @@ from kith.engines.blobs.archives import Archive, FolderArchive, open_archive
 from kith.engines.embedded import standing
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
+from kith.graph.edge import EdgeWrite
+from kith.run.backups import making, schedule
 from kith.run.backups.making import BackUp
 from kith.run.backups.parts import packed, read_parts
 from kith.run.backups.pruning import prune
@@ -48,6 +55,36 @@ def test_store_and_media_come_back_whole_and_new_files_go_along(
         assert store.get_note("server-key/new") == b"1"
     with pytest.raises(Conflict, match="already holds a store"):
         restore(back, archive)
+
+
+@pytest.mark.parametrize("before", ["an event", "a file", "nothing"])
+def test_an_increment_has_the_files_that_its_log_names(
+    run: Run, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """Somebody uploads while it is made: the file first, then what names it."""
+    archive, copy_in, uploads = FolderArchive(tmp_path / "kept"), making.copy_in, iter([edge_of(ALICE, CAROL)])
+    with open_embedded(Path(settings.data)) as (environment, edges):
+
+        def copied(*arguments: Any) -> Any:
+            found = copy_in(*arguments)
+            for edge in uploads:
+                put(settings, "aa/late.png", b"late")
+                run(edges.apply([EdgeWrite(edge)]))
+            return found
+
+        maker = schedule.over(settings, environment, archive.where)
+        maker.make(whole=False)
+        if before == "an event":
+            run(edges.apply([EdgeWrite(edge_of(ALICE, BOB))]))
+        elif before == "a file":
+            put(settings, "aa/early.png", b"early")
+        monkeypatch.setattr(making, "copy_in", copied)
+        maker.make(whole=False)
+    back = Settings(data=str(tmp_path / "back"))
+    assert restore(back, archive).lost == []
+    with open_embedded(Path(back.data)) as (_, edges):
+        is_named = run(edges.exists_many(G, [(ALICE, CAROL)])) == [True]
+    assert (folders.media_folder(back) / "aa" / "late.png").exists() or not is_named
 
 
 def test_only_its_owner_may_read_a_backup_and_it_may_lie_where_nothing_can_be_written(

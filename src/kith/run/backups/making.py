@@ -12,7 +12,7 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +56,16 @@ class Made(NamedTuple):
     parts: Sequence[Part]
     files: int  # of media, copied now
     because: str
+
+
+class _Log(NamedTuple):
+    """What an increment has of the log: its files, and the place, mark and times of its events."""
+
+    files: Mapping[str, StoredFile]
+    until: int
+    mark: str
+    first_ms: int
+    last_ms: int
 
 
 class BackUp:
@@ -121,10 +131,25 @@ class BackUp:
         """A part with what the log has after `last`; none, where nothing is new."""
         began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "increment")
         known = self._names(before.whole)
-        media = copy_in(self._media, self.archive, known, self._count) if self._media else {}
-        new = {name: file for name, file in media.items() if name not in known}
-        if segments.last_event(self._store) == last.until and named == last.identity and not new:
-            return []
+        is_new = segments.last_event(self._store) != last.until or named != last.identity
+        log = self._log_after(last, id_) if is_new else None
+        new = self._new_files(known)  # after the log, so that what it names is there
+        if log is None:
+            if not new:
+                return []
+            log = self._log_after(last, id_)
+            new = {**new, **self._new_files({**known, **new})}
+        files = dict(log.files)
+        if new:
+            files[MEDIA] = put_verified(self.archive, file_of(id_, MEDIA), [list_of(new)])
+        part = Part(
+            VERSION, id_, "increment", last.line, self._name, self._history(), last.until, log.until, log.until,
+            log.mark, named, began_ms, log.first_ms, log.last_ms, files,
+        )  # fmt: skip
+        return [self._put(part)]
+
+    def _log_after(self, last: Part, id_: str) -> _Log:
+        """Keep the segments of the log after a part, up to its end."""
         files: dict[str, StoredFile] = {}
         first_ms, mark, last_ms, at, end = 0, last.mark, last.last_ms, last.until, -1
         while end < 0 or at < end:
@@ -136,13 +161,12 @@ class BackUp:
             newest, event = segments.newest(segment)
             if newest > at:
                 at, mark, last_ms = newest, mark_of(event), max(last_ms, logged_ms(event))
-        if new:
-            files[MEDIA] = put_verified(self.archive, file_of(id_, MEDIA), [list_of(new)])
-        part = Part(
-            VERSION, id_, "increment", last.line, self._name, self._history(), last.until, at, at,
-            mark, named, began_ms, first_ms, last_ms, files,
-        )  # fmt: skip
-        return [self._put(part)]
+        return _Log(files, at, mark, first_ms, last_ms)
+
+    def _new_files(self, known: StoredFiles) -> StoredFiles:
+        """Copy the files of media that the backup does not have."""
+        media = copy_in(self._media, self.archive, known, self._count) if self._media else {}
+        return {name: file for name, file in media.items() if name not in known}
 
     def _whole(self, before: Parts, line: str, last_ms: int) -> Part:
         """A part with a copy of the store. `last_ms`: the latest time in its line until now."""
