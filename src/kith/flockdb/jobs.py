@@ -104,10 +104,12 @@ class Jobs:
     async def run(self, leases: Leases) -> None:
         """Do what is due, while this process has the lease; until cancelled."""
         while True:
-            with contextlib.suppress(Unavailable):
+            try:
                 async with leases.hold(LEASE) as held:
                     if held is not None:
                         await held.while_ours(self._queues(held))
+            except* Unavailable as errors:  # a group, where a queue raised it
+                _log.warning("jobs wait for the store", error=str(errors.exceptions[0]))
             await asyncio.sleep(_LOOKED_S)
 
     async def work_off(self) -> None:
