@@ -7,7 +7,8 @@ An operation has a version. Given no time, it is newer than what it finds; given
 decides, so any order and repetition give one result. Adding an edge that is there leaves it in its place.
 
 Archiving all edges of a node in a direction marks that side of it as away: an edge of the graph FLOCK_AWAY from the
-node to `graph number * 2 + direction`. An edge added while a side of it is away is stored as archived.
+node to `graph number * 2 + direction`, with the version of the operation. An edge added while a side of it is away is
+stored as archived.
 """
 
 from __future__ import annotations
@@ -94,12 +95,19 @@ class Executes:
                 named.update(edges)
         await self._apply(writes)
 
-    async def mark(self, task: ExecuteTask) -> None:
-        """Before all edges of a node are gone through: whether that side of it is away from now on."""
-        if task.change in (ExecuteOperation.ADD, ExecuteOperation.ARCHIVE):
-            to = _side(task.term.graph, task.term.direction)
-            now = self._graph.now(self._away, NodeId(task.term.node), NodeId(to), _marked(task.change))
-            await self._store.apply([EdgeWrite(now, supersede=True, only_from=_not(_marked(task.change)))])
+    async def mark(self, task: ExecuteTask) -> bool:
+        """Before all edges of a node are gone through: note whether this side of it is away from now on.
+
+        False if a newer operation has noted the opposite: then this one does nothing.
+        """
+        if task.change not in (ExecuteOperation.ADD, ExecuteOperation.ARCHIVE):
+            return True
+        term, version = task.term, task.version or self._graph.clock.next()
+        side = NodeId(_side(term.graph, term.direction))
+        mark = Edge(self._away, NodeId(term.node), side, _marked(task.change), ms_of(version), version)
+        (change,) = await self._store.apply([EdgeWrite(mark, as_is=True)])  # a side is no user who may be removed
+        stored = change.after or mark
+        return (stored.state is State.REMOVED) is (mark.state is State.REMOVED)
 
     async def of_list(self, task: ExecuteTask, listing: Listing, others: Sequence[int]) -> None:
         """Do an operation with some entries of a list of its node."""
@@ -107,6 +115,7 @@ class Executes:
         pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
         found = await self._store.get_many(listing.graph, pairs)
         version = task.version or self._graph.clock.next()
+        away = (self._away, listing.node, _side(listing.graph, listing.direction), True)
         writes = []
         for edge in found:
             if edge is not None and edge.state == listing.state and edge.updated_at < version:
@@ -117,6 +126,7 @@ class Executes:
                         after,
                         only_from=frozenset({listing.state}),
                         unless=unless if task.change is ExecuteOperation.ADD else (),
+                        while_edge=away if task.change is ExecuteOperation.ARCHIVE else None,
                     )
                 )
         await self._store.apply(writes)  # one that is refused stays archived: its other side is away
@@ -191,10 +201,6 @@ def _side(graph: int, direction: Direction) -> int:
 
 def _marked(change: ExecuteOperation) -> State:
     return State.NORMAL if change is ExecuteOperation.ARCHIVE else State.REMOVED
-
-
-def _not(state: State) -> frozenset[State]:
-    return frozenset(State) - {state}
 
 
 def _as(edge: Edge, state: State) -> Edge:

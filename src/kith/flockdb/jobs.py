@@ -176,9 +176,8 @@ class Jobs:
         await self._store.put_note(job.key, None)
 
     async def _all_edges(self, job: ExecuteJob) -> None:
-        await self._executes.mark(job.task)
+        listings = self._executes.listings(job.task) if await self._executes.mark(job.task) else []
         await self._store.barrier()  # then lists show what was decided before
-        listings = self._executes.listings(job.task)
         while job.step < len(listings):
             listing = listings[job.step]
             page = await self._store.page(listing, Window(_PAGE, after=job.after))

@@ -1,23 +1,26 @@
-"""Jobs of FlockDB's clients over a store that fails for a while."""
+"""Jobs of FlockDB's clients: over a store that fails for a while, and in another order than they were sent."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import permutations
 from typing import Any
 
 import pytest
 import structlog
 from coroutines import time_flies
-from flock import ADD, LOW, term
+from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, POSITIVE, term
 from reference_leases import own_leases
 
-from kith.core.errors import LeaseLost, Overloaded, StoreFull, StoreUnavailable, Unavailable
+from kith.core.errors import Conflict, LeaseLost, Overloaded, StoreFull, StoreUnavailable, Unavailable
 from kith.flockdb import jobs as queues
+from kith.flockdb.interface import Priority
+from kith.graph.edge import State
 
 from .conftest import Service
 
-ALICE, BOB = 1, 2
+ALICE, BOB, CAROL = 1, 2, 3
 TURNS_MAX = 10_000
 
 
@@ -58,3 +61,81 @@ def test_jobs_go_on_after_the_store_failed(
         service.run(scene())
     assert service.flock.contains(ALICE, BOB)
     assert {"event": "jobs wait for the store", "error": "not now", "log_level": "warning"} in logs
+
+
+def states(service: Service) -> tuple[list[int], int]:
+    """Of Alice's edges to Bob and Carol, and of the side itself."""
+    edges = [service.flock.edge(ALICE, other).state_id for other in (BOB, CAROL)]
+    return edges, service.flock.call("get_metadata", source_id=ALICE, graph_id=1).state_id
+
+
+@pytest.mark.parametrize("order", list(permutations((LOW, MEDIUM, HIGH))))
+@pytest.mark.parametrize(
+    ("changes", "left"), [((ADD, ARCHIVE, ADD), POSITIVE), ((ARCHIVE, ADD, ARCHIVE), ARCHIVED)], ids=("back", "away")
+)
+def test_the_newest_operation_on_all_edges_decides_whichever_is_done_last(
+    service: Service, changes: tuple[int, ...], left: int, order: tuple[int, ...]
+) -> None:
+    service.flock.execute(ADD, term(ALICE, others=[BOB, CAROL]))
+    for change, priority in zip(changes, order, strict=True):
+        service.clock.ms += 1_000
+        service.flock.execute(change, term(ALICE), priority=priority)
+    service.settle()
+    assert states(service) == ([left, left], left)
+    service.flock.execute(ADD, term(ALICE, others=[4]))
+    assert service.flock.edge(ALICE, 4).state_id == left
+
+
+def test_an_archive_that_is_tried_again_does_not_undo_what_came_after_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = service.flock
+    flock.execute(ADD, term(ALICE, others=[BOB, CAROL]))
+
+    async def refuses(*_: Any) -> None:
+        raise Conflict("not now")
+
+    service.clock.ms += 1_000
+    flock.execute(ARCHIVE, term(ALICE))
+    with monkeypatch.context() as patched:
+        patched.setattr(queues.Executes, "of_list", refuses)
+        service.settle()
+    service.clock.ms += 1
+    flock.execute(ADD, term(ALICE))
+    service.settle()
+    service.clock.ms += 60_000
+    service.settle()
+    assert service.run(service.jobs.waiting()) == 0
+    assert states(service) == ([POSITIVE, POSITIVE], POSITIVE)
+
+
+def test_an_archive_that_is_overtaken_between_two_pages_archives_nothing_more(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "_PAGE", 1)
+    flock, jobs, of_list = service.flock, service.jobs, queues.Executes.of_list
+    flock.execute(ADD, term(ALICE, others=[BOB, CAROL]))
+    service.clock.ms += 1_000
+    flock.execute(ARCHIVE, term(ALICE), priority=LOW)
+    service.clock.ms += 1_000
+    flock.execute(ADD, term(ALICE), priority=HIGH)
+
+    async def overtaken(*arguments: Any) -> None:
+        monkeypatch.setattr(queues.Executes, "of_list", of_list)
+        await of_list(*arguments)
+        await jobs._work_off(Priority.HIGH, lambda: None)
+
+    monkeypatch.setattr(queues.Executes, "of_list", overtaken)
+    service.run(jobs._work_off(Priority.LOW, lambda: None))
+    assert service.run(jobs.waiting()) == 0
+    assert states(service) == ([POSITIVE, POSITIVE], POSITIVE)
+
+
+def test_a_side_may_have_the_number_of_a_user_who_was_removed(service: Service) -> None:
+    side = 2 * service.graph.graphs.number("follows")
+    service.run(service.graph.store.change_node(side, state=State.REMOVED))
+    service.flock.execute(ADD, term(ALICE, others=[4]))
+    service.flock.execute(ARCHIVE, term(ALICE))
+    service.settle()
+    service.flock.execute(ADD, term(ALICE, others=[5]))
+    assert [service.flock.edge(ALICE, other).state_id for other in (4, 5)] == [ARCHIVED, ARCHIVED]
