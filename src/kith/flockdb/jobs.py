@@ -1,7 +1,8 @@
 """Writes that are done later: those for a time to come, those of low priority, and those of all edges of a node.
 
     note flockdb/job/<priority>/<version, 16 hex digits>    a Job as MessagePack; versions are in the order of arrival
-    note flockdb/dead/<version>    one that failed TRIES_MAX times; `kith flockdb --retry-dead`
+    note flockdb/dead/<priority>/<version>    one that failed TRIES_MAX times; `kith flockdb --retry-dead`. Kith wrote
+                                              it without the priority once
 
 Each priority has a queue and a task of its own, so what waits in one holds up no other. A job goes page by page, with a
 checkpoint after each; a page that is done twice has the same edges. One that fails waits, longer each time, and others
@@ -60,6 +61,11 @@ class ExecuteJob(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """The key of its note."""
         return f"{_JOB}{self.priority.value}/{self.version:016x}"
+
+    @property
+    def dead_key(self) -> str:
+        """The key of its note once it failed for good."""
+        return f"{_DEAD}{self.priority.value}/{self.version:016x}"
 
     @property
     def task(self) -> ExecuteTask:
@@ -205,5 +211,5 @@ class Jobs:
             await self._store.put_note(job.key, _over(raw, now))
             return
         _log.error("a job failed for good; `kith flockdb --retry-dead` tries again", job=job.key, error=error)
-        await self._store.put_note(f"{_DEAD}{job.version:016x}", _over(raw, now))
+        await self._store.put_note(job.dead_key, _over(raw, now))
         await self._store.put_note(job.key, None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
+from cast import START_MS
 from coroutines import time_flies
 from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, POSITIVE, term
 from reference_leases import own_leases
@@ -139,3 +140,28 @@ def test_a_side_may_have_the_number_of_a_user_who_was_removed(service: Service) 
     service.settle()
     service.flock.execute(ADD, term(ALICE, others=[5]))
     assert [service.flock.edge(ALICE, other).state_id for other in (4, 5)] == [ARCHIVED, ARCHIVED]
+
+
+def test_dead_jobs_of_one_version_and_different_priorities_are_all_tried_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, store, at = service.flock, service.graph.store, START_MS // 1000 + 10
+    for other, priority in ((BOB, LOW), (CAROL, MEDIUM), (4, HIGH)):
+        flock.execute(ADD, term(ALICE, others=[other]), at=at, priority=priority)
+
+    async def refuses(*_: Any) -> None:
+        raise Conflict("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(queues.Executes, "edges", refuses)
+        for _ in range(queues.TRIES_MAX):
+            service.clock.ms += 61_000
+            service.settle()
+    assert service.run(service.jobs.waiting()) == 0
+    (key, raw), *_ = service.run(store.notes("flockdb/dead/")).items()
+    service.run(store.put_note(key, None))
+    service.run(store.put_note(f"flockdb/dead/{key.rpartition('/')[2]}", raw))  # as an older Kith wrote it
+    assert service.run(service.jobs.retry_dead()) == 3
+    service.settle()
+    assert all(flock.contains(ALICE, other) for other in (BOB, CAROL, 4))
+    assert service.run(service.jobs.retry_dead()) == 0
