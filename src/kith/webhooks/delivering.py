@@ -27,7 +27,15 @@ from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.outbound import Send
 from kith.watch.told import told
 from kith.watch.wanted import wanted_of
-from kith.webhooks.next_step import CHANGES_MAX, TRIES_MIN, TryOutcome, changes_max, next_step, wait_ms
+from kith.webhooks.next_step import (
+    CHANGES_MAX,
+    TRIES_MIN,
+    DeliveryStanding,
+    TryOutcome,
+    changes_max,
+    next_step,
+    wait_ms,
+)
 from kith.webhooks.signature import sign
 from kith.webhooks.webhook import Secrets, group_of
 from kith.webhooks.webhooks import DEAD_MAX, Webhooks, WebhookSlot
@@ -91,17 +99,25 @@ class Delivering:
 
     async def run(self) -> None:
         """Deliver until the webhook is ended, or another process has it. Errors: Unavailable."""
-        await self._begin()
-        while await self._step():
-            pass
+        if await self._begin():
+            while await self._step():
+                pass
 
-    async def _begin(self) -> None:
-        """Take the place up. Where it is lost, or lies in what a restore lost, go on from now, and tell of the gap."""
+    async def _begin(self) -> bool:
+        """Take the place up, and save it: what cannot be noted must not be sent. False if the webhook was changed.
+
+        Where the place is lost, or lies in what a restore lost, go on from now, and tell of the gap.
+        """
         progress, end = await self._desk.log.progress(self._group), await self._desk.log.end()
         lost = progress is None or not self._desk.log.covers(end, progress.at)
         self._gap = self._gap or lost
         self._read_to = self._done = end if progress is None or lost else progress.at
-        self._saved = LogPosition(b"") if lost else self._done
+        kept = await self._desk.webhooks.stand(self._kept, self._standing)
+        if kept is None:
+            return False
+        self._kept = kept
+        await self._save({})
+        return True
 
     async def _step(self) -> bool:
         """Send what is due, or read on; whether there is more to do."""
@@ -149,7 +165,7 @@ class Delivering:
     async def _deliver(self) -> None:
         """Try what is next, and note what came of it before the place moves: a stop in between repeats."""
         desk = self._desk
-        standing = msgspec.structs.replace(self._kept.webhook.standing, gap=self._gap)
+        standing = self._standing
         due = _fitting(self._due, changes_max(standing))
         outcome = await self._send([*([_GAP] if self._gap else []), *(one.change for one in due)])
         step = next_step(standing, outcome, desk.now_ms(), await self._patience_ms(len(due)), desk.chance())
@@ -166,6 +182,11 @@ class Delivering:
         if not self._due:
             self._done = self._read_to
         await self._save({one.event.mark: self._dead(one.event, tries, outcome.error) for one in given_up})
+
+    @property
+    def _standing(self) -> DeliveryStanding:
+        """How deliveries stand, with the gap that is not told yet."""
+        return msgspec.structs.replace(self._kept.webhook.standing, gap=self._gap)
 
     async def _patience_ms(self, due: int) -> int:
         """For how long what is next may hold back what follows. For ever: where it is a gap alone, which must be told;

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from webhook_world import LIMIT_S, URL, Play, Sent, World, deliveries, in_order, until
+from webhook_world import GAP, LIMIT_S, URL, Play, Sent, World, deliveries, in_order, until
 
-from kith.core.errors import StoreUnavailable
+from kith.core.errors import StoreMoved, StoreUnavailable
 from kith.outbound.errors import SendFailed, SendFault
 from kith.webhooks import delivering, webhooks
 from kith.webhooks.next_step import CHANGES_MAX, TRIES_MIN
@@ -240,6 +240,38 @@ def test_deliveries_wait_for_a_store_that_is_away(play: Play, monkeypatch: pytes
                 await until(lambda: left <= 0 or not deliveries())
         async with world.working():
             await until(lambda: len(world.app.numbers()) == 10)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_nothing_is_sent_while_the_store_takes_no_writes(
+    play: Play, monkeypatch: pytest.MonkeyPatch, *, lost: bool
+) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        await world.write(10)
+        if lost:
+            await world.log.forget(group_of(seen.webhook.id))
+        refused = 0
+
+        async def refuses(*_: Any, **__: Any) -> None:
+            nonlocal refused
+            refused += 1
+            raise StoreMoved("it was moved")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(world.log, "save", refuses)
+            patched.setattr(world.edges, "put_note", refuses)
+            async with world.working():
+                await until(lambda: refused >= 5)
+        assert world.app.got == []
+        async with world.working():
+            await until(lambda: world.app.taken)
+            await world.write(5)
+            await until(lambda: 15 in world.app.numbers())
+        assert world.app.taken[0].body["changes"].count(GAP) == lost
+        assert sorted(world.app.numbers()) == list(range(11 if lost else 1, 16))
 
     play(scene)
 
