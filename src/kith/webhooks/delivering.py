@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -76,8 +76,8 @@ class Desk(Protocol):
     rings: int
     """How many times new events have rung."""
 
-    async def graphs_of(self, events: Sequence[Event]) -> Graphs:
-        """All graphs, those of these events among them."""
+    async def graphs_of(self, events: Sequence[Event], names: Collection[str] = ()) -> Graphs:
+        """All graphs, those of these events and names among them."""
         ...
 
     async def news(self, rings: int, within_s: float) -> None:
@@ -149,7 +149,7 @@ class Delivering:
         desk, webhook = self._desk, self._kept.webhook
         batch = await desk.log.read(self._read_to, READ_MAX)
         self._gap = self._gap or batch.lost
-        graphs = await desk.graphs_of(batch.events)
+        graphs = await desk.graphs_of(batch.events, webhook.graphs)
         wanted = wanted_of(webhook.kinds, webhook.graphs, (), graphs).among(batch.events)
         changes = dict(zip((event.mark for event in wanted), self._changes(wanted, graphs), strict=True))
         until = self._read_to

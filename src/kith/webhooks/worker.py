@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -78,9 +78,10 @@ class WebhookWorker:
                 await asyncio.wait([ringing])
                 await self._background.close()
 
-    async def graphs_of(self, events: Sequence[Event]) -> Graphs:
+    async def graphs_of(self, events: Sequence[Event], names: Collection[str] = ()) -> Graphs:
         """See `delivering.Desk`. Others declare new ones while this process runs."""
-        if not self._graphs.names() or not self._graphs.knows({event.graph for event in events if event.graph}):
+        known = set(self._graphs.names())
+        if not known.issuperset(names) or not self._graphs.knows({event.graph for event in events if event.graph}):
             self._graphs = Graphs(await self._all_graphs())
         return self._graphs
 

@@ -244,6 +244,21 @@ def test_deliveries_wait_for_a_store_that_is_away(play: Play, monkeypatch: pytes
     play(scene)
 
 
+def test_a_graph_that_another_process_declared_and_that_is_empty_yet_may_be_wanted(play: Play) -> None:
+    async def scene(world: World) -> None:
+        other = "https://other.example/"
+        await world.create(other)
+        async with world.working():
+            await world.write(3)
+            await until(lambda: len(world.app.numbers(other)) == 3)
+            await world.edges.declare(["matches"])
+            await world.create(graphs=["follows", "matches"])
+            await world.write(5)
+            await until(lambda: len(world.app.numbers()) == 5)
+
+    play(scene)
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_nothing_is_sent_while_the_store_takes_no_writes(
     play: Play, monkeypatch: pytest.MonkeyPatch, *, lost: bool
