@@ -86,7 +86,7 @@ class Naive:
         self.deleted = set[int]()
         self.edges = set[tuple[str, int, int]]()
         self.wants = {int(user): Preferences() for user in PEOPLE}
-        self.pending: list[Told] = []
+        self.pending: list[tuple[Told, ...]] = []  # of each notice the reasons, the first first
         self.told: dict[int, list[Told]] = {int(user): [] for user in PEOPLE}
 
     def apart(self, one: int, other: int) -> bool:
@@ -138,9 +138,11 @@ class Naive:
                 return True
 
     def handle(self) -> None:
-        for one in self.pending:
-            if one.recipient not in self.gone and self.shows(one) and one not in self.told[one.recipient]:
-                self.told[one.recipient].append(one)
+        for reasons in self.pending:
+            told = self.told[reasons[0].recipient]
+            shown = [one for one in reasons if one.recipient not in self.gone and self.shows(one)]
+            if shown and not {*reasons} & {*told}:
+                told.append(shown[0])
         self.pending.clear()
 
 
@@ -196,7 +198,7 @@ class History:
         naive, people, pair = self.naive, self.desk.people, (int(one), int(other))
         if pair in naive.requests and other in naive.private:
             await people.accept(other, one)
-            naive.pending.append(Told("follow_accepted", other, one))
+            naive.pending.append((Told("follow_accepted", other, one),))
         elif naive.apart(*pair) or pair in naive.requests:
             return
         elif pair in naive.follows:
@@ -206,11 +208,11 @@ class History:
         elif other in naive.private:
             await people.follow(one, other)
             naive.requests.add(pair)
-            naive.pending.append(Told("follow_request", one, other))
+            naive.pending.append((Told("follow_request", one, other),))
             return
         else:
             await people.follow(one, other)
-            naive.pending.append(Told("follow", one, other))
+            naive.pending.append((Told("follow", one, other),))
         naive.requests.discard(pair)
         naive.follows.add(pair)
         await self.handle()  # whether a follow answers a request is asked when it is told
@@ -238,7 +240,7 @@ class History:
         text, mentions = self.chosen.choice((("hello", (int(other),)), (f"hello @user{other}", ())))
         post = await self.desk.services.write(one, text=text, mentions=mentions, visibility=visibility)
         self.naive.posts[post.id] = (int(one), visibility, (int(other),))
-        self.naive.pending.append(Told("mention", one, other, post.id))
+        self.naive.pending.append((Told("mention", one, other, post.id),))
 
     async def say(self, one: NodeId, other: NodeId) -> None:
         naive = self.naive
@@ -246,8 +248,9 @@ class History:
         post = next(reversed(naive.posts), None) if above is None else naive.comments[above].post
         if post is None:
             return
-        named = self.chosen.random() < 0.3
-        text = f"well, @user{other}" if named else "well"
+        authors = [naive.posts[post][0], *([] if above is None else [naive.comments[above].author])]
+        named = self.chosen.choice((None, int(other), *authors))
+        text = "well" if named is None else f"well, @user{named}"
         made = await answer(
             self.desk.comments.create(one, NodeId(post), text, None if above is None else NodeId(above))
         )
@@ -255,13 +258,9 @@ class History:
             return
         comment = made[0].id
         naive.comments[comment] = Said(int(one), post, above)
-        told = {naive.posts[post][0]: Told("comment", one, naive.posts[post][0], post, comment)}
-        if above is not None:
-            answered = naive.comments[above].author
-            told[answered] = Told("reply", one, answered, post, comment)
-        if named:
-            told[int(other)] = Told("mention", one, other, post, comment)
-        naive.pending += told.values()
+        reasons = [("mention", named), ("reply", None if above is None else authors[1]), ("comment", authors[0])]
+        for user in {user for _, user in reasons if user is not None}:
+            naive.pending.append(tuple(Told(type_, one, user, post, comment) for type_, to in reasons if to == user))
 
     async def engage(self, one: NodeId, _: NodeId) -> None:
         naive, engagement = self.naive, self.desk.services.engagement
@@ -274,7 +273,7 @@ class History:
                 naive.edges.discard(edge)
             elif not isinstance(await answer(self.desk.comments.like(one, NodeId(comment))), type):
                 naive.edges.add(edge)
-                naive.pending.append(Told("like", one, said.author, said.post, comment))
+                naive.pending.append((Told("like", one, said.author, said.post, comment),))
         elif naive.posts:
             post = self.chosen.choice(list(naive.posts)[-5:])
             edge = (kind, int(one), post)
@@ -283,7 +282,7 @@ class History:
                 naive.edges.discard(edge)
             elif not isinstance(await answer(engagement.add(graph, one, NodeId(post))), type):
                 naive.edges.add(edge)
-                naive.pending.append(Told(kind, one, naive.posts[post][0], post))
+                naive.pending.append((Told(kind, one, naive.posts[post][0], post),))
 
     async def change(self, one: NodeId, other: NodeId) -> None:
         """An author changes their mind."""
@@ -303,7 +302,7 @@ class History:
             edit = PostEdit(text="else", mentions=(int(other),), visibility=visibility)  # type: ignore[arg-type]
             await self.desk.posts.edit(one, NodeId(post), edit)
             if other not in naive.posts[post][2]:
-                naive.pending.append(Told("mention", one, other, post))
+                naive.pending.append((Told("mention", one, other, post),))
             naive.posts[post] = (int(one), visibility, (int(other),))
 
     async def want(self, one: NodeId, other: NodeId) -> None:

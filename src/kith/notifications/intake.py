@@ -29,7 +29,7 @@ from kith.graph.graphs import (
 )
 from kith.graph.together import together
 from kith.log.store import LogStore
-from kith.notifications.notice import NoticeDraft
+from kith.notifications.notice import NoticeDraft, NoticeType
 from kith.notifications.notices import Notices
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
@@ -209,21 +209,24 @@ class Meaning:
         return [NoticeDraft("board_follow", event.source, board.owner, at_ms, board=board.id)]
 
     def _of_comment(self, event: Event, comment: Comment, seen: StoredSubjects, at_ms: int) -> list[NoticeDraft]:
-        """Each user is told of a comment once, for one reason; a mention comes first."""
+        """All reasons to tell users of a comment; each is told once, for the first that they want to hear."""
         if event.graph == self._comment_likes:
             return [NoticeDraft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
-        told: dict[int, NoticeDraft] = {}
+        reasons: list[tuple[NoticeType, int]] = [("mention", user) for user in dict.fromkeys(comment.named)]
         post = seen.posts.get(comment.post)
         answered = None if comment.reply_to is None else seen.comments.get(comment.reply_to)
-        if post is not None:
-            told[post.author] = NoticeDraft("comment", comment.author, post.author, at_ms, post.id, comment.id)
         if answered is not None:
-            told[answered.author] = NoticeDraft(
-                "reply", comment.author, answered.author, at_ms, comment.post, comment.id
+            reasons.append(("reply", answered.author))
+        if post is not None:
+            reasons.append(("comment", post.author))
+        first: dict[int, NoticeType] = {}
+        drafts: list[NoticeDraft] = []
+        for type_, user in reasons:
+            drafts.append(
+                NoticeDraft(type_, comment.author, user, at_ms, comment.post, comment.id, instead_of=first.get(user))
             )
-        for user in comment.named:
-            told[user] = NoticeDraft("mention", comment.author, user, at_ms, comment.post, comment.id)
-        return list(told.values())
+            first.setdefault(user, type_)
+        return drafts
 
 
 async def begin(log: LogStore, group: str = NAME) -> None:

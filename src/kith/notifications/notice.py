@@ -27,7 +27,8 @@ class NoticeDraft(NamedTuple):
     """What is to be told: to `recipient`, that `actor` did something at `at_ms`.
 
     `post`, `comment`, `board`: what it is about; the post, too, where it is a comment. `event`: the id that another
-    system gave it.
+    system gave it. `instead_of`: the first reason to tell the recipient of the same comment; this one counts where
+    their preferences refuse those before it.
     """
 
     type: NoticeType
@@ -38,6 +39,12 @@ class NoticeDraft(NamedTuple):
     comment: int | None = None
     event: str = ""
     board: int | None = None
+    instead_of: NoticeType | None = None
+
+    @property
+    def first(self) -> NoticeDraft:
+        """The draft for the first reason, under whose claim this one is told."""
+        return self if self.instead_of is None else self._replace(type=self.instead_of, instead_of=None)
 
 
 class Notice(msgspec.Struct, frozen=True, array_like=True):
@@ -65,7 +72,7 @@ _decode = msgspec.msgpack.Decoder(Notice).decode
 
 def notice_from(id_: int, draft: NoticeDraft) -> Notice:
     """The notice of a draft."""
-    return Notice(id_, *draft)
+    return Notice(id_, *draft[:-1])  # all but `instead_of`
 
 
 def notice_record(notice: Notice, version: Hlc) -> Record:
@@ -83,7 +90,7 @@ def read_notice(data: bytes) -> Notice | None:
 
 def claim_of(draft: NoticeDraft, id_: int, version: Hlc) -> Claim:
     """The claim that this is told as the notice `id_` with this version, and as no other for KEPT_MS."""
-    told = f"{draft.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
+    told = f"{draft.first.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
     if draft.board is not None:
         told += f" {draft.board}"
     if draft.event:

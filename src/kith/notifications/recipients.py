@@ -21,7 +21,10 @@ class Recipients:
         self._store, self._rules, self._preferences = graph.store, rules, preferences
 
     async def allowed(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
-        """The drafts that their recipients may see and want to be told of, and did not cause themselves."""
+        """The drafts that their recipients may see and want to be told of, and did not cause themselves.
+
+        Of several reasons for one notice, the first that is allowed.
+        """
         drafts = [draft for draft in dict.fromkeys(drafts) if draft.actor != draft.recipient]
         if not drafts:
             return []
@@ -33,10 +36,14 @@ class Recipients:
         shown = self._rules.ask_each(questions, [(NodeId(one.recipient), one) for one in drafts], content)
         nodes = questions.nodes(recipients)
         answers = await self._store.answer(questions)
-        return [
+        allowed = [
             draft
             for draft, visible, node in zip(drafts, shown(answers), answers.nodes[nodes], strict=True)
             if visible
             and node.state is not State.REMOVED
             and preferences[draft.recipient].allow(draft.type, draft.actor, draft.recipient, draft.recipient)
         ]
+        told: dict[NoticeDraft, NoticeDraft] = {}
+        for draft in allowed:
+            told.setdefault(draft.first, draft)
+        return list(told.values())

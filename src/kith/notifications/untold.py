@@ -92,12 +92,14 @@ class EventAuditor:
         open_ = [(event, draft) for event, draft in untold if draft in allowed and event.mark not in dead]
         changed = await self._changed(open_)
         missing = [draft for (_, draft), since in zip(open_, changed, strict=True) if not since]
-        gone = sum(event.mark in dead for event, _ in untold)
-        found.expected += len(pairs)
-        found.told += len(pairs) - len(untold)
+        expected = sum(draft.instead_of is None for _, draft in pairs)  # however many reasons there are for it
+        not_told = [event for event, draft in untold if draft.instead_of is None]
+        gone = sum(event.mark in dead for event in not_told)
+        found.expected += expected
+        found.told += expected - len(not_told)
         found.dead += gone
         found.missing += len(missing)
-        found.suppressed += len(untold) - gone - len(missing)
+        found.suppressed += len(not_told) - gone - len(missing)
         found.examples += [
             f"{one.recipient}, of the {one.type} by {one.actor}"
             for one in missing[: EXAMPLES_MAX - len(found.examples)]
