@@ -72,6 +72,13 @@ class Hall:
             await asyncio.sleep(0)
         raise AssertionError("it never came")
 
+    async def pass_seconds(self, count: int) -> None:
+        """Let that many seconds pass, and show what was written."""
+        for _ in range(count):
+            self.seconds += 1.0
+            self.settle()
+            await self.turns()
+
     async def turns(self) -> None:
         """Let all that can go on now go on."""
         for _ in range(100):

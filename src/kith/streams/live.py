@@ -98,7 +98,7 @@ class Live:
             stream.told_to = place.posts
             self._streams.beat(stream, place)
             self._streams.add(stream)  # nothing was awaited since it had caught up: no change is missed or told twice
-            self._numbers.joined(stream.user)
+            self._numbers.joined(stream.user, resumed=last_id is not None)
 
     def leave(self, stream: Stream) -> None:
         """Forget a stream; without any, the log is not followed."""

@@ -2,7 +2,8 @@
 
 A block, a like taken back or a deleted post hides notifications, and no event says whose. So while the log grows a
 process asks for the number of everybody who has a stream here, in turns, LOOKED_AT_MAX a second. A number is sent once
-it is found twice, so that what an event is about to tell comes with that event.
+it is found twice, so that what an event is about to tell comes with that event. Who resumes is sent the first number
+that is found: which one they know is not known here.
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ class UnreadNumbers:
         self._notifications, self._streams, self._progress, self._now_s = notifications, streams, progress, now_s
         self._known: dict[int, UnreadCount] = {}
         self._other: dict[int, UnreadCount] = {}  # found last, where it is another than is known
+        self._resumed: set[int] = set()  # not told the number since
         self._to_ask: deque[int] = deque()
         self._asked_at = NOWHERE  # where the log was as everybody was noted
 
-    def joined(self, user: int) -> None:
-        """A stream of a user was opened; they have just loaded the number."""
-        if user not in self._known:
+    def joined(self, user: int, *, resumed: bool) -> None:
+        """A stream of a user was opened, or `resumed`; who opens one has just loaded the number."""
+        if resumed:
+            self._resumed.add(user)
+        if resumed or user not in self._known:
             self._to_ask.appendleft(user)
 
     async def tell(self, user: int) -> None:
@@ -79,10 +83,14 @@ class UnreadNumbers:
             if self._streams.of(user):
                 self._compare(user, await self._notifications.unread(NodeId(user)))
                 await asyncio.sleep(0)  # others have their turns
+            else:
+                self._resumed.discard(user)
 
     def _compare(self, user: int, found: UnreadCount) -> None:
         known = self._known.get(user)
-        if known is None:
+        if user in self._resumed:
+            self._send(user, found)
+        elif known is None:
             self._know(user, found)
         elif found == known:
             self._other.pop(user, None)
@@ -97,6 +105,7 @@ class UnreadNumbers:
         self._streams.send(self._streams.of(user), Unread(*number))
 
     def _know(self, user: int, number: UnreadCount) -> None:
+        self._resumed.discard(user)
         self._other.pop(user, None)
         self._known.pop(user, None)
         self._known[user] = number

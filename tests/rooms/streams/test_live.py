@@ -111,18 +111,12 @@ def test_the_unread_number_is_told_when_something_is_hidden_and_when_it_is_shown
         ear = Ear(ALICE)
         await hall.live.join(ear.stream, None, [])
 
-        async def seconds(count: int) -> None:
-            for _ in range(count):
-                hall.seconds += 1.0
-                hall.settle()
-                await hall.turns()
-
         async def heard(number: int) -> None:
-            await seconds(3)
+            await hall.pass_seconds(3)
             told = [data for name, data in ear.heard if name == "unread"]
             assert told[-1:] == [{"count": number, "partial": False}]
 
-        await seconds(2)
+        await hall.pass_seconds(2)
         assert "unread" not in ear.names(), "it was loaded with the page"
         await hall.engagement.drop(LIKES, BOB, post)
         await heard(0)
@@ -131,7 +125,7 @@ def test_the_unread_number_is_told_when_something_is_hidden_and_when_it_is_shown
         await hall.graph.people.block(BOB, ALICE)
         await heard(0)
         await hall.posts(1)
-        await seconds(3)
+        await hall.pass_seconds(3)
         assert ear.names().count("unread") == 3, "nothing is told where it is the same"
 
     play(scene)

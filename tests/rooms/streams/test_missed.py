@@ -10,6 +10,7 @@ from kith.core.events import user_changed
 from kith.core.ids import NodeId
 from kith.core.labels import LIMIT, SENSITIVE
 from kith.graph.graphs import AUTHORED, LIKES
+from kith.notifications.notice import NoticeDraft
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
 from kith.streams import missed
@@ -156,5 +157,35 @@ def test_places_never_go_back_while_what_was_missed_is_told(play: Play) -> None:
         again = Ear(BOB)
         await hall.live.join(again.stream, str(ear.places[2]), [int(watched)])
         assert again.posts() == []
+
+    play(scene)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "another"])
+@pytest.mark.parametrize("taken_back", [False, True])
+def test_who_resumes_is_told_the_unread_number_once_as_it_is_then(
+    play: Play, elsewhere: bool, taken_back: bool
+) -> None:
+    """What hides a notification while nobody is connected is in no event that a resume reads."""
+
+    async def scene(hall: Hall) -> None:
+        post = NodeId((await hall.objects.create(ALICE, Draft(text="x"))).post.id)
+        await hall.engagement.add(LIKES, BOB, post)
+        ear = Ear(ALICE)
+        await hall.live.join(ear.stream, None, [])
+        await hall.telling.notices.tell([NoticeDraft("like", BOB, ALICE, 1, post)])
+        await hall.pass_seconds(20)
+        assert ear.heard[-1] == ("unread", {"count": 1, "partial": False})
+        hall.live.leave(ear.stream)
+        if taken_back:
+            await hall.engagement.drop(LIKES, BOB, post)
+        hall.settle()
+        live = hall.opened() if elsewhere else hall.live
+        again = Ear(ALICE)
+        await live.join(again.stream, str(ear.places[-1]), [])
+        await hall.pass_seconds(10)
+        await live.close()
+        told = [data["count"] for name, data in again.heard if name == "unread"]
+        assert told == [0 if taken_back else 1]
 
     play(scene)
