@@ -124,6 +124,7 @@ class MissedMessages:
         """What to send: in the order of the log, numbers last. Updates what the stream watches."""
         if reader.must_reset or await self._readers.followed(reader.user, reader.changed_accounts):
             return Reset("changed")
+        own = frozenset(reader.notices)
         await self._find_mentions(reader, stream)
         changed = (reader.made, reader.deleted, reader.edited)
         authors = {change.author for posts in changed for change in posts.values()}
@@ -152,7 +153,11 @@ class MissedMessages:
         found += updated
         found += [(step, PostRemoved(str(post), "hidden")) for step, post in reader.hidden]
         told = await self._notifications.some(reader.user, list(reader.notices))
-        found += [(reader.notices[notice.id], notification(notice)) for notice in told]
+        found += [
+            (reader.notices[notice.id], notification(notice))
+            for notice in told
+            if notice.id in own or notice.recipient != reader.user  # who is mentioned was told when it was made
+        ]
         found.sort(key=lambda pair: pair[0].number)
         for _, message in found:
             _watch(stream, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL
 from hall import Ear, Hall, Play
@@ -11,6 +12,8 @@ from kith.core.ids import NodeId
 from kith.core.labels import LIMIT, SENSITIVE
 from kith.graph.graphs import AUTHORED, LIKES
 from kith.notifications.notice import NoticeDraft
+from kith.notifications.preferences import Preferences
+from kith.notifications.rings import Rings
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
 from kith.streams import missed
@@ -187,5 +190,32 @@ def test_who_resumes_is_told_the_unread_number_once_as_it_is_then(
         await live.close()
         told = [data["count"] for name, data in again.heard if name == "unread"]
         assert told == [0 if taken_back else 1]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
+def test_who_is_mentioned_is_told_once_though_their_followers_are_told_later(play: Play, away: bool) -> None:
+    async def scene(hall: Hall) -> None:
+        ear, follower = Ear(ALICE), Ear(BOB)
+        for one in (ear, follower):
+            await hall.live.join(one.stream, None, [])
+        await hall.telling.outside.accept("event", CAROL, ALICE, None, None)
+        await hall.pass_seconds(20)
+        assert ear.names().count("notification") == 1
+        if away:
+            for one in (ear, follower):
+                hall.live.leave(one.stream)
+        (notice,) = await hall.telling.inbox.page(ALICE, limit=5)
+        await hall.telling.preferences.put(BOB, Preferences(mentions="followed"))
+        users = np.array([BOB], np.int64)
+        await hall.telling.inbox.add_for_all(notice, users)
+        await Rings(hall.store, hall.graph.clock).ring(notice, users, devices=False)
+        hall.settle()
+        if away:
+            for one in (ear, follower):
+                await hall.live.join(one.stream, str(one.places[-1]), [])
+        await hall.pass_seconds(3)
+        assert [one.names().count("notification") for one in (ear, follower)] == [1, 1]
 
     play(scene)
