@@ -229,9 +229,9 @@ class Watch:
 
     async def _let_in(self, place: _Place) -> None:
         """Tell a joining watcher what lies between its place and that of the others; afterwards it is told what they
-        are."""
+        are. If the store is away meanwhile, it joins later, from where it was told to.
+        """
         watcher, at = place
-        told_at = at
         while watcher.ended is None and not self._log.covers(at, self._at):
             batch = await self._read(at)
             if batch.lost:
@@ -239,8 +239,10 @@ class Watch:
                 break
             at = batch.next
             earlier = [event for event in batch.events if self._log.covers(self._at, event.mark)]
-            watcher.write(await self._told_to(watcher, earlier, told_at))
-            told_at = reduce(self._log.joined, (event.mark for event in earlier), told_at)
+            watcher.write(await self._told_to(watcher, earlier, place.at))
+            told_to = _Place(watcher, reduce(self._log.joined, (event.mark for event in earlier), place.at))
+            self._joining = [told_to if one is place else one for one in self._joining]
+            place = told_to
         if place in self._joining:
             self._joining.remove(place)
             if watcher.ended is None:

@@ -15,12 +15,13 @@ from reference_edges import ReferenceEdges
 from reference_logs import ReferenceLog
 
 from kith.core.clock import Hlc
-from kith.core.errors import BadToken
+from kith.core.errors import BadToken, StoreUnavailable
 from kith.core.events import CLAIM_TAKEN, NODE_CHANGED, NOWHERE, RECORD_CHANGED, RECORD_FORGOTTEN, Event
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch
 from kith.posts.post import Post, post_record
 from kith.records.store import RecordKind
+from kith.watch import watch
 from kith.watch.told import KINDS, kind_of, told
 from kith.watch.wanted import Wanted, wanted_of
 from kith.watch.watch import HERE_EVERY_S, TOLD_BYTES, TOLD_MAX, Watch, _ByNode
@@ -203,6 +204,36 @@ def test_what_a_newer_kith_logged_is_passed_over(state: int) -> None:
             async with scene.watching(NOWHERE) as later:
                 assert [change["kind"] for change in later.told] == ["edge"]
             assert (live.ended, later.ended) == (None, None)
+
+    in_scene(act)
+
+
+def test_who_joins_the_others_is_told_each_change_once_though_the_store_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "_RETRY_S", 0.0)
+
+    async def act(scene: Scene) -> None:
+        async with scene.watching() as live:
+            await scene.happen(1, 450)
+            await until(lambda: len(live.told) == 450)
+            end, read, turn = await scene.log.end(), scene.log.read, 0
+
+            async def falters(after: Any, limit: int) -> Batch:
+                nonlocal turn
+                turn += after != end
+                if turn == 1 and after != end:
+                    return Batch((), after)  # so far had it read when all the rest happened
+                if turn == 3 and after != end:
+                    raise StoreUnavailable("away for a moment")
+                return await read(after, limit)
+
+            scene.log.read = falters  # type: ignore[method-assign]
+            async with scene.watching(NOWHERE) as late:
+                await scene.happen(1)
+                await until(lambda: len(live.told) == 451 and live.told[-1] in late.told)
+                assert turn > 3
+                assert late.told == live.told
 
     in_scene(act)
 
