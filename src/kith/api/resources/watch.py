@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Protocol
 
 import msgspec
@@ -117,6 +119,7 @@ class WatchResource:
         self._watch, self._graphs, self._observer, self._lifetime_s = watch, graphs, observer, lifetime_s
         self._watchers_max, self._user_max, self._buffer_bytes = watchers_max, user_max, buffer_bytes
         self._open, self._closing = set[Watching](), False
+        self._held: Counter[NodeId | None] = Counter()  # watchers of each user, those that are being opened included
 
     @get(
         "/watch",
@@ -151,13 +154,14 @@ class WatchResource:
         ids = [parse_id(one, "nodes") for one in _names(nodes)]
         chosen = _names(kinds) if user is None else check_wish(_names(kinds), ids)
         wanted = wanted_of(chosen, _names(graphs), ids, self._graphs)
-        self._check_room(user)
         lines = accept is not None and _NDJSON in accept
-        at = await self._watch.place(last_event_id or None if after is None else after, user)
-        content = ("content-type", _NDJSON if lines else "text/event-stream")
-        sink = Sink(call.exchange.stream(200, [content, *_HEADERS]), self._buffer_bytes)
-        self._observer.observe("watch", call.started, 200)
-        await self._tell(call, Watching(sink, wanted, as_lines if lines else as_events, user), at)
+        with self._slot(user):
+            at = await self._watch.place(last_event_id or None if after is None else after, user)
+            self._check_open()
+            content = ("content-type", _NDJSON if lines else "text/event-stream")
+            sink = Sink(call.exchange.stream(200, [content, *_HEADERS]), self._buffer_bytes)
+            self._observer.observe("watch", call.started, 200)
+            await self._tell(call, Watching(sink, wanted, as_lines if lines else as_events, user), at)
 
     def close(self) -> None:
         """End every watcher, and let no new one begin: this process stops."""
@@ -165,23 +169,37 @@ class WatchResource:
         for watching in list(self._open):
             watching.end("stopping")
 
-    def _check_room(self, user: NodeId | None) -> None:
-        """Overloaded, TooManyStreams: there is no room for one more watcher."""
-        if self._closing or len(self._open) >= self._watchers_max:
-            raise Overloaded(
-                "this process stops, or has `watchers_max` watchers; watch more in one, or raise the setting"
-            )
-        if user is not None and sum(one.user == user for one in self._open) >= self._user_max:
+    @contextlib.contextmanager
+    def _slot(self, user: NodeId | None) -> Iterator[None]:
+        """A place among all watchers and those of the user, from before the first wait; Overloaded, TooManyStreams."""
+        self._check_open()
+        if self._held.total() >= self._watchers_max:
+            raise Overloaded("this process has `watchers_max` watchers; watch more in one, or raise the setting")
+        if user is not None and self._held[user] >= self._user_max:
             raise TooManyStreams(
                 f"this user watches {self._user_max} times here; close one of them first",
                 retry_after_s=_RETRY_AFTER_S,
                 limit=self._user_max,
             )
+        self._hold(user, 1)
+        try:
+            yield
+        finally:
+            self._hold(user, -1)
+
+    def _hold(self, user: NodeId | None, by: int) -> None:
+        self._held[user] += by
+        if not self._held[user]:
+            del self._held[user]
+        self._observer.watching(self._held.total())
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise Overloaded("this process is stopping; connect again")
 
     async def _tell(self, call: Call, watching: Watching, at: LogPosition) -> None:
         """Tell what happens until either side ends it."""
         self._open.add(watching)
-        self._observer.watching(len(self._open))
         gone = asyncio.ensure_future(call.exchange.disconnected())
         gone.add_done_callback(lambda _: watching.end("gone"))
         lifetime_s, expiry = self._lifetime_s(call.header("authorization")), None
@@ -198,7 +216,6 @@ class WatchResource:
             self._watch.leave(watching)
             watching.end("gone")
             self._open.discard(watching)
-            self._observer.watching(len(self._open))
 
 
 def _names(text: str | None) -> list[str]:
