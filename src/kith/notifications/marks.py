@@ -9,14 +9,18 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from kith.core.clock import HybridClock
-from kith.core.ids import NodeId
+from kith.core.clock import HybridClock, ms_of
+from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.core.tokens import WriteMark
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 READ_ONE_BY_ONE_MAX = 1_000
 """How many notices are kept as read one by one; beyond, everything older than the oldest of them counts as read."""
+LATE_MS = 86_400_000
+"""How much later than its notice a row may be written and be unread, though all there was is read: followers are told
+of a mention in parts. Of what is newer, up to READ_AT_ONCE_MAX notices are kept as read one by one."""
+READ_AT_ONCE_MAX = 500
 
 
 class Marks(msgspec.Struct, frozen=True, array_like=True):
@@ -42,10 +46,13 @@ class Marks(msgspec.Struct, frozen=True, array_like=True):
             return msgspec.structs.replace(self, read=frozenset(read))
         return msgspec.structs.replace(self, read_up_to=read[beyond - 1], read=frozenset(read[beyond:]))
 
-    def reading_up_to(self, notice: int) -> Marks:
-        """The marks once all up to this one are read."""
-        up_to = max(notice, self.read_up_to)
-        return msgspec.structs.replace(self, read_up_to=up_to, read=frozenset(one for one in self.read if one > up_to))
+    def reading_up_to(self, notice: int, rows: Collection[int], since: int) -> Marks:
+        """The marks once all `rows`, the newest up to this one, are read; those made after `since` one by one."""
+        late = sorted(row for row in rows if row > since)
+        beyond = len(late) - READ_AT_ONCE_MAX
+        up_to = max(late[beyond - 1] if beyond > 0 else min(notice, since), self.read_up_to)
+        left = frozenset(one for one in self.read if one > up_to)
+        return msgspec.structs.replace(self, read_up_to=up_to, read=left).reading(late)
 
     def seeing_up_to(self, notice: int) -> Marks:
         """The marks once all up to this one are seen."""
@@ -77,9 +84,10 @@ class MarksKept:
         """Note that these were read."""
         return await self._change(user, lambda marks: marks.reading(notices))
 
-    async def read_up_to(self, user: NodeId, notice: int) -> tuple[Marks, WriteMark]:
-        """Note that all up to this one were read."""
-        return await self._change(user, lambda marks: marks.reading_up_to(notice))
+    async def read_up_to(self, user: NodeId, notice: int, rows: Collection[int]) -> tuple[Marks, WriteMark]:
+        """Note that all up to this one were read. `rows`: the newest of them, one more than READ_AT_ONCE_MAX."""
+        since = (ms_of(self._clock.next()) - LATE_MS - EPOCH_MS) << TIME_SHIFT
+        return await self._change(user, lambda marks: marks.reading_up_to(notice, rows, since))
 
     async def seen_up_to(self, user: NodeId, notice: int) -> tuple[Marks, WriteMark]:
         """Note that all up to this one were seen."""

@@ -21,7 +21,7 @@ from kith.graph.together import together
 from kith.notifications.grouping import gathers, groups_of, newest_first
 from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore, Users
 from kith.notifications.kept import KeptAnswers, Reads
-from kith.notifications.marks import Marks, MarksKept
+from kith.notifications.marks import READ_AT_ONCE_MAX, Marks, MarksKept
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
 from kith.notifications.preferences import DEFAULT, Preferences, PreferencesKept
@@ -107,7 +107,7 @@ class Notifications:
             part = await self._rows(reads, user, window, [], size) if added else part
         unread_rows = await self._unread_rows(reads, user, marks, part if _is_first(window) else [], size)
         looking = _Looking(self._graph, self._notices, self._rules, user, preferences, reads)
-        rows, also = part, unread_rows[:UNREAD_MAX]
+        rows, also = part, _unread_of(unread_rows, marks)
         while True:
             await looking.at([*part, *also])
             groups, rest = groups_of(looking.shown(rows), window.limit, grouped=grouped)
@@ -136,7 +136,7 @@ class Notifications:
         await self._keep_recent(reads, user, preferences)
         rows = await self._unread_rows(reads, user, marks)
         looking = _Looking(self._graph, self._notices, self._rules, user, preferences, reads)
-        await looking.at(rows[:UNREAD_MAX])
+        await looking.at(_unread_of(rows, marks))
         return _count(rows, marks, looking)
 
     async def some(self, user: NodeId, ids: Sequence[int]) -> list[Notice]:
@@ -167,7 +167,9 @@ class Notifications:
 
     async def read_up_to(self, user: NodeId, id_: int) -> WriteMark:
         """Note that the user has read all up to this one, as far as there are any now."""
-        return (await self._marks.read_up_to(user, min(id_, await self._newest(user))))[1]
+        up_to = min(id_, await self._newest(user))
+        rows = await self._inbox.page(user, before=up_to + 1, limit=READ_AT_ONCE_MAX + 1)
+        return (await self._marks.read_up_to(user, up_to, rows))[1]
 
     async def seen_up_to(self, user: NodeId, id_: int | None = None) -> WriteMark:
         """Note that the user has seen that all up to this one are there; None: all that there are."""
@@ -269,8 +271,11 @@ class _Looking:
 
 
 def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> UnreadCount:
-    shown = looking.shown(rows[:UNREAD_MAX])
-    return UnreadCount(sum(not marks.is_read(one.id) for one in shown), len(rows) > UNREAD_MAX)
+    return UnreadCount(len(looking.shown(_unread_of(rows, marks))), len(rows) > UNREAD_MAX)
+
+
+def _unread_of(rows: Sequence[int], marks: Marks) -> list[int]:
+    return [row for row in rows[:UNREAD_MAX] if not marks.is_read(row)]
 
 
 def _entry(notices: list[Notice], marks: Marks, *, partial: bool) -> NoticeGroup:

@@ -44,7 +44,7 @@ class Shelf:
         await room.posts.edit(ALICE, self.ids[RecordKind.POST], PostEdit(text=f"text {to}"))  # type: ignore[arg-type]
         await room.boards.change(ALICE, self.ids[RecordKind.BOARD], name=f"name {to}")
         await room.profiles.change(ALICE, lambda _: Profile(display_name=f"Alice {to}"))
-        await self.marks.read_up_to(ALICE, to)
+        await self.marks.read_up_to(ALICE, to, [])
         await settings.put(ALICE, Preferences(accounts_off=(to,)))
 
     async def empty(self) -> None:

@@ -1,0 +1,84 @@
+"""What was read is what was there: a row that is written late, with an older notice, is unread."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, CAROL
+from coroutines import Run
+from desk import Desk
+
+from kith.core.ids import ID_MAX, NodeId
+from kith.graph.graphs import LIKES
+from kith.notifications.marks import LATE_MS, NO_MARKS, READ_AT_ONCE_MAX
+from kith.notifications.preferences import Preferences
+
+
+async def mention(desk: Desk) -> int:
+    """Bob mentions Alice, of whose mentions Carol wants to hear; the notice, of which Carol has no row yet."""
+    await desk.people.follow(CAROL, ALICE)
+    await desk.preferences.put(CAROL, Preferences(mentions="followed"))
+    desk.services.clock.ms += 1_000
+    assert await desk.outside.accept("event", BOB, ALICE, None, None)
+    (notice,) = await desk.inbox.page(ALICE, limit=1)
+    return notice
+
+
+async def likes(desk: Desk, count: int) -> None:
+    """Likes of a post of Carol's."""
+    post = NodeId((await desk.services.write(CAROL)).id)
+    for user in range(100, 100 + count):
+        await desk.services.engagement.add(LIKES, NodeId(user), post)
+    desk.services.clock.ms += 1_000
+    await desk.handle()
+
+
+@pytest.mark.parametrize(("later_ms", "unread"), [(0, 1), (LATE_MS - 60_000, 1), (LATE_MS + 60_000, 0)])
+def test_a_mention_that_comes_late_is_unread_though_all_there_was_is_read(
+    run: Run, desk: Desk, later_ms: int, unread: int
+) -> None:
+    async def scenario() -> None:
+        notice = await mention(desk)
+        desk.services.clock.ms += later_ms
+        await likes(desk, 3)
+        await desk.notifications.read_up_to(CAROL, ID_MAX)
+        assert (await desk.notifications.unread(CAROL)).number == 0
+        await desk.inbox.add_for_all(notice, np.array([CAROL], np.int64))
+        assert (await desk.told(CAROL))[3:] == [("mention", BOB)]
+        assert await desk.notifications.unread(CAROL) == (unread, False)
+        await desk.notifications.read_up_to(CAROL, ID_MAX)
+        assert await desk.notifications.unread(CAROL) == (0, False)
+
+    run(scenario())
+
+
+def test_of_very_many_that_are_read_at_once_the_older_ones_are_read_as_far_back_as_there_are_any(
+    run: Run, desk: Desk
+) -> None:
+    async def scenario() -> None:
+        notice = await mention(desk)
+        await likes(desk, READ_AT_ONCE_MAX + 5)
+        await desk.notifications.read_up_to(CAROL, ID_MAX)
+        assert await desk.notifications.unread(CAROL) == (0, False)
+        await desk.inbox.add_for_all(notice, np.array([CAROL], np.int64))
+        assert await desk.notifications.unread(CAROL) == (0, False)
+        await desk.people.follow(BOB, CAROL)
+        await desk.handle()
+        assert await desk.notifications.unread(CAROL) == (1, False)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_read_at_once_is_what_was_there_and_what_is_older_than_late(seed: int) -> None:
+    chosen = random.Random(seed)
+    marks, rows, read, up_to = NO_MARKS, set[int](), set[int](), -1
+    for _ in range(50):
+        rows |= {*chosen.sample(range(1_000), 5)}
+        newest, since = chosen.choice(sorted(rows)), chosen.randrange(1_000)
+        there = [row for row in rows if row <= newest]
+        marks = marks.reading_up_to(newest, there, since)
+        read, up_to = read | {*there}, max(up_to, min(newest, since))
+        assert {row for row in range(1_000) if marks.is_read(row)} == read | {*range(up_to + 1)}
