@@ -271,6 +271,8 @@ class Upkeep:
         await self._take_off([pin for pin in pins if pin[1] in deleted])
 
     async def _take_off(self, pins: Sequence[Pair]) -> None:
+        if not pins:
+            return
         edges = await self._store.get_many(self._pins, pins)
         writes = [EdgeWrite(_ended(edge)) for edge in edges if edge is not None and edge.state == State.NORMAL]
         if writes:

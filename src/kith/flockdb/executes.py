@@ -98,16 +98,23 @@ class Executes:
     async def mark(self, task: ExecuteTask) -> bool:
         """Before all edges of a node are gone through: note whether this side of it is away from now on.
 
-        False if a newer operation has noted the opposite: then this one does nothing.
+        False if a newer operation has noted the opposite: then this one does nothing. Of two with one version, as in
+        calls for the same second, the one that comes later is the newer.
         """
         if task.change not in (ExecuteOperation.ADD, ExecuteOperation.ARCHIVE):
             return True
         term, version = task.term, task.version or self._graph.clock.next()
         side = NodeId(_side(term.graph, term.direction))
         mark = Edge(self._away, NodeId(term.node), side, _marked(task.change), ms_of(version), version)
-        (change,) = await self._store.apply([EdgeWrite(mark, as_is=True)])  # a side is no user who may be removed
-        stored = change.after or mark
-        return (stored.state is State.REMOVED) is (mark.state is State.REMOVED)
+        stored = await self._merged(mark)
+        if _is_back(stored) != _is_back(mark) and stored.updated_at == version:
+            stored = await self._merged(msgspec.structs.replace(mark, updated_at=Hlc(version + 1)))
+        return _is_back(stored) == _is_back(mark)
+
+    async def _merged(self, mark: Edge) -> Edge:
+        """The mark of a side once this one is merged. A side is no user, who may be removed."""
+        (change,) = await self._store.apply([EdgeWrite(mark, as_is=True)])
+        return change.after or mark
 
     async def of_list(self, task: ExecuteTask, listing: Listing, others: Sequence[int]) -> None:
         """Do an operation with some entries of a list of its node."""
@@ -201,6 +208,10 @@ def _side(graph: int, direction: Direction) -> int:
 
 def _marked(change: ExecuteOperation) -> State:
     return State.NORMAL if change is ExecuteOperation.ARCHIVE else State.REMOVED
+
+
+def _is_back(mark: Edge) -> bool:
+    return mark.state == State.REMOVED
 
 
 def _as(edge: Edge, state: State) -> Edge:

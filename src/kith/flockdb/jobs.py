@@ -76,6 +76,7 @@ class ExecuteJob(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.msgpack.Decoder(ExecuteJob).decode
+_NOTHING = msgspec.msgpack.encode({})
 
 
 def _over(raw: bytes, job: ExecuteJob) -> bytes:
@@ -96,15 +97,11 @@ class Jobs:
         if len(await self._store.notes(_JOB)) >= JOBS_MAX:
             raise Overloaded(f"{JOBS_MAX} operations wait to be done later; try again when there are fewer")
         others = None if task.term.others is None else task.term.others.astype("<i8").tobytes()
-        term = task.term
-        while True:
-            version = task.version or self._clock.next()
-            job = ExecuteJob(
-                priority, task.change, term.graph, term.node, term.direction, others, task.position, version, due_ms
-            )  # fmt: skip
-            if await self._store.put_note(job.key, msgspec.msgpack.encode(job), only_if=None):
-                break
-            task = task._replace(version=Hlc(version + 1))  # another has this one
+        term, version = task.term, task.version or self._clock.next()
+        job = ExecuteJob(
+            priority, task.change, term.graph, term.node, term.direction, others, task.position, version, due_ms
+        )  # fmt: skip
+        await self._note(job)
         self._rung[priority].set()
 
     async def run(self, leases: Leases) -> None:
@@ -127,8 +124,7 @@ class Jobs:
         """Put the dead jobs into their queues again; how many."""
         dead = await self._store.notes(_DEAD)
         for key, raw in dead.items():
-            job = msgspec.structs.replace(_decode(raw), tries=0, due_ms=self._now_ms())
-            await self._store.put_note(job.key, _over(raw, job))
+            await self._note(msgspec.structs.replace(_decode(raw), tries=0, due_ms=self._now_ms()), over=raw)
             await self._store.put_note(key, None)
         return len(dead)
 
@@ -183,7 +179,8 @@ class Jobs:
 
     async def _all_edges(self, job: ExecuteJob) -> None:
         listings = self._executes.listings(job.task) if await self._executes.mark(job.task) else []
-        await self._store.barrier()  # then lists show what was decided before
+        if listings:
+            await self._store.barrier()  # then lists show what was decided before
         while job.step < len(listings):
             listing = listings[job.step]
             page = await self._store.page(listing, Window(_PAGE, after=job.after))
@@ -211,5 +208,10 @@ class Jobs:
             await self._store.put_note(job.key, _over(raw, now))
             return
         _log.error("a job failed for good; `kith flockdb --retry-dead` tries again", job=job.key, error=error)
-        await self._store.put_note(job.dead_key, _over(raw, now))
+        await self._note(now, over=raw, dead=True)
         await self._store.put_note(job.key, None)
+
+    async def _note(self, job: ExecuteJob, *, over: bytes = _NOTHING, dead: bool = False) -> None:
+        """Note a job where no other is noted: it gets the next version that is free. `over`: see `_over`."""
+        while not await self._store.put_note(job.dead_key if dead else job.key, _over(over, job), only_if=None):
+            job = msgspec.structs.replace(job, version=job.version + 1)

@@ -206,7 +206,7 @@ class MediaLibrary:
         deleted over a store that takes no writes: another one names these files by now.
         """
         if remove:
-            await self._graph.store.put_note("sweep", b"%d" % now_ms)
+            await self._graph.store.put_note("sweep", b"%d" % now_ms)  # fails where it takes none; nobody reads it
         files = orphans = orphan_bytes = 0
         async for listed in self.blobs.list():
             blobs = [blob for blob in listed if id_in_key(blob.key) is not None]

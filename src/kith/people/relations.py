@@ -292,13 +292,17 @@ class Relations:
     async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile.
 
-        Nothing is asked where the account has accepted an earlier request by now.
+        Nothing is asked where they follow it by now, until the same moment.
         """
         follows = (self._follows, actor, target, False)
         request = self._conditional(self._requests, actor, target, expires_ms=expires_ms, while_edge=follows)
         changes, mark = await self._graph.write([request])
         if changes[0].outcome is Outcome.UNCHANGED and not _is_there(changes[0]):
-            return RelationWritten(True, False, mark)
+            (stored,) = await self._store.get_many(self._follows, [(actor, target)])
+            if stored is None or stored.expires_ms == expires_ms:
+                return RelationWritten(True, False, mark)
+            request = msgspec.structs.replace(request, while_edge=None)
+            changes, mark = await self._graph.write([request])
         (barred,), (node,) = await together(
             self._store.immediate,
             undo_barred(self._graph, self._privacy, [request], changes),

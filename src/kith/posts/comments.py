@@ -69,7 +69,7 @@ class Comments(CommentReader):
             put = await self._put(comment, version, others)
         empty = comment_record(emptied(comment), Hlc(version + 1))
         if put.refusal is Outcome.FORBIDDEN:  # a block came in between
-            if not self._store.transactional and not again:
+            if not self._store.transactional:
                 await self._store.put([empty])
             raise self._posts.missing(post)
         await self._posts.raise_if_inactive(actor, put, [empty], self._dropping(comment), again=again)

@@ -61,6 +61,10 @@ class MentionLists:
             return []
         said = dict.fromkeys(old, State.REMOVED) | dict.fromkeys(post.mentioned, State.NORMAL)
         return [
-            EdgeWrite(Edge(self._number, NodeId(user), NodeId(post.id), state, post.created_at, version), chained=True)
+            EdgeWrite(
+                Edge(self._number, NodeId(user), NodeId(post.id), state, post.created_at, version),
+                chained=True,
+                keep_live=user in old and state == State.NORMAL,  # most changes mention whom the post did before
+            )
             for user, state in said.items()
         ]

@@ -5,7 +5,6 @@ stores, folder, keys) · `posts_and_notices` (over these, in every kind of proce
 `api` (resources over services, and the door) · `consumers` (the registry of workers) · `deciding` (the worker that
 decides the writes of distributed engines) · `serving/` (the processes of `kith serve`) · `measures/` (what is counted
 and told) · `machines/` (a primary and its standbys) · `backups/` (wholes and increments of a store, by themselves) ·
-`moves/` (a folder into a cluster, and back) ·
-`auditing` (of `kith audit`, over open
-stores), `audits` (that as a process of the console's) · `logs` (lines that processes print).
+`moves/` (a folder into a cluster, and back) · `auditing` (what `kith audit` does, over open stores) · `audits` (the
+same as a process, for the console) · `logs` (lines that processes print).
 """

@@ -49,6 +49,8 @@ class UnreadNumbers:
 
     def joined(self, user: int, *, resumed: bool) -> None:
         """A stream of a user was opened, or `resumed`; who opens one has just loaded the number."""
+        if resumed and user in self._resumed:
+            return
         if resumed:
             self._resumed.add(user)
         if resumed or user not in self._known:

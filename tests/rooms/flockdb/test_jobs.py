@@ -142,12 +142,8 @@ def test_a_side_may_have_the_number_of_a_user_who_was_removed(service: Service) 
     assert [service.flock.edge(ALICE, other).state_id for other in (4, 5)] == [ARCHIVED, ARCHIVED]
 
 
-def test_dead_jobs_of_one_version_and_different_priorities_are_all_tried_again(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flock, store, at = service.flock, service.graph.store, START_MS // 1000 + 10
-    for other, priority in ((BOB, LOW), (CAROL, MEDIUM), (4, HIGH)):
-        flock.execute(ADD, term(ALICE, others=[other]), at=at, priority=priority)
+def all_die(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every job fail until it is dead."""
 
     async def refuses(*_: Any) -> None:
         raise Conflict("not now")
@@ -158,6 +154,41 @@ def test_dead_jobs_of_one_version_and_different_priorities_are_all_tried_again(
             service.clock.ms += 61_000
             service.settle()
     assert service.run(service.jobs.waiting()) == 0
+
+
+def test_jobs_of_one_second_that_die_one_after_the_other_are_all_tried_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first two are dead as the third, which has the version of the first, waits."""
+    flock, at = service.flock, START_MS // 1000 + 10
+    for other in (BOB, CAROL):
+        flock.execute(ADD, term(ALICE, others=[other]), at=at, priority=LOW)
+        all_die(service, monkeypatch)
+    flock.execute(ADD, term(ALICE, others=[4]), at=at, priority=LOW)
+    assert service.run(service.jobs.retry_dead()) == 2
+    service.settle()
+    assert all(flock.contains(ALICE, other) for other in (BOB, CAROL, 4))
+
+
+def test_of_two_operations_for_one_second_the_one_that_comes_later_decides(service: Service) -> None:
+    flock = service.flock
+    flock.execute(ADD, term(ALICE, others=[BOB, CAROL]))
+    at = service.clock.ms // 1000 + 5
+    service.clock.ms += 10_000
+    for change, left in ((ARCHIVE, ARCHIVED), (ADD, POSITIVE), (ARCHIVE, ARCHIVED)):
+        flock.execute(change, term(ALICE), at=at)
+        service.settle()
+        assert states(service)[1] == left
+
+
+def test_dead_jobs_of_one_version_and_different_priorities_are_all_tried_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, store, at = service.flock, service.graph.store, START_MS // 1000 + 10
+    for other, priority in ((BOB, LOW), (CAROL, MEDIUM), (4, HIGH)):
+        flock.execute(ADD, term(ALICE, others=[other]), at=at, priority=priority)
+
+    all_die(service, monkeypatch)
     (key, raw), *_ = service.run(store.notes("flockdb/dead/")).items()
     service.run(store.put_note(key, None))
     service.run(store.put_note(f"flockdb/dead/{key.rpartition('/')[2]}", raw))  # as an older Kith wrote it

@@ -11,9 +11,11 @@ from coroutines import Run, time_flies
 from reference_leases import own_leases
 from services import Services
 
+from kith.core.clock import wall_ms
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeOperation
 from kith.people import opening
 from kith.people.opening import Openings
@@ -218,3 +220,21 @@ def test_no_follow_of_an_opened_account_outlives_a_block_without_transactions(ru
     run(room.people.accept_all(ALICE, [BOB, CAROL]))
     room.settle()
     assert lists(run, room) == ([CAROL], [])
+
+
+@pytest.mark.parametrize("later_ms", [600_000, 0])
+def test_who_follows_a_private_account_until_a_moment_asks_to_do_so_until_another(
+    run: Run, room: Services, later_ms: int
+) -> None:
+    """Every follow of it needs consent, a longer one of who follows too; the same again asks for nothing."""
+    now_ms, fan = wall_ms(), FANS[0]
+    first_ms, then_ms = now_ms + 60_000, later_ms and now_ms + later_ms
+    run(room.people.follow(BOB, ALICE, first_ms))
+    run(room.people.accept(ALICE, BOB))
+    again = run(room.people.follow(BOB, ALICE, first_ms))
+    assert (again.holds, again.changed, again.requested) == (True, False, False)
+    assert run(room.people.follow(BOB, ALICE, then_ms)).requested
+    assert run(room.people.accept(ALICE, BOB)).holds
+    (edge,) = run(room.edges.get_many(room.graph.graphs.number(FOLLOWS), [(BOB, ALICE)]))
+    assert edge.expires_ms == then_ms
+    assert fan in lists(run, room)[1]

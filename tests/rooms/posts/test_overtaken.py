@@ -147,3 +147,16 @@ def test_a_repetition_empties_nothing_though_its_author_goes_away(
 
     with time_flies():
         assert run_all(scene()) == (Forbidden, False)
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_an_edit_that_mentions_the_same_people_tells_nothing_of_that(run: Run, transactional: bool) -> None:
+    async def scene() -> int:
+        kith = await (Services.over(ReferenceEdges()) if transactional else without_transactions())
+        post = await kith.write(ALICE, mentions=(BOB, CAROL))
+        before = len(kith.edges.events.all)
+        await kith.posts.edit(ALICE, post.id, PostEdit(text="another text"))
+        number = kith.graph.graphs.number(MENTIONED)
+        return sum(event.graph == number for event in kith.edges.events.all[before:])
+
+    assert run(scene()) == 0
