@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 from cast import START_MS
@@ -15,9 +16,10 @@ from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, POSITIVE, term
 from reference_leases import own_leases
 
 from kith.core.errors import Conflict, LeaseLost, Overloaded, StoreFull, StoreUnavailable, Unavailable
+from kith.core.ids import NodeId
 from kith.flockdb import jobs as queues
 from kith.flockdb.interface import Priority
-from kith.graph.edge import State
+from kith.graph.edge import EdgeWrite, State
 
 from .conftest import Service
 
@@ -196,3 +198,21 @@ def test_dead_jobs_of_one_version_and_different_priorities_are_all_tried_again(
     service.settle()
     assert all(flock.contains(ALICE, other) for other in (BOB, CAROL, 4))
     assert service.run(service.jobs.retry_dead()) == 0
+
+
+def test_an_edge_that_was_under_way_is_archived_with_the_others(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was decided before the side was marked, and shows once the barrier is passed."""
+    flock, store = service.flock, service.graph.store
+    flock.execute(ADD, term(ALICE, others=[BOB]))
+    (edge,) = service.run(store.get_many(service.graph.graphs.number("follows"), [(ALICE, BOB)]))
+    service.clock.ms += 1_000
+    flock.execute(ARCHIVE, term(ALICE))
+
+    async def shows() -> None:
+        await store.apply([EdgeWrite(msgspec.structs.replace(edge, destination=NodeId(CAROL)))])
+
+    monkeypatch.setattr(store, "barrier", shows)
+    service.settle()
+    assert states(service) == ([ARCHIVED, ARCHIVED], ARCHIVED)
