@@ -179,8 +179,8 @@ class Jobs:
 
     async def _all_edges(self, job: ExecuteJob) -> None:
         listings = self._executes.listings(job.task) if await self._executes.mark(job.task) else []
-        if listings:
-            await self._store.barrier()  # then lists show what was decided before
+        if listings and not await self._shows(job):
+            return
         while job.step < len(listings):
             listing = listings[job.step]
             page = await self._store.page(listing, Window(_PAGE, after=job.after))
@@ -190,6 +190,17 @@ class Jobs:
             else:
                 job = await self._checkpoint(msgspec.structs.replace(job, step=job.step + 1, after=None))
         await self._store.put_note(job.key, None)
+
+    async def _shows(self, job: ExecuteJob) -> bool:
+        """Whether lists show all that was decided before; if not, as where nobody decides for some of the sources, the
+        job is due later, and others go on."""
+        try:
+            await self._store.barrier()
+        except Unavailable as error:
+            _log.warning("an operation on all edges of a node waits", job=job.key, error=error.message)
+            await self._checkpoint(msgspec.structs.replace(job, due_ms=self._now_ms() + _PAUSE_MS_MAX))
+            return False
+        return True
 
     async def _checkpoint(self, job: ExecuteJob) -> ExecuteJob:
         raw = await self._store.get_note(job.key)

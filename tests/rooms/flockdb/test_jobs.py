@@ -216,3 +216,27 @@ def test_an_edge_that_was_under_way_is_archived_with_the_others(
     monkeypatch.setattr(store, "barrier", shows)
     service.settle()
     assert states(service) == ([ARCHIVED, ARCHIVED], ARCHIVED)
+
+
+def test_an_operation_on_all_edges_waits_for_those_who_decide_and_holds_up_no_other(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = service.flock
+    flock.execute(ADD, term(ALICE, others=[BOB, CAROL]))
+    service.clock.ms += 1_000
+    flock.execute(ARCHIVE, term(ALICE), priority=LOW)
+    flock.execute(ADD, term(BOB, others=[CAROL]), at=service.clock.ms // 1000, priority=LOW)
+
+    async def away() -> None:
+        raise StoreUnavailable("nobody decides for some of them")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service.graph.store, "barrier", away)
+        for _ in range(2 * queues.TRIES_MAX):
+            service.clock.ms += 61_000
+            service.settle()
+    assert flock.contains(BOB, CAROL)
+    assert states(service)[0] == [POSITIVE, POSITIVE]
+    service.clock.ms += 61_000
+    service.settle()
+    assert states(service) == ([ARCHIVED, ARCHIVED], ARCHIVED)
