@@ -101,8 +101,7 @@ class Yielding:
         """
         if self.transactional:
             return await self.inner.apply(writes)
-        seen = [self._seen(write) for write in writes]
-        asked = [msgspec.structs.replace(one, unless=one.unless if self.inner._barred(one) else ()) for one in writes]
+        seen, asked = [self._seen(write) for write in writes], [self._asked_before(write) for write in writes]
         await self._give_way()
         changes: list[EdgeChange] = []
         for write, nodes in zip(asked, seen, strict=True):
@@ -112,6 +111,13 @@ class Yielding:
                 with patch.dict(self.inner._nodes, nodes):
                     changes += await self.inner.apply([write])
         return changes
+
+    def _asked_before(self, write: EdgeWrite) -> EdgeWrite:
+        """A write whose conditions on edges of other sources are decided by what these are now."""
+        write = msgspec.structs.replace(write, unless=write.unless if self.inner._barred(write) else ())
+        if write.while_edge is None or write.while_edge[1] == write.edge.source or self.inner._lapsed(write):
+            return write
+        return msgspec.structs.replace(write, while_edge=None)
 
     def _seen(self, write: EdgeWrite) -> dict[int, Node]:
         """The nodes besides the source that a write's conditions look at, as they are now."""
