@@ -24,7 +24,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     headers, home_bytes: of home. pair_in_bytes, pair_out_bytes: a pair in a batch, as JSON. timeline_bytes: one
     user's, in memory or in Redis (operations.md; strings of up to 600 ids). notice_bytes: a row of an inbox, the
     record, its claim and their events, by their lengths (see `MentionFigures`), for notice_days. post_bytes: a post of
-    125 characters and its edge, in a data folder (20,000 of them, measured); of post_days.
+    125 characters and its edge, in a data folder (20,000 of them, by a script); of post_days.
 
     Rates of one core, embedded: checks 30,000 over HTTP and 400,000 in batches, pages 2,000 (budgets `check-http`,
     `check-batch`, `home`); writes 5,000, half of budget `follow-http` on two cores; first pages of home 1,150, posts
