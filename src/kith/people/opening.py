@@ -47,7 +47,7 @@ class Openings:
         self._background.start(note, partial(self._run, user))
 
     async def open_for_those_who_wait(self, user: NodeId) -> None:
-        """After an account was made public that seemed to be: it may have been private for a moment, and been asked."""
+        """After an account was made public that seemed public before: accept what was asked while it was private."""
         if (await self._relations.requests(user, Window(1))).items:
             self.start(await self.prepare(user), user)
 
