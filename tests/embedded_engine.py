@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 from opened import Clock, Logged, Opens, Stores, Whole
 
@@ -17,12 +19,14 @@ from kith.access.sliding_window import QuotaStore
 from kith.core.clock import wall_ms
 from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.committer import AskedJobs, Committer, start
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.inbox_store import EmbeddedInboxes
+from kith.engines.embedded.jobs import WriteJob
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.engines.embedded.record_store import EmbeddedRecords
@@ -48,6 +52,54 @@ def open_embedded(folder: Path, **settings: Any) -> Iterator[tuple[Environment, 
             yield environment, EmbeddedEdges(environment, commits)
         finally:
             commits.close()
+
+
+class _LateCommitter:
+    """A committer that is opened by the first job, in its loop; see `jobs.Elsewhere`."""
+
+    def __init__(self, committer: Committer, graphs: Callable[[], Collection[int]]) -> None:
+        self._committer, self._graphs = committer, graphs
+        self._opening: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        return self._committer.waiting
+
+    def takes(self, job: WriteJob) -> bool:
+        return self._opening is None or self._committer.takes(job)
+
+    def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any]:
+        async def ask() -> Any:
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._committer.open(self._graphs(), Mock(), Mock()))
+            await self._opening
+            return await self._committer.ask(job, writes)
+
+        return asyncio.ensure_future(ask())
+
+
+@contextmanager
+def open_committed_stores(folder: Path) -> Iterator[Stores]:
+    """The same as `open_embedded_stores`, with a committer that writes."""
+
+    def commit(asked: AskedJobs) -> None:
+        if asked.wait_for_first():
+            with Environment(folder, durability="relaxed") as environment:
+                commits = CommitQueue(environment, source=asked, observer=asked)
+                commits.wait()
+                commits.close()
+
+    committer = start(commit)
+    with Environment(folder, durability="relaxed") as environment:
+        late = _LateCommitter(committer, lambda: environment.graph_numbers().values())
+        commits = CommitQueue(environment, committer=late)
+        try:
+            records, suggestions = EmbeddedRecords(environment, commits), EmbeddedSuggestions(environment, commits)
+            yield Stores(EmbeddedEdges(environment, commits), records, suggestions)
+        finally:
+            commits.close()
+            os.kill(committer.pid, signal.SIGKILL)
+            os.waitpid(committer.pid, 0)
 
 
 @contextmanager

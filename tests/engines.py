@@ -25,6 +25,7 @@ from embedded_engine import (
     _embedded_timelines,
     _folder_blobs,
     _s3_blobs,
+    open_committed_stores,
     open_embedded_stores,
 )
 from naive_timelines import NaiveTimelines
@@ -255,6 +256,11 @@ ENGINES = (
         edges=lambda folder: _only_edges(_without_transactions(folder)),
         stores=_without_transactions,
         keeps=False,
+    ),
+    Engine(
+        "with-a-committer",
+        edges=lambda folder: _only_edges(open_committed_stores(folder)),
+        stores=open_committed_stores,
     ),
     Engine("folder", blobs=_folder_blobs(sync=False)),
     Engine("synced-folder", blobs=_folder_blobs(sync=True)),

@@ -8,22 +8,30 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from ledger import check_audit, opened
 from processes import ServerGroup, serving
-from servers import PLAIN
+from servers import PLAIN, named
 
 _HUB = 1_000_000_000
 _PATIENCE_S = 20.0
 Pair = tuple[int, int]
 
 
-class Load:
-    """Clients that write for as long as the server answers, and remember what it answered."""
+class Unknown(Exception):
+    """An answer that says that a write may be stored, or not."""
 
-    def __init__(self, seed: int) -> None:
+
+class Load:
+    """Clients that write for as long as the server answers, and remember what it answered. `unknown`: whether answers
+    may say that nobody knows what became of a write.
+    """
+
+    def __init__(self, seed: int, *, unknown: bool = False) -> None:
+        self._unknown = unknown
         self.present: set[Pair] = set()
         self.absent: set[Pair] = set()
         self.answered = self.unanswered = 0
@@ -46,7 +54,7 @@ class Load:
                 else:
                     await self._unfollow(client)
                 self.answered += 1
-            except httpx.TransportError:
+            except (httpx.TransportError, Unknown):
                 self.unanswered += 1
                 await asyncio.sleep(0.01)
 
@@ -55,7 +63,7 @@ class Load:
         first = self._take(size)
         edges = [{"op": "add", "source": first + step, "destination": _HUB} for step in range(size)]
         answer = await client.post("/api/v1/graph/follows/edges", json={"edges": edges})
-        assert (answer.status_code, answer.json()["applied"]) == (200, size), answer.text
+        assert self._of(answer)["applied"] == size
         self.present.update((first + step, _HUB) for step in range(size))
 
     async def _follow(self, client: httpx.AsyncClient) -> None:
@@ -63,14 +71,22 @@ class Load:
         if pair[0] == pair[1]:
             return
         answer = await client.post(f"/api/v1/users/{pair[1]}/follow", headers={"x-kith-user": str(pair[0])})
-        assert (answer.status_code, answer.json()["following"]) == (200, True), answer.text
+        assert self._of(answer)["following"]
         self.present.add(pair)
 
     async def _unfollow(self, client: httpx.AsyncClient) -> None:
         pair = self.present.pop()  # without an answer nothing is known of it any more
         answer = await client.delete(f"/api/v1/users/{pair[1]}/follow", headers={"x-kith-user": str(pair[0])})
-        assert (answer.status_code, answer.json()["following"]) == (200, False), answer.text
+        assert not self._of(answer)["following"]
         self.absent.add(pair)
+
+    def _of(self, answer: httpx.Response) -> dict[str, Any]:
+        """What is answered. Unknown where that may be."""
+        said: dict[str, Any] = answer.json()
+        if self._unknown and said.get("error", {}).get("code") == "STORE_UNAVAILABLE":
+            raise Unknown
+        assert answer.status_code == 200, answer.text
+        return said
 
     def _take(self, ids: int) -> int:
         self._next += ids
@@ -93,8 +109,17 @@ def holding(server: ServerGroup, pairs: set[Pair]) -> set[Pair]:
     return found
 
 
-async def write_while(load: Load, server: ServerGroup, harm: float, victims: list[int] | None = None) -> None:
-    """Write, and `harm` seconds after 50 answers kill `victims`; without them the whole server, and stop."""
+def committers(workers: list[int]) -> list[int]:
+    """The committer of each worker."""
+    return [pid for worker in workers for pid in named("committer", worker)]
+
+
+async def write_while(
+    load: Load, server: ServerGroup, harm: float, victims: list[int] | None = None, replaced: list[int] | None = None
+) -> None:
+    """Write, and `harm` seconds after 50 answers kill `victims`; without them the whole server, and stop. `replaced`:
+    the workers that others take the place of, if they are not the victims.
+    """
     stop = asyncio.Event()
     writing = asyncio.create_task(load.run(server, stop))
     await _answers(load, 50, server)
@@ -105,7 +130,7 @@ async def write_while(load: Load, server: ServerGroup, harm: float, victims: lis
     else:
         for victim in victims:
             os.kill(victim, signal.SIGKILL)
-        await asyncio.to_thread(wait_for_other_workers, server, victims)
+        await asyncio.to_thread(wait_for_other_workers, server, replaced or victims)
         await _answers(load, 50, server)
         stop.set()
     await writing
@@ -158,6 +183,18 @@ def test_a_killed_worker_is_replaced_while_the_service_goes_on(tmp_path: Path, s
         asyncio.run(write_while(load, server, 0.5, before[:1]))
         assert before[1] in server.workers(), "the other worker was left alone"
         load.check(server)
+    with opened(tmp_path / "data") as (environment, store):
+        check_audit(environment, store)
+
+
+def test_who_waits_for_a_killed_committer_is_told_and_its_process_is_replaced(tmp_path: Path, seed: int) -> None:
+    load = Load(seed, unknown=True)
+    with serving(tmp_path / "data", workers=2) as server:
+        before = server.workers()
+        asyncio.run(write_while(load, server, 0.5, committers(before)[:1], replaced=before[:1]))
+        assert before[1] in server.workers(), "the other worker was left alone"
+        load.check(server)
+        server.wait_until("no other committer", lambda: len(committers(server.workers())) == 2)
     with opened(tmp_path / "data") as (environment, store):
         check_audit(environment, store)
 

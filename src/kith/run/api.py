@@ -51,6 +51,7 @@ from kith.api.resources.web import WebResource
 from kith.api.resources.webhooks import WebhooksResource
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
+from kith.engines.embedded.committer import Committer
 from kith.http.exchange import Serve
 from kith.notifications.walks import Walks
 from kith.people.by_name import ByName
@@ -79,11 +80,15 @@ class Api(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def serving(
-    settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
+    settings: Settings,
+    *,
+    create: bool = True,
+    on_fatal: Callable[[], None] = lambda: None,
+    committer: Committer | None = None,
 ) -> AsyncIterator[Api]:
     """What an API process runs."""
     async with (
-        running(settings, create=create, on_fatal=on_fatal) as services,
+        running(settings, create=create, on_fatal=on_fatal, committer=committer) as services,
         machine_of(settings, services.opened.folder) as machine,
         quotas.counted(settings) as counts,
     ):

@@ -19,6 +19,7 @@ from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX, NodeId
 from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import standing
+from kith.engines.embedded.committer import Committer
 from kith.engines.embedded.served_log import ServedFiles
 from kith.graph.graphs import NAMES
 from kith.graph.nodes import NodeJobs, WhenDone
@@ -112,11 +113,15 @@ class Services(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def running(
-    settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
+    settings: Settings,
+    *,
+    create: bool = True,
+    on_fatal: Callable[[], None] = lambda: None,
+    committer: Committer | None = None,
 ) -> AsyncIterator[Services]:
     """The services of one API process, from opening the folder to closing it."""
     async with (
-        opened(settings, "api", create=create, on_fatal=on_fatal) as parts,
+        opened(settings, "api", create=create, on_fatal=on_fatal, committer=committer) as parts,
         node_number(parts.leases, NODES_MAX, on_lost=on_fatal) as number,
         timelines.read(settings) as kept,
         _services(settings, parts, number, kept) as services,

@@ -7,9 +7,10 @@ Ports: `edge_store` (with `edge_rows`, `edge_scans`, `expiries`, `strays`) · `r
 of it, for moves) · `timeline_store` (shared memory: `ring_file`, `ring_writers`, `directory` of users, `builds` under
 way, `read_habits`).
 
-A write: `commits` (group commit) takes its `turns` (`byte_locks`), changes a `batch` (`merging`: by writes of edges),
-and notes in `event_log` what happened (`changes` says what each event does to a store); `bells` wake who waits for
-events. Lists are `runs`, read by `pages`. What survives a power cut: `journal`, `redo` (what an entry of it does),
+A write: `commits` (group commit; for an API process in its `committer`, a process beside it) does `jobs`: it takes its
+`turns` (`byte_locks`), changes a `batch` (`merging`: by writes of edges), and notes in `event_log` what happened
+(`changes` says what each event does to a store); `bells` wake who waits for events. Lists are `runs`, read by `pages`.
+What survives a power cut: `journal`, `redo` (what an entry of it does),
 `checkpoints`, `recovery`. A whole store: `environment` (opening the data folder, its settings, backup), `store_file`,
 `formats` (which are opened), `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty graph),
 `driver_errors`.

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import lmdb
 
@@ -26,6 +26,7 @@ from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.jobs import Elsewhere, JobOutcome, JobSource, WaitingJob, WriteJob
 from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 
 _Answer = TypeVar("_Answer")
@@ -55,14 +56,14 @@ class _Unobserved:
     def failed(self, error: KithError) -> None: ...
 
 
-class _Job(NamedTuple):
-    work: Callable[[Transaction], Any]
-    writes: int
-    future: asyncio.Future[Any]
+class _Loop(NamedTuple):
+    """An event loop of this process; see `jobs.JobAsker`. Its tickets are futures."""
+
     loop: asyncio.AbstractEventLoop
 
-
-_Outcome: TypeAlias = tuple[_Job, Any, BaseException | None]
+    def answer(self, outcomes: list[JobOutcome]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop that asked is gone; the write stands
+            self.loop.call_soon_threadsafe(_resolve, outcomes)
 
 
 class CommitQueue:
@@ -73,7 +74,8 @@ class CommitQueue:
     beyond that, `Overloaded`. `keep`: how long the log keeps events. `on_fatal`: called when the store refuses
     everything and only a new process can open it again. `confirmations`: set where a standby must have a write before
     it is answered. `after_pause`: called when the process did not run for a while, before anything is answered; it may
-    close the store.
+    close the store. `committer`: another process that does jobs where it can. `source`: where this one has its jobs
+    from, if it is that process.
     """
 
     def __init__(
@@ -89,6 +91,8 @@ class CommitQueue:
         now_ms: Callable[[], int] = wall_ms,
         confirmations: Confirmations | None = None,
         after_pause: Callable[[], None] = lambda: None,
+        committer: Elsewhere | None = None,
+        source: JobSource | None = None,
     ) -> None:
         self._environment, self.now_ms = environment, now_ms
         self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
@@ -98,7 +102,8 @@ class CommitQueue:
         self._ran_s = time.monotonic()
         self._bells = Bells(environment.folder)
         self._readers_checked = time.monotonic()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: JobSource = queue.SimpleQueue[WaitingJob | None]() if source is None else source
+        self._committer, self._counts = committer, source is None
         self._waiting = 0
         self._lock = threading.Lock()
         self._closed = False
@@ -109,21 +114,31 @@ class CommitQueue:
 
     @property
     def depth(self) -> int:
-        """How many writes wait or are being committed."""
-        return self._waiting
+        """How many writes of this process wait or are being committed."""
+        return self._waiting + (0 if self._committer is None else self._committer.waiting)
 
     async def run(self, work: Callable[[Transaction], _Answer], writes: int = 1) -> _Answer:
         """Run `work` in a transaction, and return its answer once that is durable."""
+        committer = self._committer
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[_Answer] = loop.create_future()
         with self._lock:
             if self._closed or self.failed:
                 raise StoreUnavailable("the store is closing; repeat the request on another instance")
-            if self._waiting and self._waiting + writes > self._queue_max:
-                raise Overloaded(f"{self._waiting} writes are waiting, more than `commit_queue_max`; repeat later")
-            self._waiting += writes
-            self._jobs.put(_Job(work, writes, future, loop))
+            waiting = self.depth
+            if waiting and waiting + writes > self._queue_max:
+                raise Overloaded(f"{waiting} writes are waiting, more than `commit_queue_max`; repeat later")
+            future: asyncio.Future[_Answer]
+            if committer is not None and isinstance(work, WriteJob) and committer.takes(work):
+                future = committer.ask(work, writes)
+            else:
+                future = loop.create_future()
+                self._waiting += writes
+                self._jobs.put(WaitingJob(work, writes, _Loop(loop), future))
         return await future
+
+    def wait(self) -> None:
+        """Wait until there will be no more jobs."""
+        self._thread.join()
 
     def close(self) -> None:
         """Commit all waiting writes, then stop."""
@@ -191,7 +206,7 @@ class CommitQueue:
         self._ran_s = time.monotonic()
         return paused
 
-    def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
+    def _gather(self, first: WaitingJob) -> tuple[list[WaitingJob], bool]:
         batch, writes = [first], first.writes
         deadline = time.monotonic() + self._wait_s
         while writes < self._writes_max:
@@ -206,10 +221,10 @@ class CommitQueue:
             writes += job.writes
         return batch, False
 
-    def _commit(self, jobs: list[_Job], *, may_free: bool = True) -> bool:
+    def _commit(self, jobs: list[WaitingJob], *, may_free: bool = True) -> bool:
         """Do jobs, and remove edges that have expired; whether the store took it."""
         started = time.perf_counter()
-        outcomes: list[_Outcome]
+        outcomes: list[JobOutcome]
         appended, last, now_ms = 0, None, self.now_ms()
         writes = sum(job.writes for job in jobs)
         self._notice_pause()
@@ -254,19 +269,20 @@ class CommitQueue:
                 self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
         return last is not None
 
-    def _finish_when_confirmed(self, outcomes: list[_Outcome], writes: int, last: int | None) -> None:
+    def _finish_when_confirmed(self, outcomes: list[JobOutcome], writes: int, last: int | None) -> None:
         """Answer the jobs, once a standby has the event `last` where that is required; None: nothing was committed."""
         if last is None or self._confirmations is None:
             self._finish(outcomes, writes)
         else:  # also of jobs that changed nothing, as what they found may be what nobody confirmed yet
             self._confirmations.hold(last, partial(self._finish_confirmed, outcomes, writes))
 
-    def _finish(self, outcomes: list[_Outcome], writes: int) -> None:
-        with self._lock:
-            self._waiting -= writes
+    def _finish(self, outcomes: list[JobOutcome], writes: int) -> None:
+        if self._counts:
+            with self._lock:
+                self._waiting -= writes
         _answer(outcomes)
 
-    def _finish_confirmed(self, outcomes: list[_Outcome], writes: int, error: KithError | None) -> None:
+    def _finish_confirmed(self, outcomes: list[JobOutcome], writes: int, error: KithError | None) -> None:
         """Answer what was committed, or with the error that no standby has it."""
         self._finish(outcomes if error is None else [(job, None, error) for job, _, _ in outcomes], writes)
 
@@ -281,20 +297,19 @@ class CommitQueue:
         return False
 
 
-def _answer(outcomes: list[_Outcome]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
+def _answer(outcomes: list[JobOutcome]) -> None:
+    by_asker: dict[Any, list[JobOutcome]] = {}
     for outcome in outcomes:
-        by_loop.setdefault(outcome[0].loop, []).append(outcome)
-    for loop, mine in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop that asked is gone; the write stands
-            loop.call_soon_threadsafe(_resolve, mine)
+        by_asker.setdefault(outcome[0].asker, []).append(outcome)
+    for asker, theirs in by_asker.items():
+        asker.answer(theirs)
 
 
-def _resolve(outcomes: list[_Outcome]) -> None:
-    for job, answer, error in outcomes:
-        if job.future.done():  # cancelled meanwhile; the write stands
+def _resolve(outcomes: list[JobOutcome]) -> None:
+    for asked, answer, error in outcomes:
+        if asked.ticket.done():  # cancelled meanwhile; the write stands
             continue
         if error is None:
-            job.future.set_result(answer)
+            asked.ticket.set_result(answer)
         else:
-            job.future.set_exception(error)
+            asked.ticket.set_exception(error)

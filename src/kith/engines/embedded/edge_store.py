@@ -35,7 +35,7 @@ from kith.engines.embedded.keys import (
     states_of,
     tail_keys,
 )
-from kith.engines.embedded.merging import apply_all
+from kith.engines.embedded.merging import MergeEdges
 from kith.engines.embedded.pages import newest_page, page_of
 from kith.engines.embedded.runs import tail_key
 from kith.graph.edge import (
@@ -86,7 +86,7 @@ class EmbeddedEdges(EmbeddedScans):
         return self._environment.declare(list(names))
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        return await self._commits.run(partial(apply_all, writes=writes), len(writes))
+        return await self._commits.run(MergeEdges(writes), len(writes))
 
     async def barrier(self) -> None:
         """Each write is one transaction."""

@@ -7,13 +7,14 @@ is merged singly, in its turn. The answers, and what is stored, are the same eit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kith.core.events import NOWHERE
 from kith.engines.embedded import runs
 from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import edge_changed
 from kith.engines.embedded.edge_rows import replace_edge
+from kith.engines.embedded.jobs import WriteJob
 from kith.engines.embedded.keys import list_prefix, pair_key, read_edge, state_at
 from kith.engines.embedded.sorted_changes import add_new
 from kith.graph.edge import (
@@ -34,6 +35,18 @@ from kith.graph.shapes import Listing
 MANY = 64
 """Fewer writes than this are merged singly."""
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
+
+
+class MergeEdges(WriteJob, frozen=True):
+    """The job of `EdgeStore.apply`; answers a list of `EdgeChange`."""
+
+    writes: Sequence[EdgeWrite]
+
+    def __call__(self, batch: Transaction) -> list[EdgeChange]:
+        return apply_all(batch, self.writes)
+
+    def graphs(self) -> Collection[int]:
+        return {write.edge.graph for write in self.writes}
 
 
 def _never() -> bool:

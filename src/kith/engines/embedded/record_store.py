@@ -11,8 +11,7 @@ still valid, and needs no job to clean it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Collection, Iterator, Sequence
 from itertools import repeat
 
 import lmdb
@@ -37,6 +36,7 @@ from kith.engines.embedded.changes import (
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.environment import Environment, Txn
+from kith.engines.embedded.jobs import WriteJob
 from kith.engines.embedded.merging import apply_all
 from kith.graph.edge import REFUSED, EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write, newer
@@ -44,6 +44,30 @@ from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write,
 _VERSION = struct.Struct(">Q")
 _FORGOTTEN_A_CLAIM = 8
 _READ_AT_ONCE = 1_000
+
+
+class PutRecords(WriteJob, frozen=True):
+    """The job of `put`; answers a `Put`."""
+
+    records: Sequence[Record]
+    edges: Sequence[EdgeWrite]
+    only_if: Sequence[AtVersion]
+    claim: Claim | None
+
+    def __call__(self, batch: Transaction) -> Put:
+        return _put(batch, self.records, self.edges, self.only_if, self.claim)
+
+    def graphs(self) -> Collection[int]:
+        return {write.edge.graph for write in self.edges}
+
+
+class PutMany(WriteJob, frozen=True):
+    """The job of `put_many`; answers a list of `Put`."""
+
+    writes: Sequence[Write]
+
+    def __call__(self, batch: Transaction) -> list[Put]:
+        return _put_many(batch, self.writes)
 
 
 class EmbeddedRecords:
@@ -62,11 +86,10 @@ class EmbeddedRecords:
         only_if: Sequence[AtVersion] = (),
         claim: Claim | None = None,
     ) -> Put:
-        job = partial(_put, records=records, edges=edges, only_if=only_if, claim=claim)
-        return await self._commits.run(job, len(records) + len(edges))
+        return await self._commits.run(PutRecords(records, edges, only_if, claim), len(records) + len(edges))
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
-        return await self._commits.run(partial(_put_many, writes=writes), sum(len(one.records) for one in writes))
+        return await self._commits.run(PutMany(writes), sum(len(one.records) for one in writes))
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         rows = self._rows(kind, ids)

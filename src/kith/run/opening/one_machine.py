@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 
 from kith.core.clock import HybridClock
 from kith.core.errors import NotConfirmed
 from kith.engines.embedded.activity_store import EmbeddedActivity
-from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.commits import CommitObserver, CommitQueue
+from kith.engines.embedded.committer import AskedJobs, Committer
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.contents import EmbeddedContents
 from kith.engines.embedded.credential_store import EmbeddedCredentials
@@ -42,24 +44,20 @@ from kith.run.opening.stores import Folder, Opened
 
 @contextlib.asynccontextmanager
 async def opened(
-    settings: Settings, process: str, *, create: bool, on_fatal: Callable[[], None], follows: bool = False
+    settings: Settings,
+    process: str,
+    *,
+    create: bool,
+    on_fatal: Callable[[], None],
+    follows: bool = False,
+    committer: Committer | None = None,
 ) -> AsyncIterator[Opened]:
     """Open a data folder, and drain its commit queue at the end. See `wiring.opened`. `follows`: one that is closed, to
-    write to it nevertheless.
+    write to it nevertheless. `committer`: a process that writes for this one, not opened yet.
     """
     with _environment(settings, create=create, follows=follows) as environment:
         metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: gauges(settings, parts), process)
-        commits = CommitQueue(
-            environment,
-            writes_max=settings.commit_writes_max,
-            wait_ms=settings.commit_wait_ms,
-            queue_max=settings.commit_queue_max,
-            keep=keep(settings),
-            observer=metrics,
-            on_fatal=on_fatal,
-            confirmations=_confirmations(settings, environment, process),
-            after_pause=partial(peers.ask, settings, environment),
-        )
+        commits = _queue(settings, environment, process, metrics, on_fatal, committer=committer)
         metrics.start()
         leases = FileLeases(environment.folder)
         inboxes = EmbeddedInboxes(environment.folder / "inboxes", bytes_max=settings.store_bytes_max)
@@ -70,13 +68,50 @@ async def opened(
             if create and not environment.is_closed():
                 with contextlib.suppress(NotConfirmed):  # there is no standby yet, and this asks for none
                     await begin(parts.log, [name for name, one in CONSUMERS.items() if one.has_place])
+            if committer is not None:
+                await committer.open(environment.graph_numbers().values(), metrics, on_fatal)
             yield parts
         finally:
+            if committer is not None:
+                await committer.close()
             await asyncio.to_thread(inboxes.close)
             activity.close()
             leases.close()
             await asyncio.to_thread(commits.close)
             metrics.close()
+
+
+def commit_for(settings: Settings, process: str, asked: AskedJobs) -> None:
+    """Do what another process asks for, until it ends. `process`: the kind of that one."""
+    with _environment(settings, create=False, follows=False) as environment:
+        commits = _queue(settings, environment, process, asked, partial(os._exit, os.EX_IOERR), source=asked)
+        commits.wait()
+        commits.close()
+
+
+def _queue(
+    settings: Settings,
+    environment: Environment,
+    process: str,
+    observer: CommitObserver,
+    on_fatal: Callable[[], None],
+    *,
+    committer: Committer | None = None,
+    source: AskedJobs | None = None,
+) -> CommitQueue:
+    return CommitQueue(
+        environment,
+        writes_max=settings.commit_writes_max,
+        wait_ms=settings.commit_wait_ms,
+        queue_max=settings.commit_queue_max,
+        keep=keep(settings),
+        observer=observer,
+        on_fatal=on_fatal,
+        confirmations=_confirmations(settings, environment, process),
+        after_pause=partial(peers.ask, settings, environment),
+        committer=committer,
+        source=source,
+    )
 
 
 def _stores(

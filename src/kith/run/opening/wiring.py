@@ -12,6 +12,7 @@ from types import ModuleType
 from kith.access.credentials import CredentialStore
 from kith.boards.settling import Settling
 from kith.core.errors import BadRequest
+from kith.engines.embedded.committer import Committer
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.graph.graph import Graph
 from kith.people.privacy import Privacy
@@ -25,18 +26,24 @@ from kith.suggestions.suggestions import Suggestions
 
 @contextlib.asynccontextmanager
 async def opened(
-    settings: Settings, process: str, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
+    settings: Settings,
+    process: str,
+    *,
+    create: bool = True,
+    on_fatal: Callable[[], None] = lambda: None,
+    committer: Committer | None = None,
 ) -> AsyncIterator[Opened]:
     """Open the stores of a process, and end what is under way at the end. `process`: its kind, for the metrics.
 
     `on_fatal` is called when this process cannot go on with its stores, and another can. StoreMismatch where an import
-    was cut short.
+    was cut short. `committer`: on one machine, a process that writes for this one.
     """
     if settings.engine == "cluster":
         async with cluster_of(settings).opened(settings, process, on_fatal=on_fatal) as parts:
             yield parts
     else:
-        async with one_machine.opened(settings, process, create=create, on_fatal=on_fatal) as parts:
+        one = one_machine.opened(settings, process, create=create, on_fatal=on_fatal, committer=committer)
+        async with one as parts:
             yield parts
 
 

@@ -9,10 +9,11 @@ import socket
 import uvloop
 
 from kith.api import errors
+from kith.engines.embedded.committer import Committer
 from kith.http.listener import Listener
 from kith.run import api, logs
 from kith.run.config import Settings
-from kith.run.serving import processes
+from kith.run.serving import committing, processes
 
 REQUESTS_MAX = 4_096
 """Connections of an API process beside those of its streams."""
@@ -23,13 +24,14 @@ _DRAINED_SHARE = 0.8
 def run(settings: Settings, listening: socket.socket) -> None:
     """Answer what comes over a socket that listens, until SIGTERM; then finish what has begun."""
     processes.name_process("api")
-    uvloop.run(_serve(settings, listening))
+    committer = None if settings.engine == "cluster" else committing.start(settings, listening)
+    uvloop.run(_serve(settings, listening, committer))
 
 
-async def _serve(settings: Settings, listening: socket.socket) -> None:
+async def _serve(settings: Settings, listening: socket.socket, committer: Committer | None) -> None:
     logs.configure(settings.log_level)
     stopping = asyncio.Event()
-    async with api.serving(settings, on_fatal=processes.replace_process) as served:
+    async with api.serving(settings, on_fatal=processes.replace_process, committer=committer) as served:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
         watch = asyncio.create_task(processes.stay_with_supervisor())
         listener = Listener(

@@ -1,0 +1,302 @@
+"""A process that does the writes of another one.
+
+A commit merges in Python, and so does the process that answers requests: as two threads of one process they wait for
+each other's turn at Python's lock, some forty times a commit (docs/decisions/0049-committers.md). So an API process
+forks a committer before it opens anything. Jobs that are values (`jobs.WriteJob`) go to it over a socket; it does them
+with a `CommitQueue` of its own, and tells the answers, durable by then. All else is committed where it is asked for;
+between processes the turns of the store keep order, as ever.
+
+Messages, both ways:  length u32 | msgpack
+
+    asked     [[number, job, writes], ...]      an empty one is the first, and has the store opened; another is the last
+    answered  [outcomes, commits, failures]     outcomes  [number, answer or nil, error pickled or nil]
+                                                commits   [jobs, writes, seconds] · failures  errors pickled
+
+It ends with the process that asks. Where that closes it, all is done that was asked for; where it is killed, what has
+not begun is dropped, as the jobs of its own queue are. Where the committer ends first, nobody knows what it stored:
+those who wait get StoreUnavailable, and their process has to be replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import queue
+import select
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kith.core.errors import KithError, StoreUnavailable
+from kith.engines.embedded.commits import CommitObserver
+from kith.engines.embedded.jobs import JobOutcome, WaitingJob, WriteJob
+from kith.engines.embedded.merging import MergeEdges
+from kith.engines.embedded.record_store import PutMany, PutRecords
+from kith.graph.edge import EdgeChange
+from kith.records.store import Put
+
+_LENGTH = struct.Struct("<I")
+_RECEIVED_BYTES = 1 << 20
+_LOST = "the process that writes ended before it answered, so this may be stored; repeat it"
+_ANSWERS: dict[type[WriteJob], Any] = {MergeEdges: list[EdgeChange], PutRecords: Put, PutMany: list[Put]}
+"""The jobs that travel, and what each answers."""
+_read_answer: dict[type[WriteJob], Callable[[msgspec.Raw], Any]] = {
+    job: msgspec.msgpack.Decoder(answer).decode for job, answer in _ANSWERS.items()
+}
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Sent(NamedTuple):
+    number: int
+    job: MergeEdges | PutRecords | PutMany
+    writes: int
+
+
+class _Told(NamedTuple):
+    number: int
+    answer: msgspec.Raw
+    error: bytes | None
+
+
+class _Answered(NamedTuple):
+    outcomes: list[_Told]
+    commits: list[tuple[int, int, float]]
+    failures: list[bytes]
+
+
+_read_sent = msgspec.msgpack.Decoder(list[_Sent]).decode
+_read_answered = msgspec.msgpack.Decoder(_Answered).decode
+_NOTHING = msgspec.Raw(_encode(None))
+
+
+class _Messages:
+    """Bytes as they come, as messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def of(self, data: bytes) -> Iterator[bytes]:
+        """The messages that are whole with this."""
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        while len(buffer) - at >= _LENGTH.size:
+            end = at + _LENGTH.size + _LENGTH.unpack_from(buffer, at)[0]
+            if len(buffer) < end:
+                break
+            yield bytes(buffer[at + _LENGTH.size : end])
+            at = end
+        del buffer[:at]
+
+
+def _message(of: Any) -> bytes:
+    raw = _encode(of)
+    return _LENGTH.pack(len(raw)) + raw
+
+
+def start(commit: Callable[[AskedJobs], None]) -> Committer:
+    """Fork a committer; call it before this process has a thread. `commit`: what it does, until its jobs end."""
+    here, there = socket.socketpair()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        there.close()
+        return Committer(here, pid)
+    here.close()
+    status = 1
+    try:
+        commit(AskedJobs(there))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+class Committer(asyncio.Protocol):
+    """The side that asks, in an event loop. See `jobs.Elsewhere`."""
+
+    def __init__(self, connection: socket.socket, pid: int) -> None:
+        self._connection, self.pid = connection, pid
+        self._messages = _Messages()
+        self._asked: dict[int, tuple[_Sent, asyncio.Future[Any]]] = {}
+        self._unsent: list[_Sent] = []
+        self._number = self.waiting = 0
+        self._closing, self._ended = False, asyncio.Event()
+        self._graphs = frozenset[int]()
+        self._transport: asyncio.WriteTransport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self, graphs: Collection[int], observer: CommitObserver, on_fatal: Callable[[], None]) -> None:
+        """Have it open the store, which this process has open. `graphs`: those that are declared; edges of others are
+        written here. `on_fatal`: called when it ends before it is closed.
+        """
+        self._graphs, self._observer, self._on_fatal = frozenset(graphs), observer, on_fatal
+        loop = self._loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_unix_connection(lambda: self, sock=self._connection)
+        self._transport = transport
+        transport.write(_message([]))
+
+    def takes(self, job: WriteJob) -> bool:
+        is_known = type(job) in _ANSWERS and self._graphs.issuperset(job.graphs())
+        return is_known and asyncio.get_running_loop() is self._loop
+
+    def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        if self._closing or self._ended.is_set():
+            future.set_exception(StoreUnavailable("the store is closing; repeat the request on another instance"))
+            return future
+        if not self._unsent:
+            loop.call_soon(self._send)  # with all that this turn of the loop asks for
+        self._number += 1
+        self.waiting += writes
+        sent = _Sent(self._number, job, writes)  # type: ignore[arg-type]
+        self._asked[self._number] = sent, future
+        self._unsent.append(sent)
+        return future
+
+    async def close(self) -> None:
+        """Have all done that was asked for, and wait for its end."""
+        self._closing = True
+        if self._transport is None:
+            self._connection.close()
+        else:
+            self._send()
+            self._transport.write(_message([]))
+            await self._ended.wait()
+        await asyncio.to_thread(self._reap)
+
+    def _send(self) -> None:
+        if self._unsent and self._transport is not None:
+            self._transport.write(_message(self._unsent))
+            self._unsent.clear()
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._messages.of(data):
+            answered = _read_answered(message)
+            for commit in answered.commits:
+                self._observer.committed(*commit)
+            for error in answered.failures:
+                self._observer.failed(pickle.loads(error))  # noqa: S301 - from our own fork
+            for number, answer, raised in answered.outcomes:
+                sent, future = self._asked.pop(number)
+                self.waiting -= sent.writes
+                if future.done():  # cancelled meanwhile; the write stands
+                    continue
+                if raised is None:
+                    future.set_result(_read_answer[type(sent.job)](answer))
+                else:
+                    future.set_exception(pickle.loads(raised))  # noqa: S301
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended.set()
+        asked, self._asked, self.waiting = self._asked, {}, 0
+        for _, future in asked.values():
+            if not future.done():
+                future.set_exception(StoreUnavailable(_LOST))
+        if not self._closing:
+            self._on_fatal()
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+class AskedJobs:
+    """The committer's side: a `jobs.JobSource` of one `CommitQueue`, its observer, and who is answered."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._messages = connection, _Messages()
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+        self._waiting = deque[WaitingJob]()
+        self._is_open = self._is_over = False
+        self._answering = threading.Lock()  # of the queue's thread, and that of confirmations
+        self._commits: list[tuple[int, int, float]] = []
+        self._failures: list[bytes] = []
+
+    def wait_for_first(self) -> bool:
+        """Wait until the store is to be opened; whether it is."""
+        while not (self._is_open or self._is_over):
+            self._receive()
+        return self._is_open
+
+    def get(self, block: bool = True, timeout: float | None = None) -> WaitingJob | None:
+        if not self._waiting and not self._is_over:
+            self._poll.poll(None if timeout is None else 1000 * timeout)
+        self._receive_all()  # before each commit: if who asked was killed, nothing more is done
+        return self._next()
+
+    def get_nowait(self) -> WaitingJob | None:
+        if not self._waiting:
+            self._receive_all()
+        return self._next()
+
+    def empty(self) -> bool:
+        return not self._waiting and not self._poll.poll(0)
+
+    def _next(self) -> WaitingJob | None:
+        if self._waiting:
+            return self._waiting.popleft()
+        if self._is_over:
+            return None
+        raise queue.Empty
+
+    def _receive_all(self) -> None:
+        while not self._is_over and self._poll.poll(0):
+            self._receive()
+
+    def put(self, asked: WaitingJob | None) -> None:
+        """Nobody asks in this process."""
+
+    def committed(self, jobs: int, writes: int, seconds: float) -> None:
+        self._commits.append((jobs, writes, seconds))
+
+    def failed(self, error: KithError) -> None:
+        self._failures.append(_pickled(error))
+
+    def answer(self, outcomes: list[JobOutcome]) -> None:
+        told = [_Told(asked.ticket, *_outcome(answer, error)) for asked, answer, error in outcomes]
+        with self._answering:
+            commits, self._commits = self._commits, []
+            failures, self._failures = self._failures, []
+            with contextlib.suppress(OSError):  # nobody waits any more
+                self._connection.sendall(_message(_Answered(told, commits, failures)))
+
+    def _receive(self) -> None:
+        try:
+            data = self._connection.recv(_RECEIVED_BYTES)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self._waiting.clear()
+            self._is_over = True
+        for message in self._messages.of(data):
+            if asked := [WaitingJob(job, writes, self, number) for number, job, writes in _read_sent(message)]:
+                self._waiting += asked
+            else:
+                self._is_open, self._is_over = True, self._is_open
+
+
+def _outcome(answer: Any, error: BaseException | None) -> tuple[msgspec.Raw, bytes | None]:
+    return (msgspec.Raw(_encode(answer)), None) if error is None else (_NOTHING, _pickled(error))
+
+
+def _pickled(error: BaseException) -> bytes:
+    try:
+        return pickle.dumps(error)
+    except Exception:  # it holds what does not travel
+        return pickle.dumps(StoreUnavailable(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,29 @@
+"""The committer of an API process: another process that does its writes. See `engines.embedded.committer`."""
+
+from __future__ import annotations
+
+import signal
+import socket
+
+from kith.engines.embedded import committer
+from kith.engines.embedded.committer import AskedJobs, Committer
+from kith.run import logs
+from kith.run.config import Settings
+from kith.run.opening import one_machine
+from kith.run.serving import processes
+
+
+def start(settings: Settings, listening: socket.socket) -> Committer:
+    """Fork it, before this process has a thread or opens its store."""
+
+    def commit(asked: AskedJobs) -> None:
+        listening.close()
+        for number in (signal.SIGTERM, signal.SIGINT):  # it ends with the process that it writes for
+            signal.signal(number, signal.SIG_IGN)
+        processes.name_process("committer")
+        logs.configure(settings.log_level)
+        if asked.wait_for_first():
+            processes.spare_collections()
+            one_machine.commit_for(settings, "api", asked)
+
+    return committer.start(commit)
