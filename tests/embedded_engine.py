@@ -19,7 +19,7 @@ from kith.access.sliding_window import QuotaStore
 from kith.core.clock import wall_ms
 from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.committer import AskedJobs, Committer, start
+from kith.engines.embedded.committer import AskedJobs, Committer, commit_all, start
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
@@ -65,15 +65,14 @@ class _LateCommitter:
     def waiting(self) -> int:
         return self._committer.waiting
 
-    def takes(self, job: WriteJob) -> bool:
-        return self._opening is None or self._committer.takes(job)
-
     def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any]:
         async def ask() -> Any:
             if self._opening is None:
-                self._opening = asyncio.create_task(self._committer.open(self._graphs(), Mock(), Mock()))
+                self._opening = asyncio.create_task(self._committer.open(self._graphs(), Mock(), Mock(), 60))
             await self._opening
-            return await self._committer.ask(job, writes)
+            asked = self._committer.ask(job, writes)
+            assert asked is not None, "it is done here, which is not what is tested"
+            return await asked
 
         return asyncio.ensure_future(ask())
 
@@ -85,9 +84,7 @@ def open_committed_stores(folder: Path) -> Iterator[Stores]:
     def commit(asked: AskedJobs) -> None:
         if asked.wait_for_first():
             with Environment(folder, durability="relaxed") as environment:
-                commits = CommitQueue(environment, source=asked, observer=asked)
-                commits.wait()
-                commits.close()
+                commit_all(CommitQueue(environment, source=asked, observer=asked), asked)
 
     committer = start(commit)
     with Environment(folder, durability="relaxed") as environment:

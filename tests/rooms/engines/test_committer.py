@@ -6,25 +6,32 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+import traceback
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from unittest.mock import Mock
 
 import msgspec
+import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL
 from edges import G, edge_of
 
+from kith.core.clock import Hlc
 from kith.core.errors import KithError, NotPrimary, StoreUnavailable
 from kith.engines.embedded import committer, standing
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.committer import AskedJobs, Committer
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.merging import MergeEdges
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import EdgeWrite, Outcome
 from kith.graph.shapes import Pair
+from kith.records.store import Record, RecordKind
 
 
 class Process:
@@ -36,13 +43,13 @@ class Process:
 
 
 @asynccontextmanager
-async def asking(folder: Path, committer: Committer) -> AsyncIterator[Process]:
+async def asking(folder: Path, committer: Committer, silent_s: int = 60) -> AsyncIterator[Process]:
     """A process over a folder, whose committer was started before."""
     with Environment(folder, durability="relaxed") as environment:
         environment.declare(["follows"])
         own = CommitQueue(environment, committer=committer)
         process = Process(EmbeddedEdges(environment, own), own, committer)
-        await committer.open(environment.graph_numbers().values(), process.observer, process.ended)
+        await committer.open(environment.graph_numbers().values(), process.observer, process.ended, silent_s)
         yield process
         await committer.close()
         own.close()
@@ -53,15 +60,13 @@ def follow(source: int, destination: int, graph: int = G) -> EdgeWrite:
     return EdgeWrite(msgspec.structs.replace(edge_of(source, destination), graph=graph))
 
 
-def started(folder: Path, work: Callable[[CommitQueue], None] = CommitQueue.wait) -> Committer:
-    """A committer of a folder. `work`: what it does with its queue, in place of waiting for the end."""
+def started(folder: Path) -> Committer:
+    """A committer of a folder."""
 
     def commit(asked: AskedJobs) -> None:
         if asked.wait_for_first():
             with Environment(folder, durability="relaxed") as environment:
-                commits = CommitQueue(environment, source=asked, observer=asked)
-                work(commits)
-                commits.close()
+                committer.commit_all(CommitQueue(environment, source=asked, observer=asked), asked)
 
     return committer.start(commit)
 
@@ -161,7 +166,7 @@ def test_what_a_killed_process_had_asked_for_is_not_begun(tmp_path: Path) -> Non
             environment.declare(["follows"])
             own = CommitQueue(environment, committer=began)
             edges = EmbeddedEdges(environment, own)
-            await began.open(environment.graph_numbers().values(), Mock(), Mock())
+            await began.open(environment.graph_numbers().values(), Mock(), Mock(), 60)
             await edges.apply([follow(ALICE, BOB)])
             stop(began.pid)
             waiting = asyncio.ensure_future(edges.apply([follow(ALICE, CAROL)]))
@@ -188,10 +193,147 @@ def test_a_committer_whose_process_never_opens_it_ends(tmp_path: Path) -> None:
 def test_edges_of_a_graph_that_was_declared_since_are_written_by_the_process_itself(tmp_path: Path) -> None:
     async def ask() -> None:
         async with asking(tmp_path, began) as process:
+            await process.edges.apply([follow(ALICE, CAROL)])
             numbers = await process.edges.declare(["follows", "rates"])
             written = follow(ALICE, BOB, graph=numbers["rates"])
             assert (await process.edges.apply([written]))[0].outcome is Outcome.APPLIED
-            process.observer.committed.assert_not_called()
+            process.observer.committed.assert_called_once()
 
+    began = started(tmp_path)
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        EdgeWrite(edge_of(np.int64(ALICE), BOB)),  # type: ignore[arg-type]
+        EdgeWrite(edge_of(ALICE, BOB, position=2**64)),
+        EdgeWrite(msgspec.structs.replace(edge_of(ALICE, BOB), state=9)),  # type: ignore[arg-type]
+    ],
+    ids=["numpy", "beyond 64 bits", "no state"],
+)
+def test_a_write_that_does_not_travel_fails_alone_or_is_done_by_the_process_itself(
+    tmp_path: Path, odd: EdgeWrite
+) -> None:
+    async def ask() -> None:
+        async with asking(tmp_path, began) as process:
+            jobs = [process.edges.apply([write]) for write in (follow(ALICE, CAROL), odd, follow(BOB, CAROL))]
+            _, said, _ = await asyncio.gather(*jobs, return_exceptions=True)
+            assert isinstance(said, Exception) or said[0].outcome is Outcome.APPLIED
+            assert await process.edges.exists_many(G, [(ALICE, CAROL), (BOB, CAROL)]) == [True, True]
+            process.ended.assert_not_called()
+
+    began = started(tmp_path)
+    asyncio.run(ask())
+
+
+class OfTwoParts(Exception):
+    """An error that cannot be made from its message alone, so it cannot be unpickled."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
+@pytest.mark.parametrize("error", [ValueError("a fault of ours"), OfTwoParts("a fault", "of ours")], ids=repr)
+def test_a_fault_of_ours_fails_its_own_write_and_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def merge(self: MergeEdges, batch: Transaction) -> object:
+        if self.writes[0].edge.source == CAROL:
+            raise error
+        return original(self, batch)
+
+    async def ask() -> None:
+        async with asking(tmp_path, began) as process:
+            jobs = [process.edges.apply([follow(source, BOB)]) for source in (CAROL, ALICE)]
+            failed, applied = await asyncio.gather(*jobs, return_exceptions=True)
+            assert not isinstance(applied, BaseException)
+            assert applied[0].outcome is Outcome.APPLIED
+            assert isinstance(failed, Exception)
+            told = "".join(traceback.format_exception(failed))
+            assert "a fault of ours" in told
+            assert "in merge" in told
+
+    original = MergeEdges.__call__
+    monkeypatch.setattr(MergeEdges, "__call__", merge)
+    began = started(tmp_path)
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("ending", [False, True])
+def test_a_write_that_waits_for_its_turn_when_its_process_is_killed_is_not_done(tmp_path: Path, ending: bool) -> None:
+    """Its author goes on elsewhere: what they do there is the last that counts. `ending`: it was told to stop."""
+    began = started(tmp_path)
+
+    async def ask() -> None:
+        with Environment(tmp_path, durability="relaxed") as environment:
+            environment.declare(["follows"])
+            own = CommitQueue(environment, committer=began)
+            edges = EmbeddedEdges(environment, own)
+            await began.open(environment.graph_numbers().values(), Mock(), Mock(), 60)
+            await edges.apply([follow(ALICE, BOB)])
+            with environment._turns.taken():  # another process writes
+                waiting = asyncio.ensure_future(edges.apply([follow(ALICE, CAROL)]))
+                await asyncio.sleep(0.2)
+                closing = asyncio.ensure_future(began.close()) if ending else None
+                await asyncio.sleep(0.05)
+                assert began._transport is not None
+                began._transport.abort()
+                await asyncio.sleep(0.05)
+            with pytest.raises(StoreUnavailable):
+                await waiting
+            if closing is not None:
+                await closing
+            own.close()
+
+    asyncio.run(ask())
+    assert ending or gone(began.pid)
+    assert stored(tmp_path, (ALICE, BOB), (ALICE, CAROL)) == [True, False]
+
+
+def test_conditions_on_a_graph_that_was_declared_since_hold(tmp_path: Path) -> None:
+    async def ask() -> None:
+        async with asking(tmp_path, began) as process:
+            await process.edges.apply([follow(ALICE, CAROL)])
+            numbers = await process.edges.declare(["follows", "bars"])
+            await process.edges.apply([follow(BOB, ALICE, numbers["bars"])])
+            barred = msgspec.structs.replace(follow(ALICE, BOB), unless=((numbers["bars"], BOB, ALICE),))
+            assert (await process.edges.apply([barred]))[0].outcome is Outcome.FORBIDDEN
+
+    began = started(tmp_path)
+    asyncio.run(ask())
+
+
+def test_large_values_and_extremes_travel(tmp_path: Path) -> None:
+    async def ask() -> None:
+        async with asking(tmp_path, began) as process:
+            records = EmbeddedRecords(process.edges._environment, process.own)
+            large = Record(RecordKind.POST, 0, Hlc(1), os.urandom(6_000_000))
+            least = Record(RecordKind.POST, 2**63 - 1, Hlc(2**62), b"")
+            assert (await records.put([large, least])).stored
+            assert await records.get_many(RecordKind.POST, [0, 2**63 - 1]) == [large, least]
+            for version, position in enumerate((-(2**63), 2**63 - 1, 0)):
+                edge = edge_of(0, 2**63 - 1, position, version=version)
+                assert (await process.edges.apply([EdgeWrite(edge)]))[0].after == edge
+            assert await process.edges.apply([]) == []
+            assert len(await process.edges.apply([follow(source, 2**62) for source in range(1, 20_001)])) == 20_000
+            assert process.own.depth == 0
+
+    began = started(tmp_path)
+    asyncio.run(ask())
+
+
+def test_a_committer_that_hangs_is_replaced_with_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> None:
+        async with asking(tmp_path, began, silent_s=1) as process:
+            await process.edges.apply([follow(ALICE, BOB)])
+            await asyncio.sleep(0.3)
+            process.ended.assert_not_called()  # it beats
+            stop(began.pid)
+            with pytest.raises(StoreUnavailable):
+                await process.edges.apply([follow(ALICE, CAROL)])
+            process.ended.assert_called_once_with()
+
+    monkeypatch.setattr(committer, "_BEAT_S", 0.05)
     began = started(tmp_path)
     asyncio.run(ask())

@@ -26,7 +26,7 @@ from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.jobs import Elsewhere, JobOutcome, JobSource, WaitingJob, WriteJob
+from kith.engines.embedded.jobs import AskerGone, Elsewhere, JobOutcome, JobSource, Remote, WaitingJob, WriteJob
 from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 
 _Answer = TypeVar("_Answer")
@@ -92,7 +92,7 @@ class CommitQueue:
         confirmations: Confirmations | None = None,
         after_pause: Callable[[], None] = lambda: None,
         committer: Elsewhere | None = None,
-        source: JobSource | None = None,
+        source: Remote | None = None,
     ) -> None:
         self._environment, self.now_ms = environment, now_ms
         self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
@@ -103,7 +103,8 @@ class CommitQueue:
         self._bells = Bells(environment.folder)
         self._readers_checked = time.monotonic()
         self._jobs: JobSource = queue.SimpleQueue[WaitingJob | None]() if source is None else source
-        self._committer, self._counts = committer, source is None
+        self._committer, self._source = committer, source
+        self._check_asker: Callable[[], None] = (lambda: None) if source is None else source.check
         self._waiting = 0
         self._lock = threading.Lock()
         self._closed = False
@@ -127,18 +128,19 @@ class CommitQueue:
             waiting = self.depth
             if waiting and waiting + writes > self._queue_max:
                 raise Overloaded(f"{waiting} writes are waiting, more than `commit_queue_max`; repeat later")
-            future: asyncio.Future[_Answer]
-            if committer is not None and isinstance(work, WriteJob) and committer.takes(work):
+            future: asyncio.Future[_Answer] | None = None
+            if committer is not None and isinstance(work, WriteJob):
                 future = committer.ask(work, writes)
-            else:
+            if future is None:
                 future = loop.create_future()
                 self._waiting += writes
                 self._jobs.put(WaitingJob(work, writes, _Loop(loop), future))
         return await future
 
-    def wait(self) -> None:
-        """Wait until there will be no more jobs."""
-        self._thread.join()
+    def wait(self, seconds: float) -> bool:
+        """Wait until there will be no more jobs, so long at most; whether there will be some."""
+        self._thread.join(seconds)
+        return self._thread.is_alive()
 
     def close(self) -> None:
         """Commit all waiting writes, then stop."""
@@ -237,6 +239,7 @@ class CommitQueue:
                 write.changes, write.count = batch.described(), batch.count
                 if appended:
                     self.retention.forget(write.txn, batch.log.last, now_ms, appended)
+                self._check_asker()
         except (lmdb.Error, OSError) as error:
             last = None
             refused = translate(error, "write", self._environment.folder)
@@ -248,7 +251,7 @@ class CommitQueue:
         except Exception as error:  # a job raised; its transaction is gone, so each job runs again alone
             last = None
             self.failed = self.failed or self._environment.broken
-            if len(jobs) > 1:
+            if len(jobs) > 1 and not isinstance(error, AskerGone):
                 for job in jobs:
                     self._commit([job], may_free=may_free)
                 return True
@@ -277,7 +280,7 @@ class CommitQueue:
             self._confirmations.hold(last, partial(self._finish_confirmed, outcomes, writes))
 
     def _finish(self, outcomes: list[JobOutcome], writes: int) -> None:
-        if self._counts:
+        if self._source is None:
             with self._lock:
                 self._waiting -= writes
         _answer(outcomes)

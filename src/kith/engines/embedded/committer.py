@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import pickle
 import queue
 import select
+import signal
 import socket
 import struct
 import sys
@@ -32,13 +34,16 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
+import structlog
 
 from kith.core.errors import KithError, StoreUnavailable
-from kith.engines.embedded.commits import CommitObserver
-from kith.engines.embedded.jobs import JobOutcome, WaitingJob, WriteJob
+from kith.engines.embedded.batch import Transaction
+from kith.engines.embedded.commits import CommitObserver, CommitQueue
+from kith.engines.embedded.jobs import AskerGone, JobOutcome, WaitingJob, WriteJob
 from kith.engines.embedded.merging import MergeEdges
 from kith.engines.embedded.record_store import PutMany, PutRecords
 from kith.graph.edge import EdgeChange
@@ -46,6 +51,9 @@ from kith.records.store import Put
 
 _LENGTH = struct.Struct("<I")
 _RECEIVED_BYTES = 1 << 20
+_BEAT_S = 1.0
+_PR_SET_PDEATHSIG = 1
+_log = structlog.get_logger("kith.store")
 _LOST = "the process that writes ended before it answered, so this may be stored; repeat it"
 _ANSWERS: dict[type[WriteJob], Any] = {MergeEdges: list[EdgeChange], PutRecords: Put, PutMany: list[Put]}
 """The jobs that travel, and what each answers."""
@@ -57,7 +65,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 class _Sent(NamedTuple):
     number: int
-    job: MergeEdges | PutRecords | PutMany
+    job: msgspec.Raw
     writes: int
 
 
@@ -73,6 +81,7 @@ class _Answered(NamedTuple):
     failures: list[bytes]
 
 
+_read_job = msgspec.msgpack.Decoder(MergeEdges | PutRecords | PutMany).decode
 _read_sent = msgspec.msgpack.Decoder(list[_Sent]).decode
 _read_answered = msgspec.msgpack.Decoder(_Answered).decode
 _NOTHING = msgspec.Raw(_encode(None))
@@ -103,18 +112,26 @@ def _message(of: Any) -> bytes:
     return _LENGTH.pack(len(raw)) + raw
 
 
+def commit_all(commits: CommitQueue, asked: AskedJobs) -> None:
+    """Do what is asked for, until it ends. `commits`: whose source that is."""
+    while commits.wait(_BEAT_S):
+        asked.beat()
+    commits.close()
+
+
 def start(commit: Callable[[AskedJobs], None]) -> Committer:
     """Fork a committer; call it before this process has a thread. `commit`: what it does, until its jobs end."""
     here, there = socket.socketpair()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid:
         there.close()
         return Committer(here, pid)
     here.close()
     status = 1
     try:
+        _die_with(parent)
         commit(AskedJobs(there))
         status = 0
     except BaseException:
@@ -125,36 +142,53 @@ def start(commit: Callable[[AskedJobs], None]) -> Committer:
         os._exit(status)
 
 
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies, even while it is stopped. Elsewhere than on Linux it ends
+    with its socket alone.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 class Committer(asyncio.Protocol):
     """The side that asks, in an event loop. See `jobs.Elsewhere`."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self._connection, self.pid = connection, pid
         self._messages = _Messages()
-        self._asked: dict[int, tuple[_Sent, asyncio.Future[Any]]] = {}
+        self._asked: dict[int, tuple[type[WriteJob], int, asyncio.Future[Any]]] = {}
         self._unsent: list[_Sent] = []
-        self._number = self.waiting = 0
+        self._number = self.waiting = self._silent = 0
         self._closing, self._ended = False, asyncio.Event()
         self._graphs = frozenset[int]()
         self._transport: asyncio.WriteTransport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def open(self, graphs: Collection[int], observer: CommitObserver, on_fatal: Callable[[], None]) -> None:
+    async def open(
+        self, graphs: Collection[int], observer: CommitObserver, on_fatal: Callable[[], None], silent_s: int
+    ) -> None:
         """Have it open the store, which this process has open. `graphs`: those that are declared; edges of others are
-        written here. `on_fatal`: called when it ends before it is closed.
+        written here. `on_fatal`: called when it ends before it is closed. `silent_s`: it is killed when it said nothing
+        for so long.
         """
+        self._silent_s = silent_s
         self._graphs, self._observer, self._on_fatal = frozenset(graphs), observer, on_fatal
         loop = self._loop = asyncio.get_running_loop()
         transport, _ = await loop.create_unix_connection(lambda: self, sock=self._connection)
         self._transport = transport
         transport.write(_message([]))
+        self._watch = loop.call_later(_BEAT_S, self._look)
 
-    def takes(self, job: WriteJob) -> bool:
-        is_known = type(job) in _ANSWERS and self._graphs.issuperset(job.graphs())
-        return is_known and asyncio.get_running_loop() is self._loop
-
-    def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any]:
+    def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any] | None:
         loop = asyncio.get_running_loop()
+        if loop is not self._loop or type(job) not in _ANSWERS or not self._graphs.issuperset(job.graphs()):
+            return None
+        try:
+            encoded = msgspec.Raw(_encode(job))
+        except (TypeError, OverflowError):  # a number of NumPy, or one of more than 64 bits
+            return None
         future: asyncio.Future[Any] = loop.create_future()
         if self._closing or self._ended.is_set():
             future.set_exception(StoreUnavailable("the store is closing; repeat the request on another instance"))
@@ -163,9 +197,8 @@ class Committer(asyncio.Protocol):
             loop.call_soon(self._send)  # with all that this turn of the loop asks for
         self._number += 1
         self.waiting += writes
-        sent = _Sent(self._number, job, writes)  # type: ignore[arg-type]
-        self._asked[self._number] = sent, future
-        self._unsent.append(sent)
+        self._asked[self._number] = type(job), writes, future
+        self._unsent.append(_Sent(self._number, encoded, writes))
         return future
 
     async def close(self) -> None:
@@ -184,7 +217,17 @@ class Committer(asyncio.Protocol):
             self._transport.write(_message(self._unsent))
             self._unsent.clear()
 
+    def _look(self) -> None:
+        """Kill it where it hangs. As in `run.serving.heartbeats`, silence is counted in looks."""
+        self._silent += 1
+        if self._silent * _BEAT_S > self._silent_s:
+            _log.error("a committer hangs; it is replaced with its process", pid=self.pid, silent_s=self._silent_s)
+            os.kill(self.pid, signal.SIGKILL)
+        elif self._loop is not None:
+            self._watch = self._loop.call_later(_BEAT_S, self._look)
+
     def data_received(self, data: bytes) -> None:
+        self._silent = 0
         for message in self._messages.of(data):
             answered = _read_answered(message)
             for commit in answered.commits:
@@ -192,19 +235,20 @@ class Committer(asyncio.Protocol):
             for error in answered.failures:
                 self._observer.failed(pickle.loads(error))  # noqa: S301 - from our own fork
             for number, answer, raised in answered.outcomes:
-                sent, future = self._asked.pop(number)
-                self.waiting -= sent.writes
+                kind, writes, future = self._asked.pop(number)
+                self.waiting -= writes
                 if future.done():  # cancelled meanwhile; the write stands
                     continue
                 if raised is None:
-                    future.set_result(_read_answer[type(sent.job)](answer))
+                    future.set_result(_read_answer[kind](answer))
                 else:
                     future.set_exception(pickle.loads(raised))  # noqa: S301
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended.set()
         asked, self._asked, self.waiting = self._asked, {}, 0
-        for _, future in asked.values():
+        self._watch.cancel()
+        for *_, future in asked.values():
             if not future.done():
                 future.set_exception(StoreUnavailable(_LOST))
         if not self._closing:
@@ -216,7 +260,7 @@ class Committer(asyncio.Protocol):
 
 
 class AskedJobs:
-    """The committer's side: a `jobs.JobSource` of one `CommitQueue`, its observer, and who is answered."""
+    """The committer's side: a `jobs.Remote` of one `CommitQueue`, its observer, and who is answered."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._messages = connection, _Messages()
@@ -262,6 +306,14 @@ class AskedJobs:
     def put(self, asked: WaitingJob | None) -> None:
         """Nobody asks in this process."""
 
+    def check(self) -> None:
+        if any(event & select.POLLHUP for _, event in self._poll.poll(0)):
+            raise AskerGone
+
+    def beat(self) -> None:
+        """Tell who asks that this process runs, and what it did without being asked."""
+        self.answer([])
+
     def committed(self, jobs: int, writes: int, seconds: float) -> None:
         self._commits.append((jobs, writes, seconds))
 
@@ -285,9 +337,9 @@ class AskedJobs:
             self._waiting.clear()
             self._is_over = True
         for message in self._messages.of(data):
-            if asked := [WaitingJob(job, writes, self, number) for number, job, writes in _read_sent(message)]:
-                self._waiting += asked
-            else:
+            sent = _read_sent(message)
+            self._waiting += [WaitingJob(_job_of(one.job), one.writes, self, one.number) for one in sent]
+            if not sent:
                 self._is_open, self._is_over = True, self._is_open
 
 
@@ -295,8 +347,26 @@ def _outcome(answer: Any, error: BaseException | None) -> tuple[msgspec.Raw, byt
     return (msgspec.Raw(_encode(answer)), None) if error is None else (_NOTHING, _pickled(error))
 
 
-def _pickled(error: BaseException) -> bytes:
+def _job_of(encoded: msgspec.Raw) -> Callable[[Transaction], Any]:
+    """The job, or one that raises where it holds what no job may: then it fails, and nothing beside it."""
     try:
-        return pickle.dumps(error)
+        job: WriteJob = _read_job(encoded)
+    except msgspec.MsgspecError as error:
+        return partial(_raise, error)
+    return job
+
+
+def _raise(error: Exception, _: Transaction) -> None:
+    raise error
+
+
+def _pickled(error: BaseException) -> bytes:
+    """An error as bytes. One that is a fault of ours says where it was raised."""
+    if not isinstance(error, KithError):
+        error.add_note("".join(traceback.format_tb(error.__traceback__)))
+    try:
+        raw = pickle.dumps(error)
+        pickle.loads(raw)  # noqa: S301 - as who asked will
     except Exception:  # it holds what does not travel
-        return pickle.dumps(StoreUnavailable(f"{type(error).__name__}: {error}"))
+        raw = pickle.dumps(RuntimeError("".join(traceback.format_exception(error))))
+    return raw

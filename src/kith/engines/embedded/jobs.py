@@ -23,7 +23,7 @@ class WriteJob(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True)
         raise NotImplementedError
 
     def graphs(self) -> Collection[int]:
-        """The graphs whose edges it writes."""
+        """The graphs whose edges it writes or looks at."""
         return ()
 
 
@@ -48,6 +48,10 @@ class JobAsker(Protocol):
         ...
 
 
+class AskerGone(Exception):
+    """Who asked for a job was killed meanwhile, so it is not to be done any more."""
+
+
 class JobSource(Protocol):
     """Where a commit queue has its jobs from: a queue of its process, or a process that asks."""
 
@@ -68,6 +72,14 @@ class JobSource(Protocol):
         ...
 
 
+class Remote(JobSource, Protocol):
+    """A process that asks."""
+
+    def check(self) -> None:
+        """AskerGone where it was killed."""
+        ...
+
+
 class Elsewhere(Protocol):
     """A process that does jobs which are values."""
 
@@ -76,10 +88,9 @@ class Elsewhere(Protocol):
         """How many writes it was asked for and has not answered, whoever still waits for them."""
         ...
 
-    def takes(self, job: WriteJob) -> bool:
-        """Whether it can do this one, and is asked by this event loop."""
-        ...
+    def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any] | None:
+        """Have a job done. The error is StoreUnavailable where nobody knows whether it was.
 
-    def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any]:
-        """Have a job done. The error is StoreUnavailable where nobody knows whether it was."""
+        None where it cannot do this one, which the process then does itself.
+        """
         ...

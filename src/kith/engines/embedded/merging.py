@@ -46,7 +46,17 @@ class MergeEdges(WriteJob, frozen=True):
         return apply_all(batch, self.writes)
 
     def graphs(self) -> Collection[int]:
-        return {write.edge.graph for write in self.writes}
+        return graphs_of(self.writes)
+
+
+def graphs_of(writes: Sequence[EdgeWrite]) -> set[int]:
+    """The graphs that writes change or look at."""
+    found = {write.edge.graph for write in writes}
+    for write in writes:
+        if write.unless or write.while_edge is not None or write.any_of:
+            looked_at = (*write.unless, *write.any_of, *([write.while_edge[:3]] if write.while_edge else ()))
+            found.update([graph for graph, *_ in looked_at])
+    return found
 
 
 def _never() -> bool:

@@ -37,7 +37,7 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.environment import Environment, Txn
 from kith.engines.embedded.jobs import WriteJob
-from kith.engines.embedded.merging import apply_all
+from kith.engines.embedded.merging import apply_all, graphs_of
 from kith.graph.edge import REFUSED, EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write, newer
 
@@ -58,7 +58,7 @@ class PutRecords(WriteJob, frozen=True):
         return _put(batch, self.records, self.edges, self.only_if, self.claim)
 
     def graphs(self) -> Collection[int]:
-        return {write.edge.graph for write in self.edges}
+        return graphs_of(self.edges)
 
 
 class PutMany(WriteJob, frozen=True):

@@ -12,7 +12,7 @@ from kith.core.clock import HybridClock
 from kith.core.errors import NotConfirmed
 from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitObserver, CommitQueue
-from kith.engines.embedded.committer import AskedJobs, Committer
+from kith.engines.embedded.committer import AskedJobs, Committer, commit_all
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.contents import EmbeddedContents
 from kith.engines.embedded.credential_store import EmbeddedCredentials
@@ -69,7 +69,7 @@ async def opened(
                 with contextlib.suppress(NotConfirmed):  # there is no standby yet, and this asks for none
                     await begin(parts.log, [name for name, one in CONSUMERS.items() if one.has_place])
             if committer is not None:
-                await committer.open(environment.graph_numbers().values(), metrics, on_fatal)
+                await committer.open(environment.graph_numbers().values(), metrics, on_fatal, settings.hang_timeout_s)
             yield parts
         finally:
             if committer is not None:
@@ -85,8 +85,7 @@ def commit_for(settings: Settings, process: str, asked: AskedJobs) -> None:
     """Do what another process asks for, until it ends. `process`: the kind of that one."""
     with _environment(settings, create=False, follows=False) as environment:
         commits = _queue(settings, environment, process, asked, partial(os._exit, os.EX_IOERR), source=asked)
-        commits.wait()
-        commits.close()
+        commit_all(commits, asked)
 
 
 def _queue(

@@ -27,6 +27,7 @@ _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
 """Pause before a process is started again. It doubles while it exits by itself, as a worker where another one runs."""
 _TERMINATED_S, _KILLED_S = 0.2, 5.0
 """How long an end is waited for after SIGTERM, which is repeated, and after SIGKILL."""
+_changing = threading.Lock()  # which processes there are to wait for
 _log = structlog.get_logger("kith")
 
 
@@ -48,7 +49,8 @@ def kept(children: Sequence[Child], listening: socket.socket, end_within_s: floa
     stopping, running = threading.Event(), list[_Kept]()
     try:
         started = [(child, _start(child, listening)) for child in children]  # all before the first thread
-        running += [_Kept(child, pid, listening, stopping) for child, pid in started]
+        ours = {pid for _, pid in started}
+        running += [_Kept(child, pid, listening, stopping, ours) for child, pid in started]
         yield
     finally:
         stopping.set()
@@ -58,8 +60,11 @@ def kept(children: Sequence[Child], listening: socket.socket, end_within_s: floa
 class _Kept:
     """One process, and the thread that starts another when it dies."""
 
-    def __init__(self, child: Child, pid: int, listening: socket.socket, stopping: threading.Event) -> None:
-        self._child, self._pid, self._listening, self._stopping = child, pid, listening, stopping
+    def __init__(
+        self, child: Child, pid: int, listening: socket.socket, stopping: threading.Event, ours: set[int]
+    ) -> None:
+        """`ours`: the processes that are kept, of which each has a thread that waits for it."""
+        self._child, self._pid, self._listening, self._stopping, self._ours = child, pid, listening, stopping, ours
         self._thread = threading.Thread(target=self._keep, name="kith-supervisor", daemon=True)
         self._thread.start()
 
@@ -93,7 +98,12 @@ class _Kept:
         """Start another process after a pause, as soon as the system lets one start; None where all stop."""
         while not self._stopping.wait(pause_s):
             try:
-                return _spawn(self._child, self._listening)
+                with _changing:
+                    self._ours.discard(self._pid)
+                    _wait_for_orphans(self._ours)
+                    again = _spawn(self._child, self._listening)
+                    self._ours.add(again)
+                    return again
             except OSError as error:  # no memory, or no process id
                 _log.warning(
                     "a process cannot be started; it is tried again",
@@ -102,6 +112,13 @@ class _Kept:
                 )
                 pause_s = _RESPAWN_S_MAX
         return None
+
+
+def _wait_for_orphans(ours: set[int]) -> None:
+    """Wait for what a process that died left to this one, where it is process 1 of a container: its dead committer."""
+    with contextlib.suppress(ChildProcessError):
+        while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid not in ours:
+            os.waitpid(dead.si_pid, 0)
 
 
 def _end(running: Sequence[_Kept], within_s: float) -> None:
