@@ -1,4 +1,4 @@
-"""`kith serve` whose committers are stopped, and whose API processes are killed while a committer waits for its turn."""
+"""`kith serve` whose committers are stopped, or wait for their turn while their API process is killed."""
 
 from __future__ import annotations
 
