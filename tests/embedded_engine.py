@@ -65,16 +65,17 @@ class _LateCommitter:
     def waiting(self) -> int:
         return self._committer.waiting
 
-    def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any]:
-        async def ask() -> Any:
-            if self._opening is None:
-                self._opening = asyncio.create_task(self._committer.open(self._graphs(), Mock(), Mock(), 60))
-            await self._opening
+    def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any] | None:
+        async def ask(opening: asyncio.Task[None]) -> Any:
+            await opening
             asked = self._committer.ask(job, writes)
             assert asked is not None, "it is done here, which is not what is tested"
             return await asked
 
-        return asyncio.ensure_future(ask())
+        loop = asyncio.get_running_loop()
+        if self._opening is None:
+            self._opening = loop.create_task(self._committer.open(self._graphs(), Mock(), Mock(), 60))
+        return loop.create_task(ask(self._opening)) if self._opening.get_loop() is loop else None
 
 
 @contextmanager
