@@ -15,6 +15,7 @@ from unittest.mock import Mock
 import msgspec
 import numpy as np
 import pytest
+import uvloop
 from cast import ALICE, BOB, CAROL
 from edges import G, edge_of
 
@@ -337,3 +338,16 @@ def test_a_committer_that_hangs_is_replaced_with_its_process(tmp_path: Path, mon
     monkeypatch.setattr(committer, "_BEAT_S", 0.05)
     began = started(tmp_path)
     asyncio.run(ask())
+
+
+def test_a_process_closes_in_order_after_its_committer_was_killed(tmp_path: Path) -> None:
+    async def ask() -> None:
+        async with asking(tmp_path, began) as process:
+            await process.edges.apply([follow(ALICE, BOB)])
+            ended = asyncio.Event()
+            process.ended.side_effect = ended.set
+            os.kill(began.pid, signal.SIGKILL)
+            await ended.wait()
+
+    began = started(tmp_path)
+    uvloop.run(ask())  # whose closed transports refuse what asyncio's let pass

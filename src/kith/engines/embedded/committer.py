@@ -134,6 +134,8 @@ def start(commit: Callable[[AskedJobs], None]) -> Committer:
         _die_with(parent)
         commit(AskedJobs(there))
         status = 0
+    except KithError as error:
+        print(f"kith: a committer ended: {error.message}", file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -206,14 +208,14 @@ class Committer(asyncio.Protocol):
         self._closing = True
         if self._transport is None:
             self._connection.close()
-        else:
+        elif not self._ended.is_set():
             self._send()
             self._transport.write(_message([]))
             await self._ended.wait()
         await asyncio.to_thread(self._reap)
 
     def _send(self) -> None:
-        if self._unsent and self._transport is not None:
+        if self._unsent and self._transport is not None and not self._ended.is_set():
             self._transport.write(_message(self._unsent))
             self._unsent.clear()
 
@@ -235,14 +237,16 @@ class Committer(asyncio.Protocol):
             for error in answered.failures:
                 self._observer.failed(pickle.loads(error))  # noqa: S301 - from our own fork
             for number, answer, raised in answered.outcomes:
-                kind, writes, future = self._asked.pop(number)
+                kind, writes, future = self._asked[number]
+                found = _read_answer[kind](answer) if raised is None else pickle.loads(raised)  # noqa: S301
+                del self._asked[number]
                 self.waiting -= writes
                 if future.done():  # cancelled meanwhile; the write stands
                     continue
                 if raised is None:
-                    future.set_result(_read_answer[kind](answer))
+                    future.set_result(found)
                 else:
-                    future.set_exception(pickle.loads(raised))  # noqa: S301
+                    future.set_exception(found)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended.set()
