@@ -272,7 +272,9 @@ class AskedJobs:
         self._poll.register(connection, select.POLLIN)
         self._waiting = deque[WaitingJob]()
         self._is_open = self._is_over = False
-        self._answering = threading.Lock()  # of the queue's thread, and that of confirmations
+        self._answering = (
+            threading.Lock()
+        )  # of the queue's thread, that of confirmations, and the main one, which beats
         self._commits: list[tuple[int, int, float]] = []
         self._failures: list[bytes] = []
 
@@ -319,10 +321,12 @@ class AskedJobs:
         self.answer([])
 
     def committed(self, jobs: int, writes: int, seconds: float) -> None:
-        self._commits.append((jobs, writes, seconds))
+        with self._answering:
+            self._commits.append((jobs, writes, seconds))
 
     def failed(self, error: KithError) -> None:
-        self._failures.append(_pickled(error))
+        with self._answering:
+            self._failures.append(_pickled(error))
 
     def answer(self, outcomes: list[JobOutcome]) -> None:
         told = [_Told(asked.ticket, *_outcome(answer, error)) for asked, answer, error in outcomes]
