@@ -210,12 +210,13 @@ def test_a_private_account_is_asked_and_accepts_or_declines(http: httpx.Client, 
 def test_an_account_that_becomes_public_lets_those_follow_who_asked(
     http: httpx.Client, acting: Acting, people: People
 ) -> None:
-    alice, bob, carol, dana = people
-    path, fans = f"{API}/users/{alice}", [*people.crowd(3), bob]
+    alice, bob, carol, _ = people
+    crowd = people.crowd(3 + FOLLOWS_MAX)
+    path, fans = f"{API}/users/{alice}", [*crowd[:3], bob]
     ok(http.put(path, json={"private": True}))
     for asking in (*fans, carol):
         assert ok(acting(asking).post(f"{path}/follow"))["requested"]
-    add_edges(http, "follows", *((carol, dana + at) for at in range(-FOLLOWS_MAX, 0)))
+    add_edges(http, "follows", *((carol, other) for other in crowd[3:]))
     ok(acting(alice).patch(path, json={"bio": "still private"}))
     assert not check(http, "follows", bob, alice)
     ok(acting(alice).put(path, json={"private": False}))
