@@ -37,6 +37,6 @@ class People(NamedTuple):
 
 
 def people_of(test: int) -> People:
-    """The people of the test with this number."""
-    first = 1 + test * 100_000
+    """The people of the test with this number, from 0. Small ids stay free for tests that need any account."""
+    first = 1 + (test + 1) * 100_000
     return People(first, first + 1, first + 2, ID_MAX - test)
