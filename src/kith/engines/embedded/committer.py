@@ -272,9 +272,8 @@ class AskedJobs:
         self._poll.register(connection, select.POLLIN)
         self._waiting = deque[WaitingJob]()
         self._is_open = self._is_over = False
-        self._answering = (
-            threading.Lock()
-        )  # of the queue's thread, that of confirmations, and the main one, which beats
+        self._answering = threading.Lock()
+        """Held by who answers: the queue's thread, that of confirmations, and the main one, which beats."""
         self._commits: list[tuple[int, int, float]] = []
         self._failures: list[bytes] = []
 
