@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +62,115 @@ def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_used_again
         commits.close()
     a_round = used[1] - used[0]
     assert used[-1] - used[0] <= 4 * a_round, used  # 11, if nothing were used again
+
+
+def test_who_writes_after_a_pause_syncs_what_others_wrote_while_they_go_on(tmp_path: Path) -> None:
+    with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
+        other.write()
+        _slow_down(environment, other.write)
+        environment.put_note("a write", b"1")
+        environment.put_note("a write", b"2")  # which needs no sync any more
+        assert other.written == 2
+
+
+def test_what_another_process_has_synced_meanwhile_is_not_synced_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "OTHERS_S", 3_600.0)
+    with _another(tmp_path / "data") as other:
+        with Environment(tmp_path / "data") as environment:
+            syncs: list[None] = []
+            _slow_down(environment, lambda: syncs.append(None))
+            environment.put_note("a write", b"1")
+            other.write()
+            other.sync()
+            written = environment.last_commit()
+        assert not syncs
+        assert other.base() >= written
+
+
+def test_what_nobody_else_synced_in_time_is_synced_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "OTHERS_S", 0.01)
+    with _another(tmp_path / "data") as other, Environment(tmp_path / "data") as environment:
+        synced = threading.Event()
+        _slow_down(environment, synced.set)
+        environment.put_note("a write", b"1")
+        other.write()
+        assert synced.wait(10)
+
+
+def _slow_down(environment: Environment, meanwhile: Callable[[], object]) -> None:
+    """Have a call made while a process syncs its store for a checkpoint."""
+    made = environment._checkpoints
+    made._store = _SlowStore(made._store, meanwhile)  # type: ignore[assignment]
+
+
+class _SlowStore:
+    def __init__(self, store: Any, meanwhile: Callable[[], object]) -> None:
+        self._store, self._meanwhile = store, meanwhile
+
+    def sync(self, force: bool) -> None:
+        self._meanwhile()
+        self._store.sync(force)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class _Another:
+    """Another process with the same store open, which makes no checkpoint unless it is asked to."""
+
+    def __init__(self, asks: Connection) -> None:
+        self._asks, self.written = asks, 0
+
+    def write(self) -> None:
+        """Have it commit a change."""
+        self.written += 1
+        self._ask("write")
+
+    def sync(self) -> None:
+        """Have it make a checkpoint."""
+        self._ask("sync")
+
+    def base(self) -> int:
+        """The transaction of the last checkpoint."""
+        return self._ask("base")
+
+    def _ask(self, what: str) -> int:
+        self._asks.send(what)
+        assert self._asks.poll(10), "it waits for a turn that nobody gives back"
+        return int(self._asks.recv())
+
+
+@contextmanager
+def _another(folder: Path) -> Iterator[_Another]:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_do_what_is_asked, args=(folder, theirs))
+    process.start()
+    theirs.close()
+    assert ours.poll(30)
+    assert ours.recv() == 0
+    with ours:
+        yield _Another(ours)
+    process.join(30)
+    process.kill()
+
+
+def _do_what_is_asked(folder: Path, asked: Connection) -> None:
+    checkpoints.INTERVAL_S = 3_600.0
+    with Environment(folder) as environment:
+        asked.send(0)
+        while True:
+            try:
+                what = asked.recv()
+            except EOFError:
+                return
+            if what == "write":
+                environment.put_note("another write", b"1")
+            elif what == "sync":
+                environment.sync()
+            asked.send(_base(environment))
 
 
 def _base(environment: Environment) -> int:

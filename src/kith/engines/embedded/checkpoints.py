@@ -5,6 +5,8 @@ that it belongs to. So each process that commits holds a read transaction, its p
 the base; it moves the pin at its own checkpoints, and drops it when it has committed nothing since. Pins of killed
 processes stay until LMDB's reader table is cleared; by then each writer has a pin of its own.
 
+One process syncs for all that write: one that is due waits a moment for a checkpoint of the process that made the last.
+
 Pages that are freed wait for two checkpoints before they are used again: that is how much larger the file is. So there
 is a checkpoint after a number of changes, too. Commits go on while it syncs, so a slow sync leaves more pages waiting.
 """
@@ -16,6 +18,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import lmdb
 import structlog
@@ -28,9 +31,20 @@ INTERVAL_S = 0.1
 """From the first commit after a checkpoint to the next checkpoint, at most."""
 CHANGES_MAX = 1_000
 """A checkpoint is due after so many changes of this process, too, because each may free some pages that wait for it."""
+OTHERS_S = 0.15
+"""How long one that is due waits for a later one of another process, if it was another that made the last."""
 _RETRY_S = 1.0
 
 _log = structlog.get_logger("kith.store")
+
+
+class _Checkpoint(NamedTuple):
+    """A state that is to be the base: its transaction, its meta page, the start of the next entry, a pin on it."""
+
+    txn: int
+    meta: bytes
+    start: int
+    pin: lmdb.Transaction[bytes]
 
 
 class Checkpoints:
@@ -49,12 +63,20 @@ class Checkpoints:
         self._due = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        self._making = threading.Lock()
+        self._made = 0
+        """The transaction of the last base that this process made."""
 
     @property
     def broken(self) -> bool:
         """Whether a sync of the store failed, in any process: only processes that open it anew may commit again."""
         return self._journal.store_failed
+
+    def prepare(self) -> None:
+        """Before a commit, while others may write: what `protect` would else have to sync while they wait."""
+        if self._pin is None:
+            base = self._journal.base()
+            if base is not None and base.txn != self._store.info()["last_txnid"]:
+                self.make(to_commit=True)
 
     def protect(self, txn: int) -> None:
         """Make sure that this process may commit transaction `txn`, which has the write lock and wrote nothing yet."""
@@ -66,6 +88,7 @@ class Checkpoints:
                     meta = self._meta(txn - 1)
                     self._store.sync(True)
                     self._journal.publish(txn - 1, self._journal.end(txn - 1), meta)
+                    self._made = txn - 1
             self._pin = pin
 
     def passed(self, txn: int | None, changes: int) -> None:
@@ -80,22 +103,35 @@ class Checkpoints:
             self._thread.start()
         self._uncovered.set()
 
-    def make(self) -> None:
-        """Sync all that is committed, and make it the base. Errors: lmdb.Error, OSError."""
-        with self._making:
-            with self._write_lock() as txn:
-                pin = self._store.begin()
-                with self._breaking(pin):
-                    self._changed = 0
-                    last, meta, start = txn - 1, self._meta(txn - 1), self._journal.end(txn - 1)
+    def make(self, *, to_commit: bool = False) -> None:
+        """Sync all that is committed, and make it the base. Errors: lmdb.Error, OSError.
+
+        `to_commit`: this process is about to commit, so it keeps a pin.
+        """
+        self._finish(self._begin(), to_commit=to_commit)
+
+    def _begin(self) -> _Checkpoint:
+        with self._write_lock() as txn:
+            pin = self._store.begin()
             with self._breaking(pin):
+                self._changed = 0
+                return _Checkpoint(txn - 1, self._meta(txn - 1), self._journal.end(txn - 1), pin)
+
+    def _finish(self, begun: _Checkpoint, *, to_commit: bool = False) -> None:
+        """Make it the base, unless there is a later one, and move the pin there: both are synced by then."""
+        with self._breaking(begun.pin):
+            base = self._journal.base()
+            if base is None or base.txn < begun.txn:
                 self._store.sync(True)
-                with self._write_lock():
-                    self._journal.publish(last, start, meta)
-                    unused = pin if self._ours <= last else None
-                    old, self._pin = self._pin, None if unused else pin
-            for done in filter(None, (old, unused)):
-                done.abort()
+                self._made = begun.txn
+            with self._write_lock():
+                self._journal.publish(begun.txn, begun.start, begun.meta)
+                base = self._journal.base()
+                is_used = to_commit or base is None or self._ours > base.txn
+                old, self._pin = self._pin, begun.pin if is_used else None
+            unused = None if is_used else begun.pin
+        for done in filter(None, (old, unused)):
+            done.abort()
 
     def close(self) -> None:
         """Make the last checkpoint, if this process committed anything since, and stop."""
@@ -121,7 +157,10 @@ class Checkpoints:
             if self._pin is None:  # somebody made one meanwhile
                 continue
             try:
-                self.make()
+                begun = self._begin()
+                if self._are_made_elsewhere():
+                    self._due.wait(OTHERS_S)
+                self._finish(begun)
             except (lmdb.Error, OSError) as error:
                 if self.broken:
                     _log.error("the store could not be synced; this process must be replaced", error=str(error))
@@ -129,6 +168,11 @@ class Checkpoints:
                 _log.warning("no checkpoint; tried again later", error=str(error))
                 self._uncovered.set()  # even if nothing more is committed: the pin keeps pages that others free
                 self._closing.wait(_RETRY_S)
+
+    def _are_made_elsewhere(self) -> bool:
+        """Whether it was another process that made the last base."""
+        base = self._journal.base()
+        return base is not None and base.txn != self._made
 
     def _meta(self, txn: int) -> bytes:
         """The store's meta page of the newest transaction. Needs the write lock."""

@@ -192,6 +192,7 @@ class Environment:
         """
         if self.broken:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
+        self._checkpoints.prepare()
         with self._turns.taken():
             txn, durable, committed = self.lmdb.begin(write=True), True, None
             write = WriteTransaction(txn)
