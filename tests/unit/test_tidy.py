@@ -8,9 +8,12 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from kith.commands import cli
 from kith.run import config
@@ -19,6 +22,7 @@ from kith.run.config import Settings
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 FILES = sorted((SOURCE / "kith").rglob("*.py"))
+REQUIREMENTS = (ROOT / "requirements.txt").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 
@@ -216,12 +220,36 @@ def test_entry_points_exist_as_the_project_names_them() -> None:
 
 def test_every_dependency_says_the_lowest_version_that_is_tested() -> None:
     """The first two numbers of what requirements.txt pins."""
-    pins = dict(re.findall(r"^([a-z0-9-]+)==(\d+\.\d+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
+    pins = dict(re.findall(r"^([a-z0-9-]+)==(\d+\.\d+)", REQUIREMENTS, re.MULTILINE))
     project = PROJECT["project"]
     optional = [line for lines in project["optional-dependencies"].values() for line in lines]
     for line in (*project["dependencies"], *optional):
         name, _, lowest = line.split(";")[0].partition(">=")
         assert pins[name.split("[")[0].lower().replace(".", "-")] == lowest, line
+
+
+@pytest.mark.parametrize("version", ["3.11.0", "3.11.2", "3.11.3", "3.12.0", "3.13.0", "3.14.0"])
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_every_python_is_given_what_the_pinned_packages_need_there(version: str, platform: str) -> None:
+    """With hashes pip takes nothing that is not pinned: setting up fails where one package needs another that is not.
+
+    Of packages that are installed here.
+    """
+    there = {"python_full_version": version, "python_version": version.rpartition(".")[0], "sys_platform": platform}
+    pins = [Requirement(line) for line in re.findall(r"^[a-z0-9-]+==[^\\]+", REQUIREMENTS, re.MULTILINE)]
+    pinned = {pin.name for pin in pins if _is_needed(pin, there)}
+    missing = {
+        (package.name, needed.name)
+        for package in metadata.distributions()
+        if canonicalize_name(package.name) in pinned
+        for needed in map(Requirement, package.requires or ())
+        if _is_needed(needed, there) and canonicalize_name(needed.name) not in pinned
+    }
+    assert not missing
+
+
+def _is_needed(requirement: Requirement, there: dict[str, str]) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({**there, "extra": ""})
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "docs/where-a-file-goes.md", "CONTRIBUTING.md"])
