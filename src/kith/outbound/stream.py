@@ -23,6 +23,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
     def __init__(self, transport: asyncio.Transport, arriving: Arriving) -> None:
         self._transport, self._arriving = transport, arriving
         self._unsent: list[bytes] = []
+        self._is_closed = False
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's name
         """Some bytes; none at the end. Errors: ReadError, ReadTimeout."""
@@ -50,7 +51,10 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
             raise httpcore.WriteTimeout from None
 
     async def aclose(self) -> None:
-        """Send what was written, and end."""
+        """Send what was written, and end. May be repeated."""
+        if self._is_closed:  # before Python 3.11.3 a connection of TLS that is closed twice cannot be aborted
+            return
+        self._is_closed = True
         self._flush()
         self._transport.close()
         await asyncio.sleep(0)
