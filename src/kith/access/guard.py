@@ -126,6 +126,10 @@ class Guard:
         self._refused: dict[str, str] = {}  # tokens that the app signed and that will never hold, and why
         self._buckets: dict[tuple[str, bool], tuple[float, float]] = {}
 
+    def let_in(self, server_keys: Iterable[bytes]) -> None:
+        """Know these hashes of server keys, too."""
+        self._server_keys = self._server_keys.union(server_keys)
+
     def caller(self, authorization: str | None, acting: str | None) -> Caller:
         """Who sends these headers; Unauthorized or Forbidden says why not."""
         if authorization is None:
@@ -183,7 +187,10 @@ class Guard:
             caller, expires_in_s = self._verify_user(credential)
             until = min(until, self._now_s() + expires_in_s)
         else:
-            raise Unauthorized("this key is not known here; `kith token --server` makes one")
+            raise Unauthorized(
+                "this key is not known here; take the one that `kith serve` or `kith demo` printed, or make one with "
+                "`kith token --server --data FOLDER`, FOLDER being where this server has its data"
+            )
         if len(self._remembered) >= REMEMBERED_MAX:
             self._remembered.clear()
         self._remembered[authorization] = (caller, until)

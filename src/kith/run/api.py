@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from kith.access.credentials import CredentialStore
 from kith.access.guard import Guard
 from kith.access.policy import ReadPolicy
 from kith.access.quotas import Quotas
@@ -49,9 +50,11 @@ from kith.api.resources.suggestions import SuggestionsResource
 from kith.api.resources.watch import WatchResource
 from kith.api.resources.web import WebResource
 from kith.api.resources.webhooks import WebhooksResource
+from kith.core.errors import Unavailable
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded.committer import Committer
+from kith.engines.embedded.store_file import lost_says
 from kith.http.exchange import Serve
 from kith.notifications.walks import Walks
 from kith.people.by_name import ByName
@@ -67,6 +70,9 @@ from kith.run.services import Services, running
 from kith.run.serving import processes
 from kith.web.site import APP, CONSOLE, Site, client_folder
 
+KEYS_READ_S = 3.0
+"""How often a process looks for new server keys."""
+
 
 class Api(NamedTuple):
     """The door of a process, how to close open streams, and what the console needs beside it."""
@@ -76,6 +82,7 @@ class Api(NamedTuple):
     end_streams: Callable[[], None]
     history: MeasureHistory
     audits: AuditProcesses
+    guard: Guard
 
 
 @contextlib.asynccontextmanager
@@ -93,12 +100,24 @@ async def serving(
         quotas.counted(settings) as counts,
     ):
         api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
-        sampling = asyncio.create_task(api.history.run())
+        beside = [
+            asyncio.create_task(api.history.run()),
+            asyncio.create_task(_let_new_keys_in(api.guard, services.opened.credentials)),
+        ]
         try:
             yield api
         finally:
-            sampling.cancel()
+            for task in beside:
+                task.cancel()
             await api.audits.close()
+
+
+async def _let_new_keys_in(guard: Guard, store: CredentialStore) -> None:
+    """Let server keys in that others make meanwhile, as `kith token --server` does."""
+    while True:
+        await asyncio.sleep(KEYS_READ_S)
+        with contextlib.suppress(Unavailable):  # read again
+            guard.let_in(await store.server_keys())
 
 
 def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine | None) -> Api:
@@ -159,7 +178,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
 
-    return Api(door, operations, partial(_end, stream, watching, *standbys), history, audits)
+    return Api(door, operations, partial(_end, stream, watching, *standbys), history, audits, guard)
 
 
 def _told_as_it_happens(
@@ -225,6 +244,8 @@ def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
     found, folder = {}, services.opened.folder
     if folder is not None and folder.commits.failed:
         found["store"] = "the store refused to go on; this process restarts"
+    elif folder is not None and (lost := folder.environment.files.lost()):
+        found["store"] = lost_says(lost)
     if machine is not None and machine.problem():
         found["primary"] = machine.problem()
     if why := services.opened.refusing():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
+import os
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +14,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
+from kith.core.errors import StoreUnavailable
 from kith.engines.embedded import checkpoints
 from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
@@ -97,6 +102,71 @@ def test_what_nobody_else_synced_in_time_is_synced_here(tmp_path: Path, monkeypa
         environment.put_note("a write", b"1")
         other.write()
         assert synced.wait(10)
+
+
+def test_a_checkpoint_gives_its_turn_back_while_the_store_is_copied(tmp_path: Path) -> None:
+    """LMDB lets no transaction be aborted while another thread copies the store, as for a standby that reads slowly."""
+    with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
+        environment.put_note("large", bytes(1 << 20))  # more than a pipe takes
+        reads, writes = os.pipe()
+        copying = threading.Thread(target=_copy, args=(environment, writes), daemon=True)
+        copying.start()
+        try:
+            assert select.select([reads], [], [], 10)[0]
+            making = threading.Thread(target=environment.sync, daemon=True)
+            making.start()
+            making.join(5)
+            assert not making.is_alive()
+            other.write()
+        finally:
+            os.close(reads)  # which ends the copy
+            copying.join(10)
+
+
+def test_after_a_sync_that_failed_no_thread_makes_a_checkpoint(tmp_path: Path) -> None:
+    """The kernel tells of a page that it could not write once, so the next sync of the same file seems to be good."""
+    with Environment(tmp_path / "data") as environment:
+        environment.put_note("a write", b"1")
+        failures = [lmdb.Error("mdb_env_sync: Input/output error")]
+        _slow_down(environment, lambda: _raise(failures.pop()) if failures else None)
+        base = _base(environment)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                environment.sync()
+        assert environment.broken
+        assert _base(environment) == base
+
+
+def test_nothing_of_the_journal_is_synced_beside_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two threads that sync one file, either may be told that the disk failed to write what the other wrote."""
+    with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
+        environment.put_note("a write", b"1")
+        other.write()
+        other.sync()
+        other.write()
+        alone, sync = list[bool](), os.fdatasync
+
+        def noted(descriptor: int) -> None:
+            alone.append(environment._turns._lock.locked())
+            sync(descriptor)
+
+        monkeypatch.setattr(os, "fdatasync", noted)
+        environment.put_note("a write", b"2")
+        environment.sync()
+        assert alone
+        assert all(alone)
+
+
+def _copy(environment: Environment, to: int) -> None:
+    with contextlib.suppress(lmdb.Error, OSError):  # nobody reads it any more
+        environment.lmdb.copyfd(to)
+    os.close(to)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _slow_down(environment: Environment, meanwhile: Callable[[], object]) -> None:

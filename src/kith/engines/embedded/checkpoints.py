@@ -14,6 +14,7 @@ is a checkpoint after a number of changes, too. Commits go on while it syncs, so
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -63,6 +64,7 @@ class Checkpoints:
         self._due = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self._syncing = threading.Lock()
         self._made = 0
         """The transaction of the last base that this process made."""
 
@@ -71,12 +73,19 @@ class Checkpoints:
         """Whether a sync of the store failed, in any process: only processes that open it anew may commit again."""
         return self._journal.store_failed
 
-    def prepare(self) -> None:
-        """Before a commit, while others may write: what `protect` would else have to sync while they wait."""
+    @contextlib.contextmanager
+    def prepared(self) -> Iterator[None]:
+        """Before a commit takes its turn: sync what `protect` would else have to sync while others wait for it."""
         if self._pin is None:
-            base = self._journal.base()
+            base = self._journal.newest()
             if base is not None and base.txn != self._store.info()["last_txnid"]:
                 self.make(to_commit=True)
+        try:
+            yield
+        except BaseException:
+            if self._pin is not None:  # which it has for nothing, if it never came to its turn
+                self._wake()
+            raise
 
     def protect(self, txn: int) -> None:
         """Make sure that this process may commit transaction `txn`, which has the write lock and wrote nothing yet."""
@@ -86,7 +95,7 @@ class Checkpoints:
             if base is None or base.txn != txn - 1:
                 with self._breaking(pin):
                     meta = self._meta(txn - 1)
-                    self._store.sync(True)
+                    self._sync()
                     self._journal.publish(txn - 1, self._journal.end(txn - 1), meta)
                     self._made = txn - 1
             self._pin = pin
@@ -98,6 +107,9 @@ class Checkpoints:
             self._changed += changes
             if self._changed >= CHANGES_MAX:
                 self._due.set()
+        self._wake()
+
+    def _wake(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="kith-checkpoints", daemon=True)
             self._thread.start()
@@ -120,18 +132,37 @@ class Checkpoints:
     def _finish(self, begun: _Checkpoint, *, to_commit: bool = False) -> None:
         """Make it the base, unless there is a later one, and move the pin there: both are synced by then."""
         with self._breaking(begun.pin):
-            base = self._journal.base()
+            base = self._journal.newest()
             if base is None or base.txn < begun.txn:
-                self._store.sync(True)
+                self._sync()
                 self._made = begun.txn
             with self._write_lock():
+                self._check_whole()  # another thread may have been told meanwhile
                 self._journal.publish(begun.txn, begun.start, begun.meta)
                 base = self._journal.base()
                 is_used = to_commit or base is None or self._ours > base.txn
-                old, self._pin = self._pin, begun.pin if is_used else None
-            unused = None if is_used else begun.pin
-        for done in filter(None, (old, unused)):
-            done.abort()
+                pins = [pin for pin in (self._pin, begun.pin) if pin is not None]
+                self._pin = max(pins, key=lambda pin: pin.id()) if is_used else None
+                unused = [pin for pin in pins if pin is not self._pin]
+        for pin in unused:
+            pin.abort()
+
+    def _sync(self) -> None:
+        """Sync the store, one thread at a time. The kernel tells of a page that it could not write once: to one of the
+        threads that sync the file, so the others look whether it was another that was told.
+        """
+        with self._syncing:
+            self._check_whole()
+            try:
+                self._store.sync(True)
+            except lmdb.Error:
+                self._journal.note_failed_store()
+                raise
+
+    def _check_whole(self) -> None:
+        """OSError if a sync of the store failed."""
+        if self.broken:
+            raise OSError(errno.EIO, "the store could not be synced")
 
     def close(self) -> None:
         """Make the last checkpoint, if this process committed anything since, and stop."""
@@ -158,8 +189,9 @@ class Checkpoints:
                 continue
             try:
                 begun = self._begin()
-                if self._are_made_elsewhere():
-                    self._due.wait(OTHERS_S)
+                with self._breaking(begun.pin):
+                    if self._are_made_elsewhere():
+                        self._due.wait(OTHERS_S)
                 self._finish(begun)
             except (lmdb.Error, OSError) as error:
                 if self.broken:
@@ -171,7 +203,7 @@ class Checkpoints:
 
     def _are_made_elsewhere(self) -> bool:
         """Whether it was another process that made the last base."""
-        base = self._journal.base()
+        base = self._journal.newest()
         return base is not None and base.txn != self._made
 
     def _meta(self, txn: int) -> bytes:
@@ -200,4 +232,4 @@ class Checkpoints:
             try:
                 yield txn.id()
             finally:
-                txn.abort()
+                txn.commit()  # of nothing; to abort it would wait for what other threads do with LMDB

@@ -28,7 +28,7 @@ from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
-from kith.engines.embedded.store_file import STORE_FILE, check_length, make_store, sync_folder
+from kith.engines.embedded.store_file import STORE_FILE, OpenedFiles, check_length, make_store, sync_folder
 from kith.engines.embedded.turns import Turns
 from kith.graph.graphs import GRAPHS_MAX, assign
 
@@ -118,6 +118,7 @@ class Environment:
         self._turns = Turns(self.folder / TURN_FILE)
         opened.callback(self._turns.close)
         check_length(store, self.bytes_used())
+        self.files = OpenedFiles(store, self.folder / JOURNAL_FILE)
         self._checkpoints = Checkpoints(self.lmdb, store, self.journal, self._turns)
         opened.callback(self._checkpoints.close)
         self._graphs: dict[int, lmdb._Database] = {}
@@ -192,8 +193,8 @@ class Environment:
         """
         if self.broken:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
-        self._checkpoints.prepare()
-        with self._turns.taken():
+        self.files.check()
+        with self._checkpoints.prepared(), self._turns.taken():
             txn, durable, committed = self.lmdb.begin(write=True), True, None
             write = WriteTransaction(txn)
             try:

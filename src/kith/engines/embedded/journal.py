@@ -140,12 +140,17 @@ class Journal:
             return False
         return True
 
+    def newest(self) -> Base | None:
+        """The last checkpoint, which may not be on the disk yet. Needs no lock, as it syncs nothing: a sync beside that
+        of an entry could be told in its place that the disk failed.
+        """
+        return max((base for slot in (1, 2) if (base := self._read_base(slot)) is not None), default=None)
+
     def base(self) -> Base | None:
-        """The last checkpoint; None before the first."""
-        found = [base for slot in (1, 2) if (base := self._read_base(slot)) is not None]
-        if not found:
+        """The last checkpoint; None before the first. Needs the write lock."""
+        newest = self.newest()
+        if newest is None:
             return None
-        newest = max(found)
         if self._synced != (newest.txn, newest.epoch):
             self._sync_base(newest)
         self._start, self._epoch = newest.start, newest.epoch

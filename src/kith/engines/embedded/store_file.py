@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lmdb
 
-from kith.core.errors import StoreMismatch
+from kith.core.errors import StoreMismatch, StoreUnavailable
 
 STORE_FILE = "store.mdb"
 
@@ -43,6 +43,40 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class OpenedFiles:
+    """Files that a process has open by their names. One that is deleted goes on without a name until it is closed, and
+    takes with it what is written meanwhile.
+    """
+
+    def __init__(self, *files: Path) -> None:
+        self._files = [(str(file), _identity(str(file))) for file in files]
+
+    def lost(self) -> str:
+        """Which of them is deleted, or another file by now; "" if none is."""
+        return next((file for file, opened in self._files if _identity(file) != opened), "")
+
+    def check(self) -> None:
+        """StoreUnavailable where one of them is lost."""
+        if lost := self.lost():
+            raise StoreUnavailable(lost_says(lost))
+
+
+def lost_says(file: str) -> str:
+    """What is wrong where a process has lost a file, and what to do."""
+    return (
+        f"{file} was deleted or replaced while this server has it open; stop the server, put the folder or a backup "
+        "back (`kith restore`), and start again"
+    )
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def check_length(store: Path, bytes_used: int) -> None:

@@ -1,0 +1,37 @@
+"""A process notices that the files it has open are no longer those in its folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kith.core.errors import StoreUnavailable
+from kith.engines.embedded.environment import Environment
+
+
+def _delete_all(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def _replace_store(folder: Path) -> None:
+    shutil.copy(folder / "store.mdb", folder / "copy")
+    (folder / "copy").replace(folder / "store.mdb")
+
+
+def _delete_journal(folder: Path) -> None:
+    (folder / "store.journal").unlink()
+
+
+@pytest.mark.parametrize("lose", [_delete_all, _replace_store, _delete_journal])
+def test_nothing_is_committed_to_files_that_are_gone(tmp_path: Path, lose: Callable[[Path], None]) -> None:
+    folder = tmp_path / "data"
+    with Environment(folder) as environment:
+        environment.put_note("before", b"1")
+        lose(folder)
+        with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+            environment.put_note("after", b"1")
+        assert environment.get_note("before") == b"1"
+        assert environment.get_note("after") is None
