@@ -15,13 +15,14 @@ setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 $(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Kith needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Setting up $(VENV), once: about a minute, 700 MB"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: setup  ## a community that posts, twelve questions with answers and times; then watch it live
-	$(BIN)/kith demo $(FILE)
+	$(BIN)/kith demo $(if $(PORT),--port $(PORT)) $(FILE)
 
 test: setup  ## every test that needs no server
 	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN) -m "not long"

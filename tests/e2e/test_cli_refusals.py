@@ -139,6 +139,30 @@ def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, valu
     assert "KITH_" in said
 
 
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('durability = "fast"', "durability, of kith.toml, may be full or relaxed, not 'fast'"),
+        ('graphs = "reads"', 'graphs = ["...", "..."]'),
+        ("web_app = true", "may be on or off"),
+        ("[server]\nport = 7401", "no sections"),
+        ("port = 99999", "port, of kith.toml, cannot be 99999"),
+        ('data = ""', "name a folder"),
+        ('cors_origins = ["app.example"]', "https://app.example"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_says_what_it_may_be(here: Kith, tmp_path: Path, line: str, says: str) -> None:
+    (tmp_path / "kith.toml").write_text(line)
+    assert says in refused(here("settings"))
+
+
+def test_a_secret_that_cannot_be_used_is_not_shown(here: Kith, tmp_path: Path) -> None:
+    (tmp_path / "kith.toml").write_text('api_keys = "kith_nobody-may-read-this"')
+    assert "nobody-may-read" not in refused(here("settings"))
+    (tmp_path / "kith.toml").write_text("jwt_secret = 8675309867530986753098675309867530")
+    assert "8675309" not in refused(here("settings"))
+
+
 def test_a_misspelled_variable_is_refused_and_anothers_is_let_be(here: Kith) -> None:
     assert "KITH_WORKERS is" in refused(here("settings", KITH_WORKER="4"))
     assert "KITH_PORT is" in refused(here("settings", KITH_PROT="1"))

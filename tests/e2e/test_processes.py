@@ -374,17 +374,3 @@ def test_a_write_token_from_the_future_is_refused_clearly(tmp_path: Path, people
         refused_write = http.post(f"{API}/users/{people.carol}/follow", headers={"Kith-Token": future})
         assert code(refused_write, 409) == "CONFLICT"
         assert not check(http, "follows", people.alice, people.carol)
-
-
-def test_a_server_whose_folder_was_deleted_says_so_and_acknowledges_nothing_more(tmp_path: Path) -> None:
-    """What it wrote from then on would go with it."""
-    with serving(tmp_path) as server, server.client(acting=1) as one:
-        ok(one.post(f"{API}/users/2/follow"))
-        (server.data / "store.mdb").rename(tmp_path / "store.mdb")
-        answer = one.post(f"{API}/users/3/follow")
-        assert code(answer, 503) == "STORE_UNAVAILABLE"
-        assert "deleted or replaced" in answer.text
-        assert "kith restore" in server.get("/readyz").json()["problems"]["store"]
-        (tmp_path / "store.mdb").rename(server.data / "store.mdb")
-        ok(one.post(f"{API}/users/3/follow"))
-        assert server.ready()

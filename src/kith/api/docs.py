@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from kith.api.openapi import ERRORS
+
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}
 h2{margin-top:2.5rem;border-bottom:1px solid #ddd}code,pre{font:14px/1.45 ui-monospace,monospace}
@@ -31,18 +33,24 @@ def render(document: dict[str, Any]) -> str:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])} API</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
         f"<h1>{escape(info['title'])} API {escape(info['version'])}</h1><p>{escape(info.get('description', ''))}</p>"
-        f'<p>Machine-readable: <a href="/openapi.json">/openapi.json</a></p>{body}</html>'
+        f"<table>{_errors()}</table>"
+        "<p>In a body, what has a <code>?</code> may be left out. "
+        f'Machine-readable: <a href="/openapi.json">/openapi.json</a></p>{body}</html>'
     )
+
+
+def _errors() -> str:
+    return "".join(f"<tr><td><code>{status}</code></td><td>{escape(says)}</td></tr>" for status, says in ERRORS.items())
 
 
 def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
     rows = "".join(
         f"<tr><td><code>{escape(parameter['name'])}</code></td><td>{escape(parameter['in'])}</td>"
-        f"<td>{escape(parameter.get('description', ''))}</td></tr>"
+        f"<td>{escape(_values(parameter))}</td><td>{escape(parameter.get('description', ''))}</td></tr>"
         for parameter in operation.get("parameters", [])
     )
     table = f"<table>{rows}</table>" if rows else ""
-    asked = _schema(operation.get("requestBody", {}), schemas)
+    asked = _schema(operation.get("requestBody", {}), schemas, mark="?")
     answers = operation.get("responses", {})
     answer = next((_schema(value, schemas) for status, value in answers.items() if status.startswith("2")), "")
     return (
@@ -53,28 +61,44 @@ def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[
     )
 
 
-def _schema(holder: dict[str, Any], schemas: dict[str, Any]) -> str:
+def _values(parameter: dict[str, Any]) -> str:
+    """What a parameter may be, and what it is where it is left out."""
+    schema = parameter.get("schema", {})
+    said = _shape(schema, {}, "")
+    if schema.get("default") is not None:
+        said += f", else {schema['default']}"
+    return f"{said}, needed" if parameter.get("required") and parameter["in"] != "path" else said
+
+
+def _schema(holder: dict[str, Any], schemas: dict[str, Any], mark: str = "") -> str:
     schema = holder.get("content", {}).get("application/json", {}).get("schema")
-    return "" if schema is None else escape(_shape(schema, schemas, ""))
+    return "" if schema is None else escape(_shape(schema, schemas, "", mark))
 
 
-def _shape(schema: dict[str, Any], schemas: dict[str, Any], indent: str) -> str:
-    """What a schema describes, as JSON would show it; one that holds itself is shown once."""
+def _shape(schema: dict[str, Any], schemas: dict[str, Any], indent: str, mark: str = "") -> str:
+    """What a schema describes, as JSON would show it; one that holds itself is shown once. `mark`: behind the name of a
+    field that may be left out.
+    """
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
         others = {other: it for other, it in schemas.items() if other != name}
-        return _shape(schemas[name], others, indent) if name in schemas else "{...}"
+        return _shape(schemas[name], others, indent, mark) if name in schemas else "{...}"
     if "properties" in schema:
         inner = indent + "  "
-        lines = [f'{inner}"{name}": {_shape(value, schemas, inner)}' for name, value in schema["properties"].items()]
+        needed = schema.get("required", ())
+        lines = [
+            f'{inner}"{name}"{"" if name in needed else mark}: {_shape(value, schemas, inner, mark)}'
+            for name, value in schema["properties"].items()
+        ]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
     if "prefixItems" in schema:
-        return f"[{', '.join(_shape(item, schemas, indent) for item in schema['prefixItems'])}]"
+        return f"[{', '.join(_shape(item, schemas, indent, mark) for item in schema['prefixItems'])}]"
     if "items" in schema:
-        return f"[{_shape(schema['items'], schemas, indent)}, ...]"
+        return f"[{_shape(schema['items'], schemas, indent, mark)}, ...]"
     if "enum" in schema:
         return " | ".join(str(value) for value in schema["enum"])
     for key in ("oneOf", "anyOf"):
         if key in schema:
-            return " | ".join(dict.fromkeys(_shape(value, schemas, indent) for value in schema[key]))
-    return str(schema.get("type", "any"))
+            return " | ".join(dict.fromkeys(_shape(value, schemas, indent, mark) for value in schema[key]))
+    kinds = schema.get("type", "any")
+    return " | ".join(kinds) if isinstance(kinds, list) else str(kinds)

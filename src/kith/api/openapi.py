@@ -14,7 +14,7 @@ from kith.api.answers import ErrorAnswer
 from kith.api.operations import Operation, Parameter
 from kith.core.ids import NodeId
 
-_ERRORS = {
+ERRORS = {
     400: "The request cannot be served as written.",
     401: "No credentials, or credentials that do not hold.",
     403: "Known, but not allowed.",
@@ -31,7 +31,9 @@ _ERRORS = {
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments, media, stories, home feeds and their streams. "
     "Ids, positions and updatedAt are strings in answers. A server key names in X-Kith-User for whom it acts: the id "
-    "of a user, or `system` for the back office, which sees all; without it, it sees what a visitor may."
+    "of a user, or `system` for the back office, which sees all; without it, it sees what a visitor may. Send "
+    "`Authorization: Bearer KEY`, a server key or a user token, and JSON. An error is "
+    '`{"error": {"code", "message", "details"}}`; its message says what to do.'
 )
 _REF = "#/components/schemas/{name}"
 OR_STRING = {"x-or-string": True}
@@ -81,7 +83,7 @@ def _is_struct(type_: Any) -> bool:
 
 def _described(operation: Operation) -> dict[str, Any]:
     spec = operation.spec
-    errors = {str(status): _content(_ERRORS[status], ErrorAnswer) for status in spec.errors}
+    errors = {str(status): _content(ERRORS[status], ErrorAnswer) for status in spec.errors}
     answers = {str(spec.status): _content(HTTPStatus(spec.status).phrase, operation.answer_type, spec.media_type)}
     said: dict[str, Any] = {
         "summary": spec.summary,

@@ -12,6 +12,7 @@ import sys
 
 import typer
 
+from kith import __version__
 from kith.commands.console import fail
 from kith.core.errors import KithError
 
@@ -49,6 +50,9 @@ MODULES = {
 
 def main() -> None:
     """Run a command; an error of ours becomes one line and status 1."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"kith {__version__}")
+        return
     try:
         _assembled(sys.argv[1:])()
     except KithError as error:

@@ -237,7 +237,10 @@ async def replay(
         except httpx.HTTPError as error:
             raise Unavailable(f"nobody is ready at {url} ({error}); start `kith serve` there first") from error
         if asked.status_code == 401:
-            raise Unauthorized("the server does not know this key; make one: `kith token --server`, then restart it")
+            raise Unauthorized(
+                "the server does not know this key; make one with `kith token --server --data FOLDER`, FOLDER being "
+                "where that server has its data"
+            )
         player = Player(http, speed=speed, watch_share=watch_share, progress=progress)
         what = actions(file)
         return await player.play(action for action, _ in zip(what, _numbers(count), strict=False))

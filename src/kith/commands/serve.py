@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kith import __version__
-from kith.commands.console import Data, Port, out, say
+from kith.commands.console import Data, Host, Port, out, say
 from kith.run import config
 from kith.run.serving import children, processes, server, supervisor
 
@@ -20,15 +20,19 @@ ApiKey = Annotated[str | None, typer.Option("--api-key", help="A server key to l
 
 
 @commands.command()
-def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None) -> None:
+def serve(
+    data: Data = None, host: Host = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None
+) -> None:
     """Serve the API and the workers until stopped. The first start of a folder makes a server key, printed once."""
-    _serve(data, port, workers, api_key, alone=False)
+    _serve({"data": data, "host": host, "port": port, "workers": workers}, api_key, alone=False)
 
 
 @commands.command("api")
-def run_api(data: Data = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None) -> None:
+def run_api(
+    data: Data = None, host: Host = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None
+) -> None:
     """Serve the API alone; `kith worker` runs the rest, here or on other machines."""
-    _serve(data, port, workers, api_key, alone=True)
+    _serve({"data": data, "host": host, "port": port, "workers": workers}, api_key, alone=True)
 
 
 @commands.command(children.API, hidden=True)
@@ -38,9 +42,8 @@ def run_api_process() -> None:
     server.run(processes.settings_of_process(), socket.socket(fileno=int(os.environ[processes.SOCKET_VARIABLE])))
 
 
-def _serve(data: str | None, port: int | None, workers: int | None, api_key: str | None, *, alone: bool) -> None:
-    keys = [api_key] if api_key else None
-    flags = {"data": data, "port": port, "workers": workers, "api_keys": keys}
+def _serve(flags: dict[str, Any], api_key: str | None, *, alone: bool) -> None:
+    flags["api_keys"] = [api_key] if api_key else None
     settings = config.load(flags)
     supervisor.check_port(settings)
     supervisor.prepare(settings)

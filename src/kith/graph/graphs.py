@@ -8,6 +8,7 @@ numbers are given in one order.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 
@@ -87,8 +88,9 @@ class Graphs:
             self._look()
             number = self._numbers.get(name)
         if number is None:
+            meant = "".join(f"did you mean {one!r}? " for one in difflib.get_close_matches(name, self._numbers, 1))
             raise UnknownGraph(
-                f"no graph is called {name!r}; declare it in the setting `graphs`",
+                f"no graph is called {name!r}; {meant}one of your own is declared in the setting `graphs`",
                 graphs=sorted(self._numbers),
             )
         return number

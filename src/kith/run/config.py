@@ -14,7 +14,7 @@ import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -372,13 +372,18 @@ def _by_source(flags: Mapping[str, Any] | None, file: Path | None) -> dict[str, 
 
 def _check(source: str, values: Mapping[str, Any]) -> None:
     """Check each value of a source by itself; no setting depends on another."""
-    for name in values:
+    for name, value in values.items():
         if name not in Settings.__struct_fields__:
+            if isinstance(value, dict):
+                raise BadRequest(f"[{name}], of {source}: the file has no sections; write its settings without one")
             raise _unknown(f"{name}, of {source},", name)
-    try:
-        settings = msgspec.convert(values, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"a setting of {source} cannot be used: {error}; `kith settings` lists them") from error
+        try:
+            msgspec.convert({name: value}, Settings, strict=False)
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"{name}, of {source}, {_refusal(name, value, str(error))}") from error
+    settings = msgspec.convert(values, Settings, strict=False)
+    if not settings.data:
+        raise BadRequest(f"data, of {source}, is empty; name a folder")
     if settings.jwt_secret and len(settings.jwt_secret) < _SECRET_CHARS_MIN:
         raise BadRequest(
             f"jwt_secret, of {source}, must have {_SECRET_CHARS_MIN} characters or more; a shorter one can be guessed"
@@ -388,6 +393,18 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
             f"a server key of {source} has fewer than {_KEY_CHARS_MIN} characters and can be guessed; "
             "`kith token --server` makes one that is kept, `openssl rand -hex 24` one to set as api_keys"
         )
+
+
+def _refusal(name: str, value: object, says: str) -> str:
+    """What is wrong with a value, and what it may be. `says`: msgspec's error."""
+    hint = get_type_hints(Settings)[name]
+    shown = "(not shown)" if name in SECRET else repr(value)
+    if get_origin(hint) is Literal:
+        return f"may be {' or '.join(map(str, get_args(hint)))}, not {shown}"
+    if get_origin(hint) is tuple and isinstance(value, str):
+        return f'is a list: {name} = ["...", "..."], or, as a variable, {PREFIX}{name.upper()}=...,...'
+    meaning = _meaning(get_type_hints(Settings, include_extras=True)[name])
+    return f"cannot be {shown} ({says.partition(' - at ')[0]}). It is: {meaning}"
 
 
 def _unknown(shown: str, name: str, prefix: str = "") -> BadRequest:

@@ -82,7 +82,8 @@ class Environment:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise StoreUnavailable(f"cannot use {folder} as a data folder: {error.strerror}") from error
+                why = f"cannot use {folder} as a data folder: {error.strerror}"
+                raise StoreUnavailable(f"{why}; name one that you may write to with --data") from error
             store = folder / STORE_FILE
             if store.exists() and not store.stat().st_size:
                 raise StoreMismatch(f"{store} is empty; restore a backup, or delete the file to start anew")

@@ -31,7 +31,7 @@ def machine_key(signing: bytes) -> str:
 
 
 async def made(store: CredentialStore) -> str:
-    """Make a server key, which is let in from the next start on; only its hash is stored."""
+    """Make a server key, which running servers let in within seconds; only its hash is stored."""
     key = new_key()
     await store.add_server_key(hash_key(key))
     return key

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import queue
 import resource
@@ -191,7 +192,12 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as error:
         listening.close()
         raise Unavailable(
-            f"cannot listen on {settings.host}:{settings.port} ({error.strerror}); name another with --port"
+            f"cannot listen on {settings.host}:{settings.port} ({error.strerror}); "
+            + (
+                "set `host` to an address of this machine"
+                if error.errno == errno.EADDRNOTAVAIL
+                else "stop what listens there, or name another with --port"
+            )
         ) from error
     return listening
 

@@ -87,7 +87,7 @@ function signIn(why) {
   document.title = "Kith console";
   main.replaceChildren(
     el("h1", {}, "Kith console"),
-    el("p", {}, "For who runs the service. It takes a server key, as ", el("code", {}, "kith token --server"), " makes one. The key stays in this tab."),
+    el("p", {}, "For who runs the service. It takes a server key: the one that the server printed at its first start, or one that ", el("code", {}, "kith token --server"), " makes. The key stays in this tab."),
     form([["key", "Server key", { type: "password", required: true, size: 40 }]], "Sign in", (values) => {
       keep(values.key.trim());
       navigate();

@@ -17,7 +17,13 @@ export function signInForm(done, why = "") {
     { onsubmit: submit, class: "stack" },
     h("label", { class: "field" }, h("span", {}, "Token"), token),
     failure,
-    h("p", { class: "note" }, "Your app signs it for you; to try Kith out, `kith token --user 1` prints one."),
+    h(
+      "p",
+      { class: "note" },
+      "Your app signs it for you. To try Kith out, ",
+      h("code", {}, "kith token --user 1 --data FOLDER"),
+      " prints one, FOLDER being where this server has its data.",
+    ),
     h("div", { class: "row end" }, h("button", { class: "main" }, "Sign in")),
   );
 }

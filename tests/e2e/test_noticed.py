@@ -1,0 +1,39 @@
+"""What a running server notices by itself: that its folder is gone, and a key that was made since it started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calls import code, ok
+from coroutines import run_all
+from servers import API, eventually, serving
+
+from kith.engines.embedded.credential_store import EmbeddedCredentials
+from kith.engines.embedded.environment import Environment
+from kith.run.opening import keys
+
+
+def test_a_server_whose_folder_was_deleted_says_so_and_acknowledges_nothing_more(tmp_path: Path) -> None:
+    """What it wrote from then on would go with it."""
+    with serving(tmp_path) as server, server.client(acting=1) as one:
+        ok(one.post(f"{API}/users/2/follow"))
+        (server.data / "store.mdb").rename(tmp_path / "store.mdb")
+        answer = one.post(f"{API}/users/3/follow")
+        assert code(answer, 503) == "STORE_UNAVAILABLE"
+        assert "deleted or replaced" in answer.text
+        assert "kith restore" in server.get("/readyz").json()["problems"]["store"]
+        (tmp_path / "store.mdb").rename(server.data / "store.mdb")
+        ok(one.post(f"{API}/users/3/follow"))
+        assert server.ready()
+
+
+def test_a_server_lets_in_a_key_that_was_made_while_it_runs(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        made = run_all(_key_made(server.data))
+        with server.client(made) as client:
+            eventually(lambda: client.get(f"{API}/graph/follows/1/2").status_code == 200, 10)
+
+
+async def _key_made(data: Path) -> str:
+    with Environment(data) as environment:
+        return await keys.made(EmbeddedCredentials(environment))
