@@ -45,7 +45,7 @@ check: setup  ## lint, types, imports, and the tests that take a minute
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" tests/unit tests/rooms tests/conformance tests/property
 
-bench: setup  ## every figure of the README's table, as a table, JSON and a growth curve
+bench: setup  ## every figure of docs/measured.md, as a table, JSON and a growth curve
 	$(BIN)/kith bench
 
 client-js: setup  ## what the JavaScript client knows of the API, after a change of it
