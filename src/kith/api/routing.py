@@ -61,7 +61,7 @@ class Routes:
             values: list[str] = []
             node = _search(self._root, segments, 0, values)
             if node is None:
-                raise NotFound(f"there is nothing at {path}; see /docs")
+                raise NotFound(f"there is nothing at {path}; the API is under /api/v1, see /docs")
             found = node, values
         return found
 

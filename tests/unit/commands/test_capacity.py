@@ -80,7 +80,7 @@ def test_what_does_not_fit_one_machine_names_the_bound_that_breaks(changes: dict
     embedded = with_(TOWN, **changes).embedded
     assert [bound.name for bound in embedded.bounds if bound.broken] == [broken]
     assert not embedded.fits
-    assert embedded.verdict.startswith(f"does not fit one machine: {broken} ")
+    assert embedded.verdict.startswith(f"too small: {broken} ")
     assert embedded.cost_usd_month is None
 
 

@@ -307,4 +307,4 @@ def _verdict(broken: list[Bound]) -> str:
         f"{bound.name} {in_words(bound.needed, bound.unit)} of {in_words(bound.available, bound.unit)}"
         for bound in broken
     )
-    return f"does not fit one machine: {needs}"
+    return f"too small: {needs}"

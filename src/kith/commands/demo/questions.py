@@ -150,7 +150,7 @@ async def mention_of_many(scene: Scene) -> AnsweredQuestion:
     return AnsweredQuestion(
         f"{reader.name} mentions {star.name}: who of the followers hears of it?",
         [
-            f"All who asked for it and come at times, within {took_ms:,.0f} ms. By tier: {told}.",
+            f"All who asked for it and were here within a month, within {took_ms:,.0f} ms. By tier: {told}.",
             "Others who ask find it when they look; nothing is written for them.",
         ],
     )

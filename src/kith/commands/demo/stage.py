@@ -148,7 +148,7 @@ def _invite(console: Console, url: str, reader: Person, home: Any, token: str | 
         f"The operator's console, which asks for the server key:\n{url}{CONSOLE_PATH}", markup=False, soft_wrap=True
     )
     if token is not None:
-        console.print(f"Open it in a browser, signed in as {reader.name} for a day:", markup=False)
+        console.print(f"The reader, signed in as {reader.name} for a day:", markup=False)
         console.print(f"{url}{APP_PATH}#token={token}", markup=False, soft_wrap=True)  # in one piece: a link
     console.print(f"What {reader.name}'s stream tells (GET /feed/stream as user {reader.id}):\n", markup=False)
 
@@ -190,7 +190,7 @@ def _load(settings: Settings, file: Path | None, console: Console) -> int:
     """Load follows where there are none, or those of the file; the most followed user then."""
     where = f"keyspace {settings.cassandra_keyspace}" if settings.engine == "cluster" else settings.data
     if file is None and _has_follows(settings):
-        console.print(f"Using the community that is in {where} already.")
+        console.print(f"Using the community that is in {where} already; remove that folder to begin anew.")
     else:
         _import(settings, file or _made_up(settings, console), console)
     facts = summary(settings, "follows")
