@@ -172,8 +172,11 @@ def _decode(decoder: msgspec.json.Decoder[Any], raw: bytes, hint: str) -> Any:
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        hint = hint if "enum" in str(error) else ""
-        raise BadRequest(f"the body is not what this takes: {error}{hint}; see /docs") from None
+        said = str(error)
+        hint = hint if "enum" in said else ""
+        if said.startswith("Object contains unknown field") and "$" not in said:
+            hint = f"; its fields are {', '.join(decoder.type.__struct_encode_fields__)}"
+        raise BadRequest(f"the body is not what this takes: {said}{hint}; see /docs") from None
     except UnicodeDecodeError:
         raise BadRequest("the body is not JSON that we can read: it is not UTF-8") from None
     except RecursionError:

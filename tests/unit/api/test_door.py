@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from coroutines import Run
 from in_process import Asked
@@ -27,6 +28,20 @@ class Graphs:
     @post("/edges", "Edges", numbers_as_strings=True)
     async def write(self, call: Call, body: dict[str, int]) -> None:
         """Takes anything."""
+
+
+class Follow(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """A body with a field of a name of its own."""
+
+    followed_by: int
+
+
+class Follows:
+    """A resource that takes it."""
+
+    @post("/follows", "Follow")
+    async def follow(self, call: Call, body: Follow) -> None:
+        """Takes one."""
 
 
 @pytest.mark.parametrize(
@@ -53,6 +68,12 @@ def test_the_seconds_of_a_time_may_have_a_fraction() -> None:
     (operation,) = operations_of(Graphs())
     with pytest.raises(BadRequest, match="not what this takes"):  # it is no number, which is said by what reads it
         operation.decode(b'{"a": "2026-01-02T03:04:05.678Z"}')
+
+
+def test_a_field_that_is_none_is_answered_with_those_that_are() -> None:
+    (operation,) = operations_of(Follows())
+    with pytest.raises(BadRequest, match="its fields are followedBy;"):
+        operation.decode(b'{"by": 1}')
 
 
 def test_head_opens_no_stream() -> None:
