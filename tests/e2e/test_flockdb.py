@@ -78,7 +78,7 @@ def test_what_was_acknowledged_is_there_and_is_done_after_a_kill(tmp_path: Path)
 @pytest.mark.parametrize(
     ("graphs", "match"),
     [("", "flockdb_graphs"), ("1=likes", "POST /posts"), ("1=nobody", "nobody"), ("1=follows,1=blocks", "twice"),
-     ("one=follows", "setting")],
+     ("one=follows", "such as `1=follows`")],
     ids=["none", "kept by a route", "unknown", "twice", "malformed"],
 )  # fmt: skip
 def test_graphs_that_cannot_be_served_are_refused(tmp_path: Path, graphs: str, match: str) -> None:

@@ -75,7 +75,8 @@ export interface Operations {
   /**
    * A page of a set program.
    *
-   * Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`).
+   * Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or
+   * `{"difference": [P, ...]}` of programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
    *
    * `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
    */
@@ -83,7 +84,8 @@ export interface Operations {
   /**
    * A page of a set program.
    *
-   * Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`).
+   * Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or
+   * `{"difference": [P, ...]}` of programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
    *
    * `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
    */

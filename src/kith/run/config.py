@@ -404,7 +404,8 @@ def _refusal(name: str, value: object, says: str) -> str:
     if get_origin(hint) is tuple and isinstance(value, str):
         return f'is a list: {name} = ["...", "..."], or, as a variable, {PREFIX}{name.upper()}=...,...'
     meaning = _meaning(get_type_hints(Settings, include_extras=True)[name])
-    return f"cannot be {shown} ({says.partition(' - at ')[0]}). It is: {meaning}"
+    why = "" if "regex" in says else f" ({says.partition(' - at ')[0]})"
+    return f"cannot be {shown}{why}. It is: {meaning}"
 
 
 def _unknown(shown: str, name: str, prefix: str = "") -> BadRequest:
