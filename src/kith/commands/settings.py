@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Column, Table
 
 from kith.commands.console import Data
 from kith.run import config
 
 commands = typer.Typer()
+_TABLE_CHARS = 120
+"""A table needs so many columns of the terminal."""
 
 
 @commands.command()
 def settings(data: Data = None) -> None:
     """Every setting with its value, default and meaning."""
-    table = Table(Column("setting", no_wrap=True), "value", "default", "meaning")
-    for row in config.table(config.load({"data": data})):
-        table.add_row(row.name, row.value, row.default, row.meaning)
-    Console().print(table)
+    console, rows = Console(highlight=False), config.table(config.load({"data": data}))
+    if console.width >= _TABLE_CHARS:
+        table = Table(Column("setting", no_wrap=True), "value", "default", "meaning")
+        for row in rows:
+            table.add_row(row.name, row.value, row.default, row.meaning)
+        console.print(table)
+        return
+    for row in rows:
+        default = f"  (default {row.default})" if row.default not in ("", row.value) else ""
+        console.print(f"{row.name} = {row.value}{default}", markup=False, soft_wrap=True)
+        console.print(Padding(row.meaning, (0, 0, 0, 4), expand=False), markup=False)
