@@ -22,7 +22,7 @@ $(STAMP): requirements.txt pyproject.toml
 	@touch $@
 
 demo: setup  ## a community that posts, twelve questions with answers and times; then watch it live
-	$(BIN)/kith demo $(if $(PORT),--port $(PORT)) $(FILE)
+	$(BIN)/kith demo $(if $(filter command line,$(origin PORT)),--port $(PORT)) $(FILE)
 
 test: setup  ## every test that needs no server
 	$(BIN)/python -m pytest $(PARALLEL) $(AGAIN) -m "not long"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 from calls import code, ok
 from coroutines import run_all
-from servers import API, eventually, serving
+from servers import API, eventually, named, serving
 
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.environment import Environment
@@ -22,7 +24,12 @@ def test_a_server_whose_folder_was_deleted_says_so_and_acknowledges_nothing_more
         assert code(answer, 503) == "STORE_UNAVAILABLE"
         assert "deleted or replaced" in answer.text
         assert "kith restore" in server.get("/readyz").json()["problems"]["store"]
+        for pid in named("api", server.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: server.output().count("was deleted or replaced") >= 1)
+        assert not (server.data / "store.mdb").exists()  # a process that is replaced makes no empty store
         (tmp_path / "store.mdb").rename(server.data / "store.mdb")
+        eventually(server.ready)
         ok(one.post(f"{API}/users/3/follow"))
         assert server.ready()
 

@@ -57,8 +57,10 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
         self._is_closed = True
         self._flush()
         self._transport.close()
-        await asyncio.sleep(0)
-        self._transport.abort()
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._transport.abort()
 
     async def start_tls(
         self,

@@ -50,7 +50,7 @@ from kith.api.resources.suggestions import SuggestionsResource
 from kith.api.resources.watch import WatchResource
 from kith.api.resources.web import WebResource
 from kith.api.resources.webhooks import WebhooksResource
-from kith.core.errors import Unavailable
+from kith.core.errors import KithError
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded.committer import Committer
@@ -116,7 +116,7 @@ async def _let_new_keys_in(guard: Guard, store: CredentialStore) -> None:
     """Let server keys in that others make meanwhile, as `kith token --server` does."""
     while True:
         await asyncio.sleep(KEYS_READ_S)
-        with contextlib.suppress(Unavailable):  # read again
+        with contextlib.suppress(KithError):  # read again
             guard.let_in(await store.server_keys())
 
 

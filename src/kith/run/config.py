@@ -384,6 +384,8 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
     settings = msgspec.convert(values, Settings, strict=False)
     if not settings.data:
         raise BadRequest(f"data, of {source}, is empty; name a folder")
+    if not settings.host:
+        raise BadRequest(f"host, of {source}, is empty; 0.0.0.0 stands for all addresses")
     if settings.jwt_secret and len(settings.jwt_secret) < _SECRET_CHARS_MIN:
         raise BadRequest(
             f"jwt_secret, of {source}, must have {_SECRET_CHARS_MIN} characters or more; a shorter one can be guessed"

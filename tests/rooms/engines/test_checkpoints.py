@@ -69,7 +69,10 @@ def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_used_again
     assert used[-1] - used[0] <= 4 * a_round, used  # 11, if nothing were used again
 
 
-def test_who_writes_after_a_pause_syncs_what_others_wrote_while_they_go_on(tmp_path: Path) -> None:
+def test_who_writes_after_a_pause_syncs_what_others_wrote_while_they_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
     with Environment(tmp_path / "data") as environment, _another(tmp_path / "data") as other:
         other.write()
         _slow_down(environment, other.write)
@@ -123,8 +126,9 @@ def test_a_checkpoint_gives_its_turn_back_while_the_store_is_copied(tmp_path: Pa
             copying.join(10)
 
 
-def test_after_a_sync_that_failed_no_thread_makes_a_checkpoint(tmp_path: Path) -> None:
+def test_after_a_sync_that_failed_no_thread_makes_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel tells of a page that it could not write once, so the next sync of the same file seems to be good."""
+    monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
     with Environment(tmp_path / "data") as environment:
         environment.put_note("a write", b"1")
         failures = [lmdb.Error("mdb_env_sync: Input/output error")]
@@ -221,10 +225,12 @@ def _another(folder: Path) -> Iterator[_Another]:
     theirs.close()
     assert ours.poll(30)
     assert ours.recv() == 0
-    with ours:
-        yield _Another(ours)
-    process.join(30)
-    process.kill()
+    try:
+        with ours:
+            yield _Another(ours)
+    finally:
+        process.join(30)
+        process.kill()
 
 
 def _do_what_is_asked(folder: Path, asked: Connection) -> None:

@@ -25,7 +25,15 @@ def _delete_journal(folder: Path) -> None:
     (folder / "store.journal").unlink()
 
 
-@pytest.mark.parametrize("lose", [_delete_all, _replace_store, _delete_journal])
+def _delete_locks(folder: Path) -> None:
+    (folder / "store.mdb-lock").unlink()
+
+
+def _delete_turn(folder: Path) -> None:
+    (folder / "store.turn").unlink()
+
+
+@pytest.mark.parametrize("lose", [_delete_locks, _delete_turn, _delete_all, _replace_store, _delete_journal])
 def test_nothing_is_committed_to_files_that_are_gone(tmp_path: Path, lose: Callable[[Path], None]) -> None:
     folder = tmp_path / "data"
     with Environment(folder) as environment:

@@ -14,7 +14,7 @@ from bench.processes import family
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "measured.md").read_text()
 
 
-def test_the_readme_lists_every_measure() -> None:
+def test_the_page_lists_every_measure() -> None:
     listed = re.search(r"^`kith bench NAME.*?^Redis", PAGE, re.MULTILINE | re.DOTALL)
     assert listed
     assert set(re.findall(r"`([a-z-]+)`", listed[0])) == set(MEASURES)

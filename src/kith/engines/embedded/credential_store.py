@@ -8,7 +8,7 @@ _KEY_NOTE, SECRET_NOTE = "server-key/", "secret/"
 
 
 class EmbeddedCredentials:
-    """See `access.credentials.CredentialStore`. Calls wait for the disk: for the start of a process, and commands."""
+    """See `access.credentials.CredentialStore`. Writes wait for the disk: for the start of a process, and commands."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

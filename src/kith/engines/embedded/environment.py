@@ -119,7 +119,7 @@ class Environment:
         self._turns = Turns(self.folder / TURN_FILE)
         opened.callback(self._turns.close)
         check_length(store, self.bytes_used())
-        self.files = OpenedFiles(store, self.folder / JOURNAL_FILE)
+        self.files = OpenedFiles(store, Path(f"{store}-lock"), self.folder / TURN_FILE, self.folder / JOURNAL_FILE)
         self._checkpoints = Checkpoints(self.lmdb, store, self.journal, self._turns)
         opened.callback(self._checkpoints.close)
         self._graphs: dict[int, lmdb._Database] = {}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from pathlib import Path
 
 import uvloop
 
 from kith.api import errors
+from kith.core.errors import StoreUnavailable
 from kith.engines.embedded.committer import Committer
+from kith.engines.embedded.store_file import STORE_FILE, lost_says
 from kith.http.listener import Listener
 from kith.run import api, logs
 from kith.run.config import Settings
@@ -24,6 +27,9 @@ _DRAINED_SHARE = 0.8
 def run(settings: Settings, listening: socket.socket) -> None:
     """Answer what comes over a socket that listens, until SIGTERM; then finish what has begun."""
     processes.name_process("api")
+    store = Path(settings.data) / STORE_FILE
+    if settings.engine != "cluster" and not store.exists():  # the supervisor made it, so it was deleted since
+        raise StoreUnavailable(lost_says(str(store)))
     committer = None if settings.engine == "cluster" else committing.start(settings, listening)
     uvloop.run(_serve(settings, listening, committer))
 
