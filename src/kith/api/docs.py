@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import Any
 
@@ -66,8 +67,8 @@ def _values(parameter: dict[str, Any]) -> str:
     schema = parameter.get("schema", {})
     said = _shape(schema, {}, "")
     if schema.get("default") is not None:
-        said += f", else {schema['default']}"
-    return f"{said}, needed" if parameter.get("required") and parameter["in"] != "path" else said
+        said += f", default {json.dumps(schema['default'])}"
+    return f"{said}, required" if parameter.get("required") and parameter["in"] != "path" else said
 
 
 def _schema(holder: dict[str, Any], schemas: dict[str, Any], mark: str = "") -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # commands start without what few of them need
     from kith.moving.comparing import Compared
 
 Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: the setting `data`.")]
-Host = Annotated[str | None, typer.Option("--host", help="Address to listen on; 0.0.0.0 for every one.")]
+Host = Annotated[str | None, typer.Option("--host", help="Address to listen on; 0.0.0.0: all addresses.")]
 Port = Annotated[int | None, typer.Option("--port", help="Port to listen on.")]
 
 _RATE_AFTER_S = 1.0

@@ -12,7 +12,7 @@ from kith.run import config
 
 commands = typer.Typer()
 _TABLE_CHARS = 120
-"""A table needs so many columns of the terminal."""
+"""Narrower terminals get a list."""
 
 
 @commands.command()

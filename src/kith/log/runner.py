@@ -152,7 +152,10 @@ class Runner:
             self._begin()
             return 0
         if batch.lost:
-            _log.info("begins anew, from the stores: it never read this log, or too late", group=self.consumer.name)
+            _log.info(
+                "starts from the stores: it is new, or events were forgotten before it read them",
+                group=self.consumer.name,
+            )
             await self.consumer.lost()
         elif not batch.events and self._at == self._saved_at:
             self._saved_at = batch.next  # there is nothing to save

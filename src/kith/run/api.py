@@ -75,7 +75,7 @@ KEYS_READ_S = 3.0
 
 
 class Api(NamedTuple):
-    """The door of a process, how to close open streams, and what the console needs beside it."""
+    """The door of a process, how to close open streams, what the console needs beside it, and who is let in."""
 
     door: Serve
     operations: Sequence[Operation]

@@ -5,7 +5,8 @@ that it belongs to. So each process that commits holds a read transaction, its p
 the base; it moves the pin at its own checkpoints, and drops it when it has committed nothing since. Pins of killed
 processes stay until LMDB's reader table is cleared; by then each writer has a pin of its own.
 
-One process syncs for all that write: one that is due waits a moment for a checkpoint of the process that made the last.
+Usually one process syncs for all. One whose checkpoint is due first waits `OTHERS_S` for one by the process that made
+the last.
 
 Pages that are freed wait for two checkpoints before they are used again: that is how much larger the file is. So there
 is a checkpoint after a number of changes, too. Commits go on while it syncs, so a slow sync leaves more pages waiting.
@@ -29,7 +30,8 @@ from kith.engines.embedded.recovery import newest_meta
 from kith.engines.embedded.turns import Turns
 
 INTERVAL_S = 0.1
-"""From the first commit after a checkpoint to the next checkpoint, at most."""
+"""From the first commit after a checkpoint to the next checkpoint, at most; where another process makes them,
+`OTHERS_S` more."""
 CHANGES_MAX = 1_000
 """A checkpoint is due after so many changes of this process, too, because each may free some pages that wait for it."""
 OTHERS_S = 0.15
@@ -83,7 +85,7 @@ class Checkpoints:
         try:
             yield
         except BaseException:
-            if self._pin is not None:  # which it has for nothing, if it never came to its turn
+            if self._pin is not None:  # unused if the commit never got its turn; the loop drops it
                 self._wake()
             raise
 
@@ -137,7 +139,7 @@ class Checkpoints:
                 self._sync()
                 self._made = begun.txn
             with self._write_lock():
-                self._check_whole()  # another thread may have been told meanwhile
+                self._check_whole()  # another thread's sync may have failed meanwhile
                 self._journal.publish(begun.txn, begun.start, begun.meta)
                 base = self._journal.base()
                 is_used = to_commit or base is None or self._ours > base.txn
@@ -148,8 +150,8 @@ class Checkpoints:
             pin.abort()
 
     def _sync(self) -> None:
-        """Sync the store, one thread at a time. The kernel tells of a page that it could not write once: to one of the
-        threads that sync the file, so the others look whether it was another that was told.
+        """Sync the store, one thread at a time. The kernel reports a page that it could not write only once, to one of
+        the threads that sync the file; so each checks whether an earlier sync failed.
         """
         with self._syncing:
             self._check_whole()
@@ -232,4 +234,4 @@ class Checkpoints:
             try:
                 yield txn.id()
             finally:
-                txn.commit()  # of nothing; to abort it would wait for what other threads do with LMDB
+                txn.commit()  # empty; an abort would wait for another thread's sync or copy

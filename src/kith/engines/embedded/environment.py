@@ -195,7 +195,7 @@ class Environment:
         if self.broken:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
         self.files.check()
-        with self.lmdb.begin() as reading:  # who is refused here takes no turn, and syncs nothing
+        with self.lmdb.begin() as reading:  # refuse before waiting for a turn
             self._check_standing(reading)
         with self._checkpoints.prepared(), self._turns.taken():
             txn, durable, committed = self.lmdb.begin(write=True), True, None

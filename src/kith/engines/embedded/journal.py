@@ -142,7 +142,7 @@ class Journal:
 
     def newest(self) -> Base | None:
         """The last checkpoint, which may not be on the disk yet. Needs no lock, as it syncs nothing: a sync beside that
-        of an entry could be told in its place that the disk failed.
+        of an entry could receive the disk error meant for the entry.
         """
         return max((base for slot in (1, 2) if (base := self._read_base(slot)) is not None), default=None)
 

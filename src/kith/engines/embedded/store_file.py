@@ -46,8 +46,8 @@ def sync_folder(folder: Path) -> None:
 
 
 class OpenedFiles:
-    """Files that a process has open by their names. One that is deleted goes on without a name until it is closed, and
-    takes with it what is written meanwhile.
+    """Files that a process has open by their names. One that is deleted goes on without a name until it is closed;
+    what is written to it meanwhile is lost.
     """
 
     def __init__(self, *files: Path) -> None:
