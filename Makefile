@@ -51,7 +51,7 @@ bench: setup  ## every figure of docs/measured.md, as a table, JSON and a growth
 client-js: setup  ## what the JavaScript client knows of the API, after a change of it
 	$(BIN)/python clients/js/generate.py
 
-lock: setup  ## pin again after a change of dependencies in pyproject.toml; with Python 3.11.2 or older, as newer ones leave out what it needs
+lock: setup  ## pin again after a change of dependencies in pyproject.toml; with Python 3.11.2 or older, as newer ones drop what only these need
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.txt pyproject.toml

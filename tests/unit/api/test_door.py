@@ -70,7 +70,7 @@ def test_the_seconds_of_a_time_may_have_a_fraction() -> None:
         operation.decode(b'{"a": "2026-01-02T03:04:05.678Z"}')
 
 
-def test_a_field_that_is_none_is_answered_with_those_that_are() -> None:
+def test_an_unknown_field_is_answered_with_the_known_ones() -> None:
     (operation,) = operations_of(Follows())
     with pytest.raises(BadRequest, match="its fields are followedBy;"):
         operation.decode(b'{"by": 1}')

@@ -65,9 +65,9 @@ class OpenedFiles:
 
 def lost_says(file: str) -> str:
     """What is wrong where a process has lost a file, and what to do."""
-    return (
-        f"{file} was deleted or replaced while this server has it open; stop the server, put the folder or a backup "
-        "back (`kith restore`), and start again"
+    return (  # clients read it, and are told no path of this machine
+        f"{Path(file).name} of the data folder was deleted or replaced while this server has it open; "
+        "stop the server, put the folder or a backup back (`kith restore`), and start again"
     )
 
 
