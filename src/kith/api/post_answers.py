@@ -8,7 +8,7 @@ of these changes (`records.memory`); so each page shows what is so now. An own p
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -36,6 +36,7 @@ PAGES_MAX = 4_000
 """Readers whose last page is kept as JSON, 13 KB each."""
 _OWN_MAX = 100
 """Of how many posts it is kept whether a reader likes and saved them; beyond, only of those on the last page."""
+V = TypeVar("V")
 _encode = msgspec.json.Encoder().encode
 _NO_COUNTS = PostCounts(0, 0, 0, 0, False, False)
 _NUMBERS = b',"engagement":'
@@ -170,13 +171,8 @@ class PostAnswers:
 
     async def _read_people(self, posts: Sequence[Post], into: ShownPosts) -> None:
         """The profiles of their authors, and the pictures of both."""
-        kept, moment, missing = self._profiles.now, self._memory.moment, list[int]()
-        for author in {post.author for post in posts}:
-            if (profile := kept.get(author)) is None:
-                missing.append(author)
-            else:
-                into.profiles[author] = profile
-        if missing:
+        moment = self._memory.moment
+        if missing := _take(self._profiles.now, {post.author for post in posts}, into.profiles):
             found = dict(zip(missing, await self._profile_store.get_many(missing), strict=True))
             into.profiles.update(found)
             self._profiles.keep(moment, found)
@@ -191,10 +187,8 @@ class PostAnswers:
             self._media.keep(moment, media)
 
     async def _read_totals(self, ids: Sequence[int], into: dict[int, bytes]) -> None:
-        kept, moment = self._totals.now, self._memory.moment
-        into.update((id_, kept[id_]) for id_ in ids if id_ in kept)
-        missing = [id_ for id_ in ids if id_ not in into]
-        if missing:
+        moment = self._memory.moment
+        if missing := _take(self._totals.now, ids, into):
             totals = await self._engagement.totals(missing)
             found = {id_: _TOTALS % numbers for id_, numbers in zip(missing, totals, strict=True)}
             into.update(found)
@@ -202,9 +196,7 @@ class PostAnswers:
 
     async def _read_own(self, reader: NodeId, ids: Sequence[int], into: dict[int, bytes]) -> None:
         kept, moment = self._own.now.get(reader, {}), self._memory.moment
-        into.update((id_, kept[id_]) for id_ in ids if id_ in kept)
-        missing = [id_ for id_ in ids if id_ not in into]
-        if missing:
+        if missing := _take(kept, ids, into):
             found = {
                 id_: _OWN[own] for id_, own in zip(missing, await self._engagement.own(reader, missing), strict=True)
             }
@@ -266,6 +258,12 @@ class PostAnswers:
         if reader != post.author:
             self._encoded.keep(self._memory.moment, {post.id: made})
         return made
+
+
+def _take(kept: Mapping[int, V], ids: Collection[int], into: dict[int, V]) -> list[int]:
+    """Put what is kept of these ids into another; the ids of which nothing is kept."""
+    into.update({id_: kept[id_] for id_ in ids if id_ in kept})
+    return [id_ for id_ in ids if id_ not in kept]
 
 
 def _said(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:

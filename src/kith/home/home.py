@@ -23,7 +23,7 @@ from kith.graph.together import together
 from kith.home.orders import READERS_MAX, KeptOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.affinity import ListState
-from kith.home.rank.candidates import Candidates, Placed
+from kith.home.rank.candidates import Candidates, InOrder, Placed
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
 from kith.home.rank.mixing import Mix, choose
 from kith.home.rank.ranker import Ranker
@@ -157,7 +157,7 @@ class Home:
         posts: list[Post] = []
         dealt = Dealt()
         for round_ in range(_ROUNDS_MAX):
-            known: Candidates | None = None  # those of the slate, where they were ranked just now
+            known: InOrder | None = None  # those of the slate, where they were ranked just now
             if not slate.ids:
                 if slate.is_last:
                     break
@@ -213,7 +213,7 @@ class Home:
         found, _ = await together(self._immediate, posts(), visit.get_pinned())
         return with_pins(found, visit.pinned, after) if visit.pinned else found
 
-    async def _rank_below(self, visit: Visit, after: Mark | None, scroll: Scroll) -> tuple[Slate, Candidates | None]:
+    async def _rank_below(self, visit: Visit, after: Mark | None, scroll: Scroll) -> tuple[Slate, InOrder | None]:
         """A slate of the posts beyond `after` that are unseen, or whose turn it is as seen, and its candidates.
 
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
@@ -264,7 +264,7 @@ class Home:
             visit.degraded.failed("ranking")
             return None
 
-    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, Candidates | None]:
+    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, InOrder | None]:
         """As `_rank_below`, of the posts of a skeleton."""
         ids, end = skeleton.ids, skeleton.end
         try:
@@ -279,10 +279,10 @@ class Home:
             visit.degraded.failed("ranking")
             return (Slate([], None) if scroll.are_seen else Slate(ids.tolist(), end)), None
 
-    async def _choose(self, visit: Visit, slate: Slate, known: Candidates | None, taken: Facts, want: int) -> Choice:
+    async def _choose(self, visit: Visit, slate: Slate, known: InOrder | None, taken: Facts, want: int) -> Choice:
         """At most `want` posts that go well with those `taken` for the page."""
         for ids in (slate.best(CHOICE), slate.ids):
-            found = await self._score(visit, ids) if known is None else known.take(slice(len(ids)))
+            found = await self._score(visit, ids) if known is None else known.best(len(ids))
             more = len(ids) < len(slate.ids)
             places = choose(found.facts, taken, want, self._mix, self._now_ms(), more=more)
             if len(places) >= want or not more:

@@ -21,7 +21,7 @@ import numpy as np
 from kith.core.errors import BadCursor
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
-from kith.home.rank.candidates import Candidates, Placed
+from kith.home.rank.candidates import Candidates, InOrder, Placed
 from kith.home.rank.features import Flags, Integers
 
 SLATE_MAX = 500
@@ -179,16 +179,15 @@ def unpack(raw: bytes) -> Slate:
     return Slate(ids, Mark(position, id_) if flags & _MORE else None, copies, scroll)
 
 
-def order(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL) -> tuple[Slate, Candidates]:
+def order(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL) -> tuple[Slate, InOrder]:
     """A slate of all candidates, best first; and those that are no copies, in the same order.
 
     Copies have the same fingerprint. The best of them stands for them all.
     """
-    places = np.argsort(-candidates.scores, kind="stable")
+    places = (-candidates.scores).argsort(kind="stable")
     in_order = np.sort(candidates.facts.fingerprints)
     if (in_order[1:] != in_order[:-1]).all():
-        ranked = candidates.take(places)
-        return Slate(ranked.facts.ids.tolist(), end, scroll=scroll), ranked
+        return Slate(candidates.facts.ids[places].tolist(), end, scroll=scroll), InOrder(candidates, places)
     fingerprints = candidates.facts.fingerprints[places]
     kinds, firsts = np.unique(fingerprints, return_index=True)
     best = firsts[np.searchsorted(kinds, fingerprints)]  # of each, where the best of its kind stands
@@ -196,7 +195,7 @@ def order(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL)
     are_copies = best[together] != together
     places = places[together]
     ids, copies = _grouped(candidates.facts.ids[places], are_copies)
-    return Slate(ids, end, copies, scroll), candidates.take(places[~are_copies])
+    return Slate(ids, end, copies, scroll), InOrder(candidates, places[~are_copies])
 
 
 def _grouped(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:

@@ -25,11 +25,10 @@ class KeptPosts:
         """Those of the posts that are there, in their order, whoever may see them. One that did not change is the very
         object that was answered before.
         """
-        known = self._records.now
-        posts = {id_: known[id_] for id_ in ids if id_ in known}
-        if len(posts) < len(ids):
-            moment, missing = self.memory.moment, [id_ for id_ in ids if id_ not in posts]
+        posts = list(map(self._records.now.get, ids))
+        if None in posts:
+            moment, missing = self.memory.moment, [id_ for id_, post in zip(ids, posts, strict=True) if post is None]
             found = {post.id: post for post in await self.posts.read(missing) if post is not None}
             self._records.keep(moment, found)
-            posts.update(found)
-        return [post for id_ in ids if (post := posts.get(id_)) is not None and not post.deleted]
+            posts = [found.get(id_) if post is None else post for id_, post in zip(ids, posts, strict=True)]
+        return [post for post in posts if post is not None and not post.deleted]

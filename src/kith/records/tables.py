@@ -57,10 +57,13 @@ class Remembered(Generic[V]):
             return
         if moment != self._memory.coming:
             found = {id_: value for id_, value in found.items() if self._changed.get(id_, 0) <= moment}
-        _make_room(self._kept, len(found), self._size_max)
-        self._kept.update(found)
-        for _ in range(min(len(self._given_up), _FREED_FOR_ONE * len(found))):
-            self._given_up.popitem()
+        kept = self._kept
+        if len(kept) + len(found) > self._size_max:
+            _make_room(kept, len(found))
+        kept.update(found)
+        if self._given_up:
+            for _ in range(min(len(self._given_up), _FREED_FOR_ONE * len(found))):
+                self._given_up.popitem()
 
     def forget(self, *ids: int) -> None:
         """Forget the values of these ids."""
@@ -181,15 +184,15 @@ class LastMade(Generic[V]):
     def keep(self, moment: int, id_: int, made: V, *parts: tuple[ToldChanges, Collection[int]]) -> None:
         """Keep what was made of these parts since `moment`, as `Remembered.keep` does; see `MadeOf`."""
         if moment and moment == self._memory.moment == self._memory.coming:
-            _make_room(self._kept, 1, self._size_max)
+            if len(self._kept) >= self._size_max:
+                _make_room(self._kept, 1)
             self._kept[id_] = made, MadeOf(self._memory, *parts)
 
 
-def _make_room(kept: dict[int, Any], coming: int, size_max: int) -> None:
-    """Give up the oldest where more does not fit, some at a time: to free thousands of values takes milliseconds."""
-    if len(kept) + coming > size_max:
-        for id_ in list(islice(kept, max(coming, len(kept) // _GIVEN_UP_SHARE))):
-            del kept[id_]
+def _make_room(kept: dict[int, Any], coming: int) -> None:
+    """Give up the oldest, some at a time: to free thousands of values takes milliseconds."""
+    for id_ in list(islice(kept, max(coming, len(kept) // _GIVEN_UP_SHARE))):
+        del kept[id_]
 
 
 MemoryTable: TypeAlias = Remembered[Any] | Touched | ToldChanges

@@ -104,6 +104,17 @@ def test_boards_of_a_followed_user_come_home_but_for_those_unfollowed(run: Run, 
     run(live())
 
 
+def test_the_first_board_of_all_comes_home_with_the_next_page(run: Run, at: Pinning) -> None:
+    async def live() -> None:
+        post = (await at.home.post(FRANK)).id
+        assert await at.both() == []
+        board = await at.board(BOB, followed=False)
+        await at.pins.add(BOB, board, post)
+        assert await at.both() == [post]
+
+    run(live())
+
+
 Act = Callable[[Pinning, int, int], Awaitable[object]]
 ENDS: dict[str, Act] = {
     "unfollowed": lambda at, board, _: at.following.unfollow(ALICE, board),
@@ -181,6 +192,7 @@ def test_home_goes_on_without_boards_where_they_are_away(
 
     async def live() -> None:
         post = (await at.home.post(BOB)).id
+        await at.boards.create(ERIN, "a board")
         page = await at.home.feed.latest(ALICE, Window(5))
         assert (ids_of(page.posts), page.degraded) == ([post], ["boards"])
 

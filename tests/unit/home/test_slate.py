@@ -156,14 +156,14 @@ def scored(scores: list[float], kinds: list[int]) -> Candidates:
 def test_the_best_come_first_and_of_equals_the_one_that_came_first() -> None:
     slate, ranked = order(scored([0.1, 0.9, 0.5, 0.5], kinds=[1, 2, 3, 4]), Mark(7, 7))
     assert slate == Slate([1, 2, 3, 0], Mark(7, 7))
-    assert ranked.facts.ids.tolist() == slate.ids
+    assert ranked.best(len(slate.ids)).facts.ids.tolist() == slate.ids
 
 
 def test_copies_stand_behind_the_best_of_them() -> None:
     slate, ranked = order(scored([0.1, 0.9, 0.5, 0.7, 0.6], kinds=[1, 2, 1, 3, 2]), None)
     assert slate == Slate([1, 3, 2], None, {1: [4], 2: [0]})
-    assert ranked.facts.ids.tolist() == slate.ids
-    assert ranked.scores.tolist() == pytest.approx([0.9, 0.7, 0.5])
+    assert ranked.best(len(slate.ids)).facts.ids.tolist() == slate.ids
+    assert ranked.best(2).scores.tolist() == pytest.approx([0.9, 0.7])
 
 
 def test_of_nothing_there_is_an_empty_slate() -> None:

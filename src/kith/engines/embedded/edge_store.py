@@ -354,9 +354,7 @@ def _lengths_of(tails: Sequence[bytes | None]) -> list[int]:
 def _are_among(ids: Ids, listed: Ids) -> NDArray[np.bool_]:
     """Which of many ids are listed; some are."""
     listed = np.sort(listed)
-    at = np.searchsorted(listed, ids)
-    at[at == len(listed)] = 0
-    found: NDArray[np.bool_] = listed[at] == ids
+    found: NDArray[np.bool_] = listed.take(listed.searchsorted(ids), mode="clip") == ids
     return found
 
 

@@ -144,5 +144,5 @@ def at_keys(keys: Integers, values: Floats, wanted: Integers) -> Floats:
     """`values` at the places of `keys` (ascending) that equal `wanted`; 0 where there is none."""
     if not len(keys):
         return np.zeros(len(wanted), np.float32)
-    places = np.searchsorted(keys, wanted)
+    places = keys.searchsorted(wanted)
     return np.where(keys.take(places, mode="clip") == wanted, values.take(places, mode="clip"), np.float32(0))

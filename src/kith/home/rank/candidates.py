@@ -66,3 +66,14 @@ class Candidates(NamedTuple):
             return {}
         told = map(Placed, self.told.tolist(), self.reasons(reader, pinned))
         return dict(zip(self.facts.ids.tolist(), told, strict=True))
+
+
+class InOrder(NamedTuple):
+    """Candidates in an order. `places`: where they are, best first."""
+
+    candidates: Candidates
+    places: Integers
+
+    def best(self, count: int) -> Candidates:
+        """The first of them."""
+        return self.candidates.take(self.places[:count])

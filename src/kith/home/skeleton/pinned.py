@@ -3,7 +3,7 @@
 A post comes once, at its newest pin on a board that the reader follows and may see, and whose owner is not muted; each
 request asks that anew. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first those that the reader follows
 directly, then those of the owners followed last. Which of the followed users have boards is kept for KEPT_MS, unless
-the length of one of the reader's lists changes.
+the length of one of the reader's lists changes. Until somebody makes the first board, nothing of this is asked.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class PinnedPosts:
         self._memory = memory
         self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
         self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_MAX)
+        self._of_boards = memory.changes(graphs=(boards.settling.boards,))
+        self._no_boards_at, self._are_boards = 0, False
 
     async def of(self, reader: NodeId, looked: Awaitable[None]) -> Pinned:
         """The posts that boards bring to a reader's home, before it is asked who may see them. `looked`: when it is
@@ -69,6 +71,8 @@ class PinnedPosts:
 
         One call, or three in a row where it is not known yet which boards may matter.
         """
+        if self._immediate and not self._are_boards and await self._are_none():
+            return NO_PINS
         kept, moment = self._kept.get(reader), self._memory.moment
         if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
             if not kept.owners:
@@ -82,6 +86,16 @@ class PinnedPosts:
         kept = await self._candidates(reader, looked)
         self._unchanged.keep(moment, {reader: kept})
         return (await self._newest(reader, kept))[0] if kept.owners else NO_PINS
+
+    async def _are_none(self) -> bool:
+        """Whether nobody has had a board, as of the last look. Once somebody has, it is not asked again."""
+        if not self._memory.moment:
+            return False
+        changes = self._of_boards.now
+        if changes != self._no_boards_at:
+            self._are_boards = bool((await self._store.degrees(self._settling.boards, None, 1)).nodes)
+            self._no_boards_at = changes
+        return not self._are_boards
 
     def _lists(self, reader: NodeId) -> list[Listing]:
         """Whom and what a reader follows, and unfollowed."""

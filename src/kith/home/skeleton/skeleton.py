@@ -343,7 +343,7 @@ def _has_all(ids: Ids, others: Ids) -> bool:
     if not len(others):
         return True
     ascending = ids[::-1]
-    places = np.searchsorted(ascending, others)
+    places = ascending.searchsorted(others)
     return bool(len(ids) and (ascending.take(places, mode="clip") == others).all())
 
 
@@ -356,6 +356,6 @@ def _between(ids: Ids, after: Mark | None, end: Mark | None) -> Ids:
         first = np.ones(len(ids), np.bool_)  # of its kind; np.unique takes five times as long for so few
         np.not_equal(ids[1:], ids[:-1], out=first[1:])
         ids = ids[first]
-    start = 0 if end is None else np.searchsorted(ids, end.id)
-    stop = len(ids) if after is None else np.searchsorted(ids, after.id)
+    start = 0 if end is None else ids.searchsorted(end.id)
+    stop = len(ids) if after is None else ids.searchsorted(after.id)
     return ids[start:stop][::-1]
