@@ -67,6 +67,7 @@ class Settling:
         self.follows, self.blocks = number(FOLLOWS), number(BLOCKS)
         self.own, self.against = number(BOARD_FOLLOWS), number(BOARD_UNFOLLOWS)
         self.implicit, self.boards = number(IMPLICIT_FOLLOWS), number(BOARDS)
+        self._are_any = False
 
     async def read(self, ids: Sequence[int]) -> list[Board | None]:
         """The board of each id as it is stored, whoever may see it; None where there never was one."""
@@ -136,6 +137,12 @@ class Settling:
         now = self.graph.now(edge.graph, edge.source, edge.destination, state)
         return EdgeWrite(now, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
 
+    async def are_any(self) -> bool:
+        """Whether anybody has a board, or had one. Once somebody has, it is not asked again."""
+        if not self._are_any:
+            self._are_any = bool((await self.store.degrees(self.boards, None, 1)).nodes)
+        return self._are_any
+
     def lists_of(self, user: int) -> tuple[Listing, ...]:
         """Three lists: the boards that a user follows by themselves, those of owners who are away or private, and those
         that they unfollowed.
@@ -155,6 +162,8 @@ class Settling:
         if not pairs:
             return []
         if self.store.transactional:
+            if not await self.are_any():
+                return []
             said = await self.store.count_many([listing for user, _ in pairs for listing in self.lists_of(user)])
             counts = zip(pairs, said[::3], said[1::3], said[2::3], strict=True)
             pairs = [pair for pair, *some in counts if any(some)]

@@ -63,7 +63,7 @@ class PinnedPosts:
         self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
         self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_MAX)
         self._of_boards = memory.changes(graphs=(boards.settling.boards,))
-        self._no_boards_at, self._are_boards = 0, False
+        self._none_at: int | None = None
 
     async def of(self, reader: NodeId, looked: Awaitable[None]) -> Pinned:
         """The posts that boards bring to a reader's home, before it is asked who may see them. `looked`: when it is
@@ -71,7 +71,7 @@ class PinnedPosts:
 
         One call, or three in a row where it is not known yet which boards may matter.
         """
-        if self._immediate and not self._are_boards and await self._are_none():
+        if self._immediate and await self._are_none():
             return NO_PINS
         kept, moment = self._kept.get(reader), self._memory.moment
         if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
@@ -88,14 +88,11 @@ class PinnedPosts:
         return (await self._newest(reader, kept))[0] if kept.owners else NO_PINS
 
     async def _are_none(self) -> bool:
-        """Whether nobody has had a board, as of the last look. Once somebody has, it is not asked again."""
-        if not self._memory.moment:
-            return False
-        changes = self._of_boards.now
-        if changes != self._no_boards_at:
-            self._are_boards = bool((await self._store.degrees(self._settling.boards, None, 1)).nodes)
-            self._no_boards_at = changes
-        return not self._are_boards
+        """Whether nobody has a board, as of the last look."""
+        told = self._of_boards.now
+        if self._none_at != told or not self._memory.moment:
+            self._none_at = None if await self._settling.are_any() else told
+        return self._none_at is not None
 
     def _lists(self, reader: NodeId) -> list[Listing]:
         """Whom and what a reader follows, and unfollowed."""
