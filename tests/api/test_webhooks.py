@@ -134,11 +134,17 @@ async def give_up_all(server: Server, group: str) -> None:
 
 
 def test_a_private_address_is_never_called_whatever_leads_there(server: Server, app: Endpoint, people: People) -> None:
-    """By its number, by a name, or by a redirect from somewhere that may be called."""
+    """By its number, in any spelling, or by a name."""
+    port = app.url.rpartition(":")[2]
     with server.client() as http:
-        for url in (app.url, app.url.replace("127.0.0.1", "localhost")):
+        for address in ("127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254"):
+            refused = http.post(f"{API}/webhooks", json={"url": f"http://{address}:{port}"})
+            assert code(refused, 400) == "INVALID_REQUEST"
+            assert "outbound_networks" in refused.json()["error"]["message"]
+        for number, host in enumerate(("localhost", "2130706433")):
+            url = f"http://{host}:{port}"
             made = ok(http.post(f"{API}/webhooks", json={"url": url, "graphs": ["follows"]}), 201)
-            add_edges(http, "follows", (people.alice, people.bob if "localhost" in url else people.carol))
+            add_edges(http, "follows", (people.alice, [people.bob, people.carol][number]))
             eventually(lambda made=made: "no public address" in state(http, made)["lastError"])
             assert http.delete(f"{API}/webhooks/{made['id']}").status_code == 204
     assert not app.got

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from commands import CLEAN, KITH, Kith, done
 
+from kith import __version__
 from kith.run.config import Settings
 
 
@@ -140,3 +141,7 @@ def test_plan_article_recomputes_the_article(kith: Kith) -> None:
     said = done(kith("plan", "--article"))
     assert "verdict" in said
     assert len(said.splitlines()) > 10
+
+
+def test_version_is_that_of_the_package(kith: Kith) -> None:
+    assert done(kith("--version")).split() == ["kith", __version__]

@@ -90,6 +90,9 @@ REFUSED = [
     ("serve --data damaged", "damaged"),
     ("serve --data file", "file"),
     ("serve --port 99999", "port"),
+    ("serve --host a..b", "set `host` to an address of this machine"),
+    ("serve --host nowhere.invalid", "set `host` to an address of this machine"),
+    ("serve --host 203.0.113.9", "set `host` to an address of this machine"),
 ]
 
 
@@ -145,6 +148,7 @@ def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, valu
         ('durability = "fast"', "durability, of kith.toml, may be full or relaxed, not 'fast'"),
         ('graphs = "reads"', 'graphs = ["...", "..."]'),
         ("web_app = true", "may be on or off"),
+        ('jwt_algorithms = ["none"]', "jwt_algorithms, of kith.toml, holds HS256, HS384, HS512, not ['none']"),
         ("[server]\nport = 7401", "no sections"),
         ("port = 99999", "port, of kith.toml, cannot be 99999"),
         ('data = ""', "name a folder"),
@@ -230,3 +234,8 @@ def test_wrong_usage_is_status_2(here: Kith) -> None:
         run = here(*line.split())
         assert run.returncode == 2
         assert "Traceback" not in run.stderr
+
+
+def test_a_mistyped_command_or_option_is_told_the_one_that_is_like_it(here: Kith) -> None:
+    assert "audit" in here("audot").stderr
+    assert "--port" in here("serve", "--prot", "7").stderr

@@ -189,7 +189,7 @@ class Guard:
         else:
             raise Unauthorized(
                 "this key is not known here; take the one that `kith serve` or `kith demo` printed, or make one with "
-                "`kith token --server --data FOLDER`, FOLDER being where this server has its data"
+                "`kith token --server`, run with the settings of this server (its --data, where it has one)"
             )
         if len(self._remembered) >= REMEMBERED_MAX:
             self._remembered.clear()

@@ -238,8 +238,8 @@ async def replay(
             raise Unavailable(f"nobody is ready at {url} ({error}); start `kith serve` there first") from error
         if asked.status_code == 401:
             raise Unauthorized(
-                "the server does not know this key; make one with `kith token --server --data FOLDER`, FOLDER being "
-                "where that server has its data"
+                "the server does not know this key; make one with `kith token --server`, run with the settings of that "
+                "server (its --data, where it has one)"
             )
         player = Player(http, speed=speed, watch_share=watch_share, progress=progress)
         what = actions(file)

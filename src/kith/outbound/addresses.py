@@ -7,6 +7,7 @@ IPv4.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
@@ -32,6 +33,13 @@ def networks_of(names: Iterable[str]) -> tuple[IpNetwork, ...]:
         return tuple(map(ip_network, names))
     except ValueError as error:
         raise BadRequest(f"not a network: {error}; name one such as 10.0.0.0/8") from None
+
+
+def refuse_private(host: str, allowed: Sequence[IpNetwork] = ()) -> None:
+    """BadRequest for a host that is an address which may not be called. Names are resolved when they are called."""
+    with contextlib.suppress(ValueError):
+        if not may_call(host, allowed):
+            raise BadRequest(f"{host} is no public address; allow its network in the setting `outbound_networks`")
 
 
 def may_call(address: str, allowed: Sequence[IpNetwork] = ()) -> bool:

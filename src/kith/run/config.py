@@ -405,6 +405,8 @@ def _refusal(name: str, value: object, says: str) -> str:
         return f"may be {' or '.join(map(str, get_args(hint)))}, not {shown}"
     if get_origin(hint) is tuple and isinstance(value, str):
         return f'is a list: {name} = ["...", "..."], or, as a variable, {PREFIX}{name.upper()}=...,...'
+    if get_origin(hint) is tuple and get_origin(each := get_args(hint)[0]) is Literal:
+        return f"holds {', '.join(map(str, get_args(each)))}, not {shown}"
     meaning = _meaning(get_type_hints(Settings, include_extras=True)[name])
     why = "" if "regex" in says else f" ({says.partition(' - at ')[0]})"
     return f"cannot be {shown}{why}. It is: {meaning}"

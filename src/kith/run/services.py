@@ -41,6 +41,7 @@ from kith.notifications.presence import Presence
 from kith.notifications.push import push
 from kith.notifications.push.device import Offer
 from kith.notifications.push.devices import Devices
+from kith.outbound.addresses import networks_of
 from kith.people.opening import Openings
 from kith.people.plain import PlainPeople
 from kith.people.privacy import Privacy
@@ -166,7 +167,10 @@ async def _services(
     )  # fmt: skip
     privacy = Privacy(graph)
     watch = _watch(parts, privacy, known.signing, posts, stories, comments, boards)
-    hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
+    hooks = Webhooks(
+        graph.store, parts.log, Secrets(known.signing),
+        webhooks_max=settings.webhooks_max, now_ms=wall_ms, networks=networks_of(settings.outbound_networks),
+    )  # fmt: skip
     presence, being_here = _presence(parts, live)
     ahead = asyncio.create_task(facts.read_ahead())
     try:

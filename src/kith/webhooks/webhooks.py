@@ -18,6 +18,7 @@ from kith.graph.graphs import Graphs
 from kith.graph.store import Notes
 from kith.log.keeping import Keeping
 from kith.log.store import Backlog, Failure, LogStore
+from kith.outbound.addresses import IpNetwork, refuse_private
 from kith.outbound.urls import check_url
 from kith.records.claims import KEY_CHARS_MAX
 from kith.watch.wanted import wanted_of
@@ -70,9 +71,11 @@ class Webhooks:
         *,
         webhooks_max: int,
         now_ms: Callable[[], int],
+        networks: Sequence[IpNetwork] = (),
     ) -> None:
+        """`networks`: those that may be called although they are not public."""
         self._notes, self._log, self._secrets, self._now_ms = notes, log, secrets, now_ms
-        self._webhooks_max = webhooks_max
+        self._webhooks_max, self._networks = webhooks_max, networks
 
     async def create(
         self,
@@ -90,7 +93,7 @@ class Webhooks:
         The same Idempotency-Key answers the same webhook while it is there. Errors: BadRequest for a URL or secret that
         cannot be used; UnknownGraph; IdempotencyKeyReused; WebhookLimitReached.
         """
-        check_url(url)
+        refuse_private(check_url(url).host, self._networks)
         wanted_of(kinds, graphs, (), known)
         asked = Webhook(
             id=id_, url=url, graphs=tuple(dict.fromkeys(graphs)), kinds=tuple(dict.fromkeys(kinds)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -103,3 +104,22 @@ def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
 )
 def test_its_address_is_one_that_a_client_takes(tmp_path: Path, host: str, url: str) -> None:
     assert supervisor.base_url(Settings(data=str(tmp_path), host=host, port=80)) == url
+
+
+class Refusing(socket.socket):
+    """A socket that may not listen on a port of the system's."""
+
+    def bind(self, address: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def test_where_nothing_can_listen_it_is_said_what_to_do(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Unavailable, match="stop what listens there, or name another with --port"):
+        supervisor.listen(Settings(port=listening.getsockname()[1]))
+    with pytest.raises(Unavailable, match="set `host` to an address of this machine"):
+        supervisor.listen(Settings(host="203.0.113.9", port=free_port()))
+    monkeypatch.setattr(socket, "socket", Refusing)
+    with pytest.raises(Unavailable, match="name a port of 1024 or more with --port"):
+        supervisor.listen(Settings(port=80))

@@ -190,7 +190,7 @@ def _load(settings: Settings, file: Path | None, console: Console) -> int:
     """Load follows where there are none, or those of the file; the most followed user then."""
     where = f"keyspace {settings.cassandra_keyspace}" if settings.engine == "cluster" else settings.data
     if file is None and _has_follows(settings):
-        console.print(f"Using the community that is in {where} already; remove that folder to begin anew.")
+        console.print(f"Using the community that is in {where} already; to begin anew, {_anew(settings)}.")
     else:
         _import(settings, file or _made_up(settings, console), console)
     facts = summary(settings, "follows")
@@ -198,6 +198,10 @@ def _load(settings: Settings, file: Path | None, console: Console) -> int:
         raise BadRequest(f"there is no edge to show in {where}; name a file that has some, or none at all")
     console.print(f"{facts['edges']:,} follows in {where}; the most followed user is {facts['top']}.", markup=False)
     return facts["top"]
+
+
+def _anew(settings: Settings) -> str:
+    return "set another `cassandra_keyspace`" if settings.engine == "cluster" else "name another folder with --data"
 
 
 def _has_follows(settings: Settings) -> bool:

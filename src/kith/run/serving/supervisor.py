@@ -182,24 +182,27 @@ def raise_descriptors(settings: Settings) -> None:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A socket that listens where these settings say. Unavailable if another program does."""
+    """A socket that listens where these settings say. Unavailable if that cannot be, as where another program does."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((settings.host, settings.port))
         listening.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         listening.close()
-        raise Unavailable(
-            f"cannot listen on {settings.host}:{settings.port} ({error.strerror}); "
-            + (
-                "set `host` to an address of this machine"
-                if error.errno == errno.EADDRNOTAVAIL
-                else "stop what listens there, or name another with --port"
-            )
-        ) from error
+        why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
+        raise Unavailable(f"cannot listen on {settings.host}:{settings.port} ({why}); {_instead(error)}") from error
     return listening
+
+
+def _instead(error: OSError | UnicodeError) -> str:
+    """What to do where nothing can listen, by how the system refuses it."""
+    if isinstance(error, UnicodeError | socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return "set `host` to an address of this machine"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "name a port of 1024 or more with --port"
+    return "stop what listens there, or name another with --port"
 
 
 def check_port(settings: Settings) -> None:
