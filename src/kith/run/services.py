@@ -167,10 +167,7 @@ async def _services(
     )  # fmt: skip
     privacy = Privacy(graph)
     watch = _watch(parts, privacy, known.signing, posts, stories, comments, boards)
-    hooks = Webhooks(
-        graph.store, parts.log, Secrets(known.signing),
-        webhooks_max=settings.webhooks_max, now_ms=wall_ms, networks=networks_of(settings.outbound_networks),
-    )  # fmt: skip
+    hooks = _webhooks(settings, parts, Secrets(known.signing))
     presence, being_here = _presence(parts, live)
     ahead = asyncio.create_task(facts.read_ahead())
     try:
@@ -217,6 +214,13 @@ def _watch(
     }  # fmt: skip
     seeing = Seeing(store, posts.store, privacy, ReadPolicy(parts.graph, privacy), visible)
     return Watch(parts.log, lambda: store.declare(()), secret, seeing, time.monotonic)
+
+
+def _webhooks(settings: Settings, parts: Opened, secrets: Secrets) -> Webhooks:
+    return Webhooks(
+        parts.store, parts.log, secrets,
+        webhooks_max=settings.webhooks_max, now_ms=wall_ms, networks=networks_of(settings.outbound_networks),
+    )  # fmt: skip
 
 
 @contextlib.asynccontextmanager
