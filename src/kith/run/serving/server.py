@@ -47,7 +47,7 @@ async def _serve(settings: Settings, listening: socket.socket, committer: Commit
             connections_max=settings.streams_max + REQUESTS_MAX,
         )
         processes.spare_collections()
-        await listener.serve(listening)
+        await listener.serve(listening, alone=settings.api_processes == 1)
         await stopping.wait()
         served.end_streams()
         await listener.close(_DRAINED_SHARE * settings.drain_timeout_s)
