@@ -137,16 +137,17 @@ def test_a_private_address_is_never_called_whatever_leads_there(server: Server, 
     """By its number, in any spelling, or by a name."""
     port = app.url.rpartition(":")[2]
     with server.client() as http:
-        for address in ("127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254"):
+        for address in (
+            "127.0.0.1", "127.1", "2130706433", "0x7f000001", "127.0.0.1.",
+            "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254",
+        ):  # fmt: skip
             refused = http.post(f"{API}/webhooks", json={"url": f"http://{address}:{port}"})
             assert code(refused, 400) == "INVALID_REQUEST"
             assert "outbound_networks" in refused.json()["error"]["message"]
-        for number, host in enumerate(("localhost", "2130706433")):
-            url = f"http://{host}:{port}"
-            made = ok(http.post(f"{API}/webhooks", json={"url": url, "graphs": ["follows"]}), 201)
-            add_edges(http, "follows", (people.alice, [people.bob, people.carol][number]))
-            eventually(lambda made=made: "no public address" in state(http, made)["lastError"])
-            assert http.delete(f"{API}/webhooks/{made['id']}").status_code == 204
+        made = ok(http.post(f"{API}/webhooks", json={"url": f"http://localhost:{port}", "graphs": ["follows"]}), 201)
+        add_edges(http, "follows", (people.alice, people.bob))
+        eventually(lambda: "no public address" in state(http, made)["lastError"])
+        assert http.delete(f"{API}/webhooks/{made['id']}").status_code == 204
     assert not app.got
 
 

@@ -91,6 +91,8 @@ REFUSED = [
     ("serve --data file", "file"),
     ("serve --port 99999", "port"),
     ("serve --host a..b", "set `host` to an address of this machine"),
+    ("serve --host é..x", "no name of a host.*; set `host` to an address of this machine"),
+    ("serve --host ff02::1", "set `host` to an address of this machine"),
     ("serve --host nowhere.invalid", "set `host` to an address of this machine"),
     ("serve --host 203.0.113.9", "set `host` to an address of this machine"),
 ]
@@ -153,6 +155,7 @@ def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, valu
         ("port = 99999", "port, of kith.toml, cannot be 99999"),
         ('data = ""', "name a folder"),
         ('cors_origins = ["app.example"]', "https://app.example"),
+        ('outbound_networks = ["10.0.0.1/8"]', "outbound_networks, of kith.toml: not a network"),
     ],
 )
 def test_a_setting_that_cannot_be_used_says_what_it_may_be(here: Kith, tmp_path: Path, line: str, says: str) -> None:

@@ -12,6 +12,7 @@ looked at last. So a page is as of the moment when its request came, or later.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -126,7 +127,8 @@ class HomeRules:
             wanted = None if post.author in muted or post.id in hidden else seen
             verdicts[post.id] = _Verdict(post, authors[post.author], wanted, post.author in followed)
         self._accounts.keep(moment, authors)
-        self._verdicts.keep(moment, {reader: verdicts})
+        newest = verdicts if len(verdicts) <= VERDICTS_MAX else dict(islice(verdicts.items(), VERDICTS_MAX))
+        self._verdicts.keep(moment, {reader: newest})
         return {**known, **verdicts}
 
     async def excluded_by(self, reader: NodeId, post: Post, pinned: Container[int]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from socket import inet_aton, inet_ntoa
 from typing import TypeAlias
 
 from kith.core.errors import BadRequest
@@ -37,8 +38,11 @@ def networks_of(names: Iterable[str]) -> tuple[IpNetwork, ...]:
 
 def refuse_private(host: str, allowed: Sequence[IpNetwork] = ()) -> None:
     """BadRequest for a host that is an address which may not be called. Names are resolved when they are called."""
+    address = host
+    with contextlib.suppress(OSError):
+        address = inet_ntoa(inet_aton(host.rstrip(".")))  # 127.1 and 2130706433 are 127.0.0.1 to a resolver
     with contextlib.suppress(ValueError):
-        if not may_call(host, allowed):
+        if not may_call(address, allowed):
             raise BadRequest(f"{host} is no public address; allow its network in the setting `outbound_networks`")
 
 

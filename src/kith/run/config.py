@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from kith.core.errors import BadRequest
+from kith.outbound.addresses import networks_of
 
 FILE = "kith.toml"
 PREFIX = "KITH_"
@@ -386,6 +387,10 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
         raise BadRequest(f"data, of {source}, is empty; name a folder")
     if not settings.host:
         raise BadRequest(f"host, of {source}, is empty; 0.0.0.0 stands for all addresses")
+    try:
+        networks_of(settings.outbound_networks)
+    except BadRequest as error:
+        raise BadRequest(f"outbound_networks, of {source}: {error.message}") from None
     if settings.jwt_secret and len(settings.jwt_secret) < _SECRET_CHARS_MIN:
         raise BadRequest(
             f"jwt_secret, of {source}, must have {_SECRET_CHARS_MIN} characters or more; a shorter one can be guessed"

@@ -201,6 +201,32 @@ def test_what_the_log_tells_no_change_of_is_not_read_again(
     assert read_now(0) == ids, "a clock that was put back keeps nothing for longer"
 
 
+def test_a_change_that_is_told_while_facts_are_read_is_not_lost(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an engine across a network may: what was read is older than the look that another request made meanwhile."""
+    post, other = (run(home.post(BOB)).id for _ in range(2))
+    memory = ReadMemory(home.graph.store, home.log)
+    facts = PostFacts(home.objects.store, home.graph, memory, home.clock)
+    run(memory.look())
+    of(run, facts, [other])
+    get_many = home.objects.store.get_many
+
+    async def slow(*args: object) -> object:
+        monkeypatch.setattr(home.objects.store, "get_many", get_many)
+        found = await get_many(*args)  # type: ignore[arg-type]
+        await Moderation(home.objects).set("post", post, LIMIT)
+        await memory.look()
+        await facts.of(np.array([other], np.int64))
+        return found
+
+    monkeypatch.setattr(home.objects.store, "get_many", slow)
+    assert of(run, facts, [post]).limited.tolist() == [False]
+    home.clock.ms += KEPT_MS + 1
+    run(memory.look())
+    assert of(run, facts, [post]).limited.tolist() == [True]
+
+
 def test_nothing_is_asked_of_the_store_for_what_is_known(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

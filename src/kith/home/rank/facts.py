@@ -1,16 +1,16 @@
 """What ranking knows of posts, the same for every reader: author, type, age, likeness, engagement. A cache, in columns.
 
-Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. What
-it knows is at most KEPT_MS old: after these it is read again, if the log told a change of it or cannot tell
-(`records.memory`; a repair of counts shows with the next change of a post). It decides the order of posts alone; who
-may see them is decided by the records.
+Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. A
+change that the log told shows KEPT_MS after the facts were read, at the latest; where it cannot tell
+(`records.memory`), all is read again so often. A repair of counts shows with the next change of a post. It decides the
+order of posts alone; who may see them is decided by the records.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -62,7 +62,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spr
 
 
 class PostFacts:
-    """Facts of posts by id, each at most KEPT_MS old.
+    """Facts of posts by id. What did not change is not read again.
 
     Set-associative, like the cache of a processor: an id has WAYS places, found by its hash, for all ids of a call at
     once; the facts that were read longest ago give way. Decision 12 compares it with a dictionary.
@@ -86,6 +86,7 @@ class PostFacts:
         self._memory = memory
         self._touched = memory.touched(RecordKind.POST, [number for number, _ in self._lists])
         self._authors_touched, self._touched_ms = memory.touched_nodes(), 0
+        self._being_read = list[set[int]]()  # of each batch: what the log told a change of since it was begun
         self._ids = np.full((1 << bits, WAYS), -1, np.int64)
         self._rows = np.zeros(WAYS << bits, _ROW)
 
@@ -143,6 +144,8 @@ class PostFacts:
         if touched is None or authors is None or authors:  # rows are not found by their authors, who seldom change
             self._touched_ms = now
         elif touched:
+            for told in self._being_read:
+                told.update(touched)
             slots, known = self._find(np.fromiter(touched, np.int64, len(touched)))
             self._rows["touched"][slots[known]] = True
 
@@ -160,8 +163,19 @@ class PostFacts:
     async def _read(self, ids: Integers, rows: Rows, now: int) -> tuple[NDArray[np.bool_], Rows]:
         """For each id whether it is a post, and its row, which is kept. `rows`: what was known before.
 
-        A record of the same version as before is not looked into again; engagement and limits are always read.
+        A record of the same version as before is not looked into again; engagement and limits are always read. What the
+        log tells a change of meanwhile is read again soon.
         """
+        told = set[int]()
+        self._being_read.append(told)
+        try:
+            there = await self._read_since(ids, rows, now, told)
+        finally:
+            self._being_read = [batch for batch in self._being_read if batch is not told]
+        return there, rows
+
+    async def _read_since(self, ids: Integers, rows: Rows, now: int, told: Collection[int]) -> NDArray[np.bool_]:
+        """As `_read`; `told`: what changed by the time that all is read."""
         records = await self._objects.get_many(RecordKind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
         changed = np.flatnonzero(versions != rows["version"])
@@ -177,9 +191,9 @@ class PostFacts:
         there, rows["engagement"] = rows["version"] > 0, engagement
         limited = [author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT]
         rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if limited else rows["labelled"]
-        rows["read_ms"], rows["touched"] = now, False
+        rows["read_ms"], rows["touched"] = now, np.isin(ids, list(told)) if told else False
         self._keep(ids, rows, there)
-        return there, rows
+        return there
 
     async def _prints(self, posts: Sequence[Post | None]) -> dict[int, bytes]:
         """What the files of these posts show, by the ids of media."""

@@ -27,7 +27,7 @@ from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot, FanoutState
 from kith.home.skeleton.sources import Sources
-from kith.home.skeleton.unhandled import NOTHING, Unhandled, UnhandledEvents
+from kith.home.skeleton.unhandled import NOTHING, UNKNOWN, Unhandled, UnhandledEvents
 from kith.home.timelines import Timeline, TimelineReader
 from kith.log.store import LogStore
 from kith.records.memory import ReadMemory
@@ -72,10 +72,10 @@ class Skeleton(NamedTuple):
 
 
 class ReaderTimeline(NamedTuple):
-    """A reader's timeline and what it may lack, read in one call."""
+    """A reader's timeline and what it may lack, read together."""
 
     timeline: Timeline | None
-    lacked: Ids  # authors whose posts it may lack; None of them need be followed
+    lacked: Ids  # authors whose posts it may lack, whether the reader follows them or not
     own: Ids | None  # the newest of the reader's own posts; None where outboxes are away
 
 
@@ -210,8 +210,13 @@ class Skeletons:
         """What the log holds by now that fan-out had not come to."""
         if self._immediate and fanout.progress is not None and not fanout.progress.behind.events:
             return NOTHING  # by now is the moment of the snapshot
-        if fanout.progress is None or not await self._unhandled.follow(fanout.progress):
-            degraded.note("fanout")
+        try:
+            if fanout.progress is None or not await self._unhandled.follow(fanout.progress):
+                degraded.note("fanout")
+                return UNKNOWN
+        except Unavailable:
+            degraded.failed("fanout")
+            return UNKNOWN
         return self._unhandled.now
 
     async def _timeline(self, reader: NodeId, fanout: FanoutSnapshot, degraded: Degraded) -> Timeline | None:

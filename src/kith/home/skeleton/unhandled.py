@@ -1,7 +1,7 @@
 """What fan-out has not handled yet: the changes of homes in the log beyond its checkpoint.
 
-A timeline lacks them, for a moment while the worker runs and for as long as it does not; a home adds them. Each process
-reads every event once, however many homes it serves.
+A timeline lacks them, for a moment while the worker runs and for as long as it does not; a home adds them. Where there
+are too many, no timeline is relied on. Each process reads every event once, however many homes it serves.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kith.graph.shapes import Ids
 from kith.log.store import LogStore, Progress
 
 UNHANDLED_MAX = 4_000
-"""Events that are read, two or three a post; where there are more, homes say that they may lack something. Some 20 ms
-for all of them, once."""
+"""Events that are read, two or three a post; where there are more, homes are made from outboxes. Some 20 ms for all of
+them, once."""
 _READ_MAX = 500
 _EVERYBODY = -1
 
@@ -35,6 +35,7 @@ class Unhandled(NamedTuple):
 
 
 NOTHING = Unhandled(np.empty(0, np.int64), frozenset())
+UNKNOWN = Unhandled(np.empty(0, np.int64), frozenset({_EVERYBODY}))
 
 
 class UnhandledEvents:
@@ -45,14 +46,15 @@ class UnhandledEvents:
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
         self._events: list[Event] = []  # all that change homes, beyond `_at` up to `_to`
         self._at = self._to = NOWHERE
+        self._summed = 0  # events that `now` was made of
         self._one = asyncio.Lock()
         self.now = NOTHING
 
     async def follow(self, progress: Progress) -> bool:
-        """Take in what the log holds beyond a checkpoint; False where that is too much, and nothing is known."""
+        """Take in what the log holds beyond a checkpoint; False where that is too much, and it is UNKNOWN."""
         covers, at, behind = self._log.covers, progress.at, progress.behind
         async with self._one:
-            known, had, was = not behind.lost and behind.events <= UNHANDLED_MAX, len(self._events), self._at
+            known, was = not behind.lost and behind.events <= UNHANDLED_MAX, self._at
             if not (covers(at, was) and covers(self._to, at)):  # the first time, or nobody asked lately
                 self._events, self._to = [], at
             known = known and await self._read()
@@ -60,10 +62,10 @@ class UnhandledEvents:
             if at != was:
                 self._events = [event for event in self._events if not covers(at, event.mark)]
             if not known:
-                self._events, self._to, self.now = [], NOWHERE, NOTHING
+                self._events, self._to, self._summed, self.now = [], NOWHERE, 0, UNKNOWN
                 return False
-            if at != was or len(self._events) != had:
-                self.now = self._summary()
+            if at != was or len(self._events) != self._summed or self.now is UNKNOWN:
+                self.now, self._summed = self._summary(), len(self._events)
         return True
 
     async def _read(self) -> bool:

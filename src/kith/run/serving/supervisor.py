@@ -38,6 +38,8 @@ _DEATHS_MAX, _DEATHS_S = 10, 60.0
 """Give up when this many API processes died within this many seconds."""
 _DESCRIPTORS = 512
 """File descriptors of an API process beside those of connections."""
+_NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
+"""How the system refuses an address that no machine, or not this one, can listen on."""
 _log = structlog.get_logger("kith")
 
 
@@ -184,21 +186,22 @@ def raise_descriptors(settings: Settings) -> None:
 def listen(settings: Settings) -> socket.socket:
     """A socket that listens where these settings say. Unavailable if that cannot be, as where another program does."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((settings.host, settings.port))
-        listening.listen(BACKLOG)
-    except (OSError, UnicodeError) as error:
-        listening.close()
+        with contextlib.ExitStack() as opened:
+            listening = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((settings.host, settings.port))
+            listening.listen(BACKLOG)
+            opened.pop_all()
+            return listening
+    except (OSError, TypeError, ValueError) as error:  # the last two: it is no name of a host
         why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
         raise Unavailable(f"cannot listen on {settings.host}:{settings.port} ({why}); {_instead(error)}") from error
-    return listening
 
 
-def _instead(error: OSError | UnicodeError) -> str:
+def _instead(error: Exception) -> str:
     """What to do where nothing can listen, by how the system refuses it."""
-    if isinstance(error, UnicodeError | socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+    if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
         return "set `host` to an address of this machine"
     if error.errno in (errno.EACCES, errno.EPERM):
         return "name a port of 1024 or more with --port"
