@@ -1559,7 +1559,8 @@ export interface FeedMeta {
  * What decides the place of a post in the acting user's ranked home, as of now.
  *
  * `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer", and where the app limits a
- * post of one's own). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, seen).
+ * post of one's own). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, copy), or
+ * behind all that is unseen (seen). `copyOf`: the post that is shown in its place.
  */
 export interface WhyAnswer {
   id: string;

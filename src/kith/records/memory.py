@@ -51,7 +51,7 @@ _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_C
 _PATIENCE_S, _AWAY_S = 0.5, 1.0
 """How long a look may take, and how long a log that did not answer by then is not asked again."""
 _QUICK_S, _SLOW_S = 0.03, 10.0
-"""How long a quick look takes, and for how long looks count as slow after one that was."""
+"""The longest that a quick look takes, and for how long looks count as slow after one that was."""
 V = TypeVar("V")
 
 

@@ -59,7 +59,7 @@ class Remembered(Generic[V]):
             found = {id_: value for id_, value in found.items() if self._changed.get(id_, 0) <= moment}
         kept = self._kept
         if len(kept) + len(found) > self._size_max:
-            _make_room(kept, len(found))
+            make_room(kept, len(found))
         kept.update(found)
         if self._given_up:
             for _ in range(min(len(self._given_up), _FREED_FOR_ONE * len(found))):
@@ -185,11 +185,11 @@ class LastMade(Generic[V]):
         """Keep what was made of these parts since `moment`, as `Remembered.keep` does; see `MadeOf`."""
         if moment and moment == self._memory.moment == self._memory.coming:
             if len(self._kept) >= self._size_max:
-                _make_room(self._kept, 1)
+                make_room(self._kept, 1)
             self._kept[id_] = made, MadeOf(self._memory, *parts)
 
 
-def _make_room(kept: dict[int, Any], coming: int) -> None:
+def make_room(kept: dict[int, Any], coming: int) -> None:
     """Give up the oldest, some at a time: to free thousands of values takes milliseconds."""
     for id_ in list(islice(kept, max(coming, len(kept) // _GIVEN_UP_SHARE))):
         del kept[id_]

@@ -210,6 +210,7 @@ def test_a_change_that_is_told_while_facts_are_read_is_not_lost(
     facts = PostFacts(home.objects.store, home.graph, memory, home.clock)
     run(memory.look())
     of(run, facts, [other])
+    home.clock.ms += 1
     get_many = home.objects.store.get_many
 
     async def slow(*args: object) -> object:

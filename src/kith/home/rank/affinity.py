@@ -23,7 +23,7 @@ from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
 from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered
+from kith.records.tables import Remembered, make_room
 
 WORTH = {LIKES: 1.0, COMMENTED: 3.0, SHARES: 3.0, SAVES: 2.0}
 NEWEST_MAX = 100
@@ -87,7 +87,7 @@ class Affinity:
         return self.ties(found, made_by)
 
     async def by_author(self, reader: NodeId) -> dict[int, float]:
-        """The reader's affinity to each author of whom they did something; to others it is 0."""
+        """The reader's affinity to each author with whose posts they did something; to others it is 0."""
         ties = await self.of(reader)
         return dict(zip(ties.authors.tolist(), ties.values.tolist(), strict=True))
 
@@ -122,7 +122,7 @@ class Affinity:
         totals = np.array([sums[author] for author in authors], np.float32)
         ties = Affinities(np.array(authors, np.int64), totals / (totals + np.float32(HALF)))
         if len(self._kept) >= self._readers_max:
-            self._kept.clear()
+            make_room(self._kept, 1)
         self._kept[done.reader] = (done.state, done.at_ms, ties)
         return ties
 

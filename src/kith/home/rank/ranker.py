@@ -1,4 +1,4 @@
-"""Scores candidates for a reader: gathers facts, affinities and wishes in batches; `rank/` decides."""
+"""Scores candidates for a reader: reads facts, affinities and wishes in batches; `features` and `light` score them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from kith.home.rank.ranker import NO_PINS
 from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
 from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered
+from kith.records.tables import Remembered, make_room
 
 BOARDS_MAX = 100
 OWNERS_MAX = 200
@@ -113,12 +113,12 @@ class PinnedPosts:
         )
         owners = {board.id: board.owner for board in boards if board is not None} | others
         if len(self._kept) >= self._readers_max:
-            self._kept.clear()
+            make_room(self._kept, 1)
         kept = self._kept[reader] = _Kept(answers.counts[counts], now, owners)
         return kept
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
-        """The newest boards of those owners that have any, each with its owner."""
+        """The newest boards of the first `limit` of those owners that have any, each with its owner."""
         boards, kept, moment = self._settling.boards, self._have_boards.now, self._memory.moment
         if not (limit and owners):
             return {}
@@ -131,7 +131,8 @@ class PinnedPosts:
             questions.page(Listing(boards, owner, Direction.OUT), Window(limit))
         pages = (await self._store.answer(questions)).pages if owners else []
         self._have_boards.keep(moment, {owner: bool(page.items) for owner, page in zip(owners, pages, strict=True)})
-        marks = [(mark, owner) for owner, page in zip(owners, pages, strict=True) for mark in page.items]
+        having = [(owner, page) for owner, page in zip(owners, pages, strict=True) if page.items][:limit]
+        marks = [(mark, owner) for owner, page in having for mark in page.items]
         return {mark.id: owner for mark, owner in sorted(marks, reverse=True)[:limit]}
 
     async def _who_have_boards(self, owners: Sequence[int]) -> list[int]:

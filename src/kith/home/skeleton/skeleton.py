@@ -31,7 +31,7 @@ from kith.home.skeleton.unhandled import NOTHING, UNKNOWN, Unhandled, UnhandledE
 from kith.home.timelines import Timeline, TimelineReader
 from kith.log.store import LogStore
 from kith.records.memory import ReadMemory
-from kith.records.tables import Remembered
+from kith.records.tables import Remembered, make_room
 
 _OWN_LATEST = 20
 """Own posts that are read beside a timeline, which may not have them yet: fan-out is behind by a moment at most."""
@@ -285,7 +285,7 @@ class Skeletons:
         skeleton = Skeleton(ids, end)
         if after is None and not len(found.lacked):
             if len(self._made) >= self._made_max:
-                self._made.clear()
+                make_room(self._made, 1)
             self._made[reader] = _Made(timeline, own, skeleton)
         return skeleton
 
