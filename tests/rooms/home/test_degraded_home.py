@@ -140,6 +140,27 @@ def test_a_timeline_that_was_there_and_is_dropped_is_asked_for_at_once(run: Run,
     assert [wishes(), wishes()] == [2, 2]
 
 
+def test_a_timeline_is_asked_for_also_where_more_waits_than_can_be_looked_at(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands who come at once ask for one each; whoever comes while all that waits must not be left without."""
+
+    def wishes() -> int:
+        events = run(home.log.read(NOWHERE, 1_000)).events
+        return sum(event.state == TIMELINE_WANTED and event.source == ALICE for event in events)
+
+    run(home.caught_up())
+    run(home.post(BOB))
+    monkeypatch.setattr(unhandled, "UNHANDLED_MAX", 0)
+    assert run(home.page()).degraded == ["fanout"]
+    assert wishes() == 1
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array([], np.int64))
+    run(home.post(BOB))
+    run(home.page())
+    assert wishes() == 1, "it is there"
+
+
 def test_without_outboxes_a_timeline_is_answered_and_says_so(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

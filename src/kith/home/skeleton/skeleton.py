@@ -199,6 +199,8 @@ class Skeletons:
             self._timeline(reader, fanout, degraded),
             self._own(reader, after, degraded),
         )
+        if unhandled is UNKNOWN and (timeline is None or timeline.needs_rebuild):
+            await self._want(reader, degraded)
         if unhandled.spoils(reader):
             return None
         lacked = _both(fanout.undelivered(), unhandled.authors)
