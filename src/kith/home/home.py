@@ -86,16 +86,13 @@ class Home:
         pins: PinnedPosts,
         *,
         served: ServedLog | None = None,
-        orders: KeptOrders | None = None,
-        mix: Mix | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, mix or Mix()
+        self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, Mix()
         self._pins = pins
         self._immediate = rules.immediate
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
-        readers_max = rules.memory.room(READERS_MAX)
-        self._orders = KeptOrders(skeletons.log.covers, readers_max) if orders is None else orders
+        self._orders = KeptOrders(skeletons.log.covers, rules.memory.room(READERS_MAX))
 
     async def latest(
         self,

@@ -37,6 +37,8 @@ _OWN_LATEST = 20
 """Own posts that are read beside a timeline, which may not have them yet: fan-out is behind by a moment at most."""
 _SHORT = 50
 """A timeline of fewer ids is not taken for all there is: older posts of somebody just followed are seen at once."""
+_LAG_MAX_S = 2.0
+"""How far behind fan-out may be for timelines to be relied on."""
 _RECENT_S = 1.0
 """How long what fan-out noted is relied on, while what was noted since is being read. The log tells what it lacks."""
 _RENEWED_S = 0.3
@@ -98,14 +100,13 @@ class Skeletons:
         log: LogStore,
         memory: ReadMemory,
         *,
-        lag_max_s: float = 2.0,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._sources, self._clock = Sources(graph), graph.clock
         self._timelines, self._fanout, self.log = timelines, fanout, log
         self._immediate = timelines.immediate and fanout.immediate and graph.store.immediate
         self._unhandled = UnhandledEvents(log, graph.graphs)
-        self._lag_max_s, self._now_s = lag_max_s, now_s
+        self._now_s = now_s
         self._own_posts: Remembered[Ids] = memory.of_edges((graph.graphs.number(AUTHORED),), _READERS_MAX)
         self._made, self._made_max = dict[int, _Made](), memory.room(_MADE_MAX)
         self._wanted: dict[int, float] = {}
@@ -129,7 +130,7 @@ class Skeletons:
         except Unavailable:
             degraded.failed("fanout")
             return None
-        if snapshot.lag_s(int(self._now_s() * 1000)) > self._lag_max_s:
+        if snapshot.lag_s(int(self._now_s() * 1000)) > _LAG_MAX_S:
             degraded.note("fanout")
             return None
         return snapshot if self._reflects(snapshot, seen) else None
