@@ -23,9 +23,9 @@ from kith.http.serving_state import Refusal, ServingState
 
 BACKLOG = 4096
 _GROWS_S, _GROWS_S_MAX = 0.001, 0.002
-"""How long a process leaves the next connection to the others: so long for each that it has, the second at most."""
+"""How long a process leaves the next connection to the others: _GROWS_S for each that it has, _GROWS_S_MAX at most."""
 _GROWS_SHARE = 16
-"""After that it takes one more, and another for each 16 that it has."""
+"""After that pause it takes one more, and another one for each 16 that it has."""
 _REPLACED_S = 0.02
 """How long after the last one a connection may come in the place of one that ended."""
 _AT_ONCE = 64

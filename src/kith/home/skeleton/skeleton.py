@@ -188,8 +188,8 @@ class Skeletons:
     ) -> ReaderTimeline | None:
         """The reader's timeline and what it may lack; None where no timeline of theirs can be relied on.
 
-        That is: fan-out has not come to a change of the reader's follows or a bulk load, or failed on an event of the
-        reader, a bulk load, or too many.
+        That is: fan-out has not come to a change of the reader's follows, to a bulk load, or to more than can be looked
+        at; or it failed on an event of the reader, a bulk load, or too many.
         """
         if not fanout.keeps(reader):
             return None
@@ -214,13 +214,12 @@ class Skeletons:
         if self._immediate and fanout.progress is not None and not fanout.progress.behind.events:
             return NOTHING  # by now is the moment of the snapshot
         try:
-            if fanout.progress is None or not await self._unhandled.follow(fanout.progress):
-                degraded.note("fanout")
-                return UNKNOWN
+            if fanout.progress is not None and await self._unhandled.follow(fanout.progress):
+                return self._unhandled.now
+            degraded.note("fanout")
         except Unavailable:
             degraded.failed("fanout")
-            return UNKNOWN
-        return self._unhandled.now
+        return UNKNOWN
 
     async def _timeline(self, reader: NodeId, fanout: FanoutSnapshot, degraded: Degraded) -> Timeline | None:
         """The reader's timeline, if those that are read here are those that fan-out keeps for this store."""

@@ -36,6 +36,7 @@ class Unhandled(NamedTuple):
 
 NOTHING = Unhandled(np.empty(0, np.int64), frozenset())
 UNKNOWN = Unhandled(np.empty(0, np.int64), frozenset({_EVERYBODY}))
+"""Anything may be missing, so nobody's timeline can be relied on."""
 
 
 class UnhandledEvents:
