@@ -175,9 +175,9 @@ async def _lacks_from(rings: RingTimelines, reader: int) -> int:
 
 async def _home(skeletons: Skeletons, noted: FanoutSnapshot, reader: NodeId) -> bytes:
     """The ids of a reader's first page, past the end of the timeline if need be."""
-    ids, end, _ = await skeletons.below(reader, None, _WANT, Degraded(), use_timeline=noted)
+    ids, end, _ = await skeletons.below(reader, None, _WANT, Degraded(), snapshot=noted)
     while len(ids) < _PAGE and end is not None:
-        more, end, _ = await skeletons.below(reader, end, _WANT, Degraded(), use_timeline=noted)
+        more, end, _ = await skeletons.below(reader, end, _WANT, Degraded(), snapshot=noted)
         ids = np.append(ids, more)
     return ids[:_PAGE].tobytes()
 

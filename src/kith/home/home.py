@@ -149,8 +149,8 @@ class Home:
         if slate is None:
             slate, choice = await self._first(visit, limit, seen, refresh=refresh)
         else:
-            can_use = self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
-            visit.use_timeline, *_ = await together(self._immediate, can_use, visit.get_known(), visit.get_pinned())
+            snapshot = self._skeletons.usable_snapshot(seen, visit.degraded, refresh=refresh)
+            visit.snapshot, *_ = await together(self._immediate, snapshot, visit.read_known(), visit.read_pinned())
         posts: list[Post] = []
         dealt = Dealt()
         for round_ in range(_ROUNDS_MAX):
@@ -195,7 +195,7 @@ class Home:
 
     async def _posts_below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
         return await self._skeletons.below(
-            visit.reader, place_among_posts(after), want, visit.degraded, use_timeline=visit.use_timeline
+            visit.reader, place_among_posts(after), want, visit.degraded, snapshot=visit.snapshot
         )
 
     async def _first_below(
@@ -204,10 +204,10 @@ class Home:
         """As `_below`, and finds out what that takes: if timelines can be used, and beside it what is pinned."""
 
         async def posts() -> Skeleton:
-            visit.use_timeline = await self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
+            visit.snapshot = await self._skeletons.usable_snapshot(seen, visit.degraded, refresh=refresh)
             return await self._posts_below(visit, after, want)
 
-        found, _ = await together(self._immediate, posts(), visit.get_pinned())
+        found, _ = await together(self._immediate, posts(), visit.read_pinned())
         return with_pins(found, visit.pinned, after) if visit.pinned else found
 
     async def _rank_below(self, visit: Visit, after: Mark | None, scroll: Scroll) -> tuple[Slate, InOrder | None]:
@@ -238,7 +238,9 @@ class Home:
                     choice = choice._replace(placed=choice.posts.placed(reader, visit.pinned))
                 return slate, choice
         else:
-            skeleton, _ = await together(self._immediate, self._newest(visit, seen, refresh=refresh), visit.get_known())
+            skeleton, _ = await together(
+                self._immediate, self._newest(visit, seen, refresh=refresh), visit.read_known()
+            )
         slate, known = await self._rank(visit, skeleton, Scroll(now_ms))
         if known is None:
             return slate, None
@@ -328,7 +330,7 @@ class Home:
         """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""
         visit = await self._visit(reader)
         known = await self._ranker.look(reader)
-        await visit.get_pinned()
+        await visit.read_pinned()
         found = await self._ranker.score(known, np.array([post.id], np.int64), visit.pinned)
         if not len(found.facts.ids):
             raise PostNotFound("this post was deleted just now", id=str(post.id))

@@ -16,9 +16,9 @@ from kith.core.ids import NodeId
 from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot
-from kith.home.rank.ranker import NO_PINS, Ranker, ReaderFacts
+from kith.home.rank.ranker import Ranker, ReaderFacts
 from kith.home.rules import HomeRules
-from kith.home.skeleton.pinned import Pinned, PinnedPosts
+from kith.home.skeleton.pinned import NO_PINS, Pinned, PinnedPosts
 from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
 
@@ -35,12 +35,12 @@ _ALREADY = _Already()
 
 
 class Visit:
-    """A reader at home. `use_timeline`: what fan-out noted, where timelines can be relied on now.
+    """A reader at home. `snapshot`: what fan-out noted; None while timelines cannot be relied on.
 
     `pinned`: what comes to their home by boards.
     """
 
-    use_timeline: FanoutSnapshot | None = None
+    snapshot: FanoutSnapshot | None = None
     pinned: Pinned = NO_PINS
 
     def __init__(
@@ -68,13 +68,13 @@ class Visit:
             self._known = await self._ranker.look(self.reader)
         return self._known
 
-    async def get_known(self) -> None:
+    async def read_known(self) -> None:
         """Read what ranking and rules will ask for. If that fails, it is read again when it is asked for, and fails
         there."""
         with contextlib.suppress(Exception):
             await together(self._rules.immediate, self.known(), self._rules.prepare(self.reader))
 
-    async def get_pinned(self) -> None:
+    async def read_pinned(self) -> None:
         """Read what comes to the reader's home by boards; where that is away, home goes on without it."""
         await (self._pin() if self._pinning is None else self._pinning)
 

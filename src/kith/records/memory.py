@@ -200,7 +200,7 @@ class ReadMemory(Moments):
         now_ms, coming = self._now_ms(), self.coming + 1
         for ended in self._endings.over(now_ms):  # as if the log told it; what is read from then on leaves it out
             self.coming = coming
-            self._forget_edge(ended.graph, ended.source, ended.destination)
+            self._edge_changed(ended.graph, ended.source, ended.destination)
         self.moment = self.coming if now_ms < self._endings.known_ms else 0
 
     def _is_old(self) -> bool:
@@ -215,7 +215,7 @@ class ReadMemory(Moments):
                 self._at = await self._log.end()
             self._begun_s, self.coming = self._now_s(), self.coming + 1
             for table in self._values if followed else self._tables:
-                table.clear()
+                table.all_changed()
 
     async def _follow(self, read: Callable[[LogPosition, int], Awaitable[Batch]]) -> bool:
         """Read on to the end of the log; False where it forgot events in between, has too many, or one is damaged."""
@@ -233,26 +233,26 @@ class ReadMemory(Moments):
         return True
 
     def _told(self, event: Event) -> None:
-        """Forget what an event touches."""
+        """Have the tables forget what an event changed."""
         state = event.state
         if state <= State.REMOVED or state == EDGE_FORGOTTEN:
-            self._forget_edge(event.graph, event.source, event.destination)
+            self._edge_changed(event.graph, event.source, event.destination)
             if event.data:
                 self._endings.told(event)
         elif state in (RECORD_CHANGED, RECORD_FORGOTTEN):
             for table in self._by_record.get(event.source, ()):
-                table.forget(event.destination)
+                table.changed(event.destination)
         elif state == NODE_CHANGED:
             for table in self._by_node:
-                table.forget(event.source)
+                table.changed(event.source)
         elif state == RECORDS_FORGOTTEN:
             for table in self._by_record.get(event.source, ()):
-                table.clear()
+                table.all_changed()
         elif state not in _TOUCHES_NOTHING:  # a bulk load, or what is not known here
             self._endings.known_ms = 0
             for table in self._tables:
-                table.clear()
+                table.all_changed()
 
-    def _forget_edge(self, graph: int, source: int, destination: int) -> None:
+    def _edge_changed(self, graph: int, source: int, destination: int) -> None:
         for table in self._by_graph.get(graph, ()):
-            table.forget(source, destination)
+            table.changed(source, destination)

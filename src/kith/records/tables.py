@@ -65,8 +65,8 @@ class Remembered(Generic[V]):
             for _ in range(min(len(self._given_up), _FREED_FOR_ONE * len(found))):
                 self._given_up.popitem()
 
-    def forget(self, *ids: int) -> None:
-        """Forget the values of these ids."""
+    def changed(self, *ids: int) -> None:
+        """These changed: forget their values."""
         moment = self._memory.coming
         if len(self._changed) > _LATELY_MAX:
             self._changed.clear()
@@ -75,8 +75,11 @@ class Remembered(Generic[V]):
             self._kept.pop(id_, None)
             self._changed[id_] = moment
 
-    def clear(self) -> None:
-        """Forget all. The memory is freed while new values come: to free thousands at once takes milliseconds."""
+    def all_changed(self) -> None:
+        """Anything may have changed: forget all.
+
+        Memory is freed while new values come: to free thousands at once takes milliseconds.
+        """
         self._given_up, self._kept = self._kept, {}
         self._changed.clear()
         self._cleared = self._memory.coming
@@ -93,19 +96,19 @@ class Touched:
     def take(self) -> Collection[int] | None:
         """The ids since the last time, as of the last look; None: what changed is not known, and may be anything."""
         if self._told_all or not self._memory.moment:
-            self.clear()
+            self.all_changed()
             self._told_all = not self._memory.moment
             return None
         ids, self._ids = self._ids, set()
         return ids
 
-    def forget(self, *ids: int) -> None:
+    def changed(self, *ids: int) -> None:
         """Note that these changed."""
         self._ids.update(ids)
         if len(self._ids) > TOUCHED_MAX:
-            self.clear()
+            self.all_changed()
 
-    def clear(self) -> None:
+    def all_changed(self) -> None:
         """Note that anything may have changed."""
         self._ids, self._told_all = set(), True
 
@@ -132,14 +135,14 @@ class ToldChanges:
         told = self._ids[since - self._begin :]
         return not told or (len(told) <= CHANGES_MAX and not any(map(ids.__contains__, told)))
 
-    def forget(self, *ids: int) -> None:
+    def changed(self, *ids: int) -> None:
         """Note that these changed."""
         self._ids += ids
         if len(self._ids) > 2 * CHANGES_MAX:
             del self._ids[:CHANGES_MAX]
             self._begin += CHANGES_MAX
 
-    def clear(self) -> None:
+    def all_changed(self) -> None:
         """Note that anything may have changed."""
         self._begin, self._ids = self.now + 1, []
 

@@ -171,8 +171,8 @@ def test_without_outboxes_a_timeline_is_answered_and_says_so(
     for read in ("outboxes", "newest"):
         monkeypatch.setattr(skeletons._sources, read, failing(StoreUnavailable("away")))
     degraded = Degraded()
-    noted = run(skeletons.can_use_timelines(NOWHERE, degraded, refresh=False))
-    ids = run(skeletons.below(ALICE, None, 10, degraded, use_timeline=noted)).ids
+    noted = run(skeletons.usable_snapshot(NOWHERE, degraded, refresh=False))
+    ids = run(skeletons.below(ALICE, None, 10, degraded, snapshot=noted)).ids
     assert (ids.tolist(), degraded.parts) == (made[::-1], ["outboxes"])
 
 

@@ -114,7 +114,7 @@ def test_what_is_given_up_is_freed_as_others_come(run: Run, home: HomeScene, kno
         table.keep(known.moment, dict(enumerate(values)))
         alive = [weakref.ref(value) for value in values]
         values.clear()
-        table.clear()
+        table.all_changed()
         assert not table.now
         for freed in (2, 4, 6, 8, 10, 10):
             await known.look()
@@ -200,7 +200,7 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
         basis, old = await made(), await made()
         for told in (tables.CHANGES_MAX, tables.CHANGES_MAX, 1):
             for _ in range(told):
-                mutes.forget(DANA)
+                mutes.changed(DANA)
             known.moment += 1
             assert basis.holds(), "it is looked through from where it was last"
         assert not old.holds(), "too much was told since"

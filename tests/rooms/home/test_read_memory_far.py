@@ -90,9 +90,9 @@ def test_of_what_was_read_while_the_log_told_changes_that_is_kept_which_they_do_
         far.mutes.keep(far.memory.moment, {ALICE: "as it is"})
         assert set(far.mutes.now) == {ALICE, CAROL}
         moment = far.memory.moment
-        far.mutes.clear()
+        far.mutes.all_changed()
         far.memory.coming += 1
-        far.mutes.clear()
+        far.mutes.all_changed()
         far.mutes.keep(moment, {DANA: "read before all was forgotten"})
         assert not far.mutes.now
 

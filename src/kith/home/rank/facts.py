@@ -70,15 +70,15 @@ class PostFacts:
 
     def __init__(
         self,
-        objects: RecordStore,
+        records: RecordStore,
         graph: Graph,
         memory: ReadMemory,
         now_ms: Callable[[], int],
         *,
         bits: int = SETS_BITS,
     ) -> None:
-        self._objects, self._store, self._now_ms, self._bits = objects, graph.store, now_ms, bits
-        self._immediate = objects.immediate and graph.store.immediate
+        self._records, self._store, self._now_ms, self._bits = records, graph.store, now_ms, bits
+        self._immediate = records.immediate and graph.store.immediate
         self._lists = [
             (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH
         ]
@@ -98,7 +98,7 @@ class PostFacts:
         below = ID_MAX
         with contextlib.suppress(Unavailable):  # then they are read as they are asked for
             for _ in range(AHEAD_MAX // AHEAD_EACH):
-                ids = await self._objects.newest(RecordKind.POST, below, AHEAD_EACH)
+                ids = await self._records.newest(RecordKind.POST, below, AHEAD_EACH)
                 if not ids:
                     return
                 await self._memory.look()  # a change that comes later is told later
@@ -176,7 +176,7 @@ class PostFacts:
 
     async def _read_since(self, ids: Integers, rows: Rows, now: int, told: Collection[int]) -> NDArray[np.bool_]:
         """As `_read`; `told`: what changed by the time that all is read."""
-        records = await self._objects.get_many(RecordKind.POST, ids.tolist())
+        records = await self._records.get_many(RecordKind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
         changed = np.flatnonzero(versions != rows["version"])
         found = [records[at] for at in changed.tolist()]
@@ -198,7 +198,7 @@ class PostFacts:
     async def _prints(self, posts: Sequence[Post | None]) -> dict[int, bytes]:
         """What the files of these posts show, by the ids of media."""
         media = list({id_ for post in posts if post is not None for id_ in post.media})
-        shown = await self._objects.get_many(RecordKind.MEDIA, media) if media else []
+        shown = await self._records.get_many(RecordKind.MEDIA, media) if media else []
         return {record.id: print_of(read_media(record)) for record in shown if record is not None}
 
     async def _engagement(self, ids: Integers) -> Floats:

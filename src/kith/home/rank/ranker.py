@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -38,9 +37,6 @@ READERS_MAX = 10_000
 """Readers whose lists are kept, 1 KB each."""
 _NEWEST, _WISHES = Window(1), Window(FEWER_MAX)
 _NOTHING = np.empty(0, np.int64)
-
-
-NO_PINS: Mapping[int, int] = MappingProxyType({})
 
 
 class Own(NamedTuple):
@@ -106,7 +102,7 @@ class Ranker:
         self._own.keep(moment, {reader: own})
         return own, np.array([mark.id for mark in seen], np.int64)
 
-    async def score(self, reader: ReaderFacts, ids: Integers, pinned: Mapping[int, int] = NO_PINS) -> Candidates:
+    async def score(self, reader: ReaderFacts, ids: Integers, pinned: Mapping[int, int]) -> Candidates:
         """Those of `ids` that are posts, in their order, with their scores. `pinned`: when some were, in ms."""
         ties = reader.ties
         if isinstance(ties, Done):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import compress
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ from kith.graph.graphs import MUTES, PINS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.graph.together import together
-from kith.home.rank.ranker import NO_PINS
 from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
 from kith.records.memory import ReadMemory
@@ -39,6 +39,7 @@ _OWNERS_MAX = 50_000
 """Users of whom it is kept whether they have boards, 0.1 KB each."""
 Pinned = Mapping[int, int]
 """When posts were pinned, in ms since the epoch, by post."""
+NO_PINS: Pinned = MappingProxyType({})
 
 
 class _Kept(NamedTuple):

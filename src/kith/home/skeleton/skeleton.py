@@ -115,7 +115,7 @@ class Skeletons:
         self._looking: asyncio.Task[None] | None = None
         self._recent_s = 0.0  # when it was asked for, by the clock of the event loop
 
-    async def can_use_timelines(self, seen: LogPosition, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
+    async def usable_snapshot(self, seen: LogPosition, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
         """What fan-out has noted, where timelines can be relied on now; None where they cannot.
 
         It may be a moment old. That is safe because the events that the log holds beyond it are looked at too. `seen`:
@@ -167,13 +167,13 @@ class Skeletons:
         return snapshot
 
     async def below(
-        self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded, *, use_timeline: FanoutSnapshot | None
+        self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded, *, snapshot: FanoutSnapshot | None
     ) -> Skeleton:
         """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes.
 
-        `use_timeline`: what `can_use_timelines` answered.
+        `snapshot`: what `usable_snapshot` answered.
         """
-        found = await self._find(reader, after, degraded, use_timeline) if use_timeline is not None else None
+        found = await self._find(reader, after, degraded, snapshot) if snapshot is not None else None
         if found is None:
             return await self._from_outboxes(reader, after, want)
         if found.timeline is not None and not found.timeline.needs_rebuild:
