@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -69,35 +68,6 @@ def own_pair(tmp_path: Path) -> Iterator[Server]:
     """Two processes over one folder, for one test."""
     with serving(tmp_path, *PAIR) as running:
         yield running
-
-
-def accepted(server: Server) -> list[int]:
-    """How many connections each API process has."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    established = {row[9] for row in rows if row[1].endswith(f":{server.port:04X}") and row[3] == "01"}
-    found = []
-    for pid in named("api", server.process.pid):
-        names = set[str]()
-        for one in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):  # closed meanwhile
-                names.add(os.readlink(f"/proc/{pid}/fd/{one}"))
-        found.append(sum(f"socket:[{inode}]" in names for inode in established))
-    return found
-
-
-def test_two_processes_share_a_pool_of_connections(own_pair: Server) -> None:
-    """One trial may go otherwise, where a process is not run for some milliseconds. Without holding back, whichever
-    woke first took all of most pools.
-    """
-    size, fewest = 16, list[int]()
-    for _ in range(7):
-        eventually(lambda: sum(accepted(own_pair)) == 0)
-        with contextlib.ExitStack() as pool:
-            for _ in range(size):
-                pool.enter_context(socket.create_connection(("127.0.0.1", own_pair.port)))
-            eventually(lambda: sum(accepted(own_pair)) == size)
-            fewest.append(min(accepted(own_pair)))
-    assert sorted(fewest)[len(fewest) // 2] >= size // 4, fewest
 
 
 def test_a_write_is_seen_at_once_by_whichever_process_reads(pair: Server, people: People) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import NamedTuple
@@ -14,6 +15,8 @@ PORT_MAX = (1 << 16) - 1
 _KNOWN_MAX = 1_000
 """URLs of which the parts are kept: each is asked for some times in a row."""
 _PATH_SAFE = "/%:@!$&'()*+,;=-._~"
+_BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
+"""An address of IPv6 and perhaps a port. What Python takes besides it reads in two ways: a scope, text around it."""
 
 
 class Target(NamedTuple):
@@ -47,7 +50,9 @@ def _is_port(port: int | None) -> bool:
 def _parts(url: str) -> Target:
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
-    if ":" in host:
+    if "[" in parts.netloc:
+        if not _BRACKETED.fullmatch(parts.netloc):
+            raise ValueError
         shown = f"[{IPv6Address(host)}]"
     else:
         shown = host = host.encode("idna").decode()
