@@ -19,11 +19,12 @@ from reference_leases import ReferenceLeases
 from kith.core.ids import NodeId
 from kith.leases.holding import Leases
 from kith.notifications.push.apns import Apns, ApnsKey
-from kith.notifications.push.device import Address, Device, token_address
+from kith.notifications.push.device import Address, Device, DeviceKind, token_address
 from kith.notifications.push.devices import Devices
 from kith.notifications.push.due import Dues
 from kith.notifications.push.fcm import Fcm, ServiceAccount
 from kith.notifications.push.owed import OwedKept
+from kith.notifications.push.provider import Provider
 from kith.notifications.push.push import Push
 from kith.notifications.push.vapid import Vapid, point_of
 from kith.notifications.push.webpush import WebPush
@@ -154,19 +155,20 @@ class PushDesk:
         self.browser = Browser("a-browser")
         self.restart()
 
-    def restart(self) -> None:
-        """Another process: it knows nothing but what is stored."""
+    def restart(self, without: str = "") -> None:
+        """Another process: it knows nothing but what is stored. `without`: a provider that is set up no more."""
         desk, graph, send = self.desk, self.desk.services.graph, self.clouds.send
         rules = NoticeRules(graph, desk.posts.store)
         dues = Dues(graph, desk.notices, rules, desk.preferences, self.devices)
         self.owed = OwedKept(graph.store, lambda: 0.5)
+        providers: dict[DeviceKind, Provider] = {
+            "webpush": WebPush(send, Vapid(SECRET, CONTACT)),
+            "apns": Apns(send, apns_key(), APNS_URL, APNS_URL),
+            "fcm": Fcm(send, account(), FCM_URL),
+        }
         self.push = Push(
             desk.notices, dues, self.devices, self.owed,
-            {
-                "webpush": WebPush(send, Vapid(SECRET, CONTACT)),
-                "apns": Apns(send, apns_key(), APNS_URL, APNS_URL),
-                "fcm": Fcm(send, account(), FCM_URL),
-            },
+            {kind: provider for kind, provider in providers.items() if kind != without},
             Leases(self._leases, lambda: self.clock() / 1000),
             now_ms=self.clock,
         )  # fmt: skip

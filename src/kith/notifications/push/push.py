@@ -10,8 +10,8 @@ first on its way and on the screen; in one process a device is not sent the same
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -39,6 +39,7 @@ LOOK_MS = 1_000
 TRIED_MAX = 200
 """Devices that are tried in a slice of the backlog."""
 _log = structlog.get_logger("kith.push")
+T = TypeVar("T")
 
 
 class Sending(NamedTuple):
@@ -93,9 +94,9 @@ class Push:
             Sending(due.user, device, due.message)
             for due in await self._dues.of(told, now_ms)
             for device in due.devices
-            if device.address.kind in self._providers and (due.message.notice.id, device.id) not in self._sent
+            if self._has_provider(device) and (due.message.notice.id, device.id) not in self._sent
         ]
-        verdicts = await asyncio.gather(*(self._first(one) for one in sendings))
+        verdicts = await _all_ended(self._first(one) for one in sendings)
         late = [(one, verdict) for one, verdict in zip(sendings, verdicts, strict=True) if verdict is not None]
         for one, verdict in late:
             await self._owe(one, verdict)
@@ -178,7 +179,7 @@ class Push:
 
     async def _try(self, waiting: Sequence[OwedPush], now_ms: int) -> None:
         """Send these devices what they are owed and are still to be told, each in order."""
-        await asyncio.gather(*(self._try_one(kept, now_ms) for kept in waiting))
+        await _all_ended(self._try_one(kept, now_ms) for kept in waiting)
 
     async def _try_one(self, kept: OwedPush, now_ms: int) -> None:
         """Each is asked for right before it is sent: until then somebody else may have logged in on the device."""
@@ -197,12 +198,14 @@ class Push:
         await self._owed.settle(kept, (), now_ms)
 
     async def _due(self, kept: OwedPush, notice: int) -> Sending | None:
-        """What a device is to be sent of a notice that it is owed; None if nothing any more."""
+        """What a device is to be sent of a notice that it is owed; None if nothing any more, or by nobody."""
         (stored,) = await self._notices.read([notice])
         dues = [] if stored is None else await self._dues.of([Told(kept.owed.user, stored)], self._now_ms())
-        return next(
-            (Sending(due.user, one, due.message) for due in dues for one in due.devices if one.id == kept.device), None
-        )
+        sendings = (Sending(due.user, one, due.message) for due in dues for one in due.devices)
+        return next((one for one in sendings if one.device.id == kept.device and self._has_provider(one.device)), None)
+
+    def _has_provider(self, device: Device) -> bool:
+        return device.address.kind in self._providers
 
     def _note_sent(self, one: Sending) -> None:
         self._sent[one.message.notice.id, one.device.id] = None
@@ -214,3 +217,14 @@ class Push:
         if kind not in self._faulty or self._faulty[kind] != why:
             self._faulty[kind] = why
             await self._owed.fault(kind, why)
+
+
+async def _all_ended(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The answers of all calls. The first error is raised once all have ended: while some go on, a repetition of the
+    batch would send what they are sending.
+    """
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, BaseException)]

@@ -1,0 +1,79 @@
+"""What fails while devices ring: nothing is sent twice for it, and nobody waits for who cannot be served."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from cast import ALICE, CAROL, DANA
+from coroutines import Run
+from pushing import PushDesk, is_for, mention
+
+from kith.core.errors import StoreUnavailable
+from kith.notifications.push import push
+from kith.outbound.outbound import Answer
+
+
+def test_a_batch_that_fails_while_others_are_on_their_way_is_sent_once(
+    run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device is gone, and cannot be deleted now. The other's service answers long after that."""
+
+    async def scenario() -> None:
+        fcm, apns = await ringing.add(ALICE, "fcm"), await ringing.add(ALICE, "apns")
+        answering, failed, prune = asyncio.Event(), asyncio.Event(), ringing.devices.prune
+
+        async def late() -> int:
+            await answering.wait()
+            return 200
+
+        async def away(*_: Any) -> None:
+            failed.set()
+            raise StoreUnavailable("not now")
+
+        async def handle_twice() -> None:
+            with pytest.raises(StoreUnavailable):
+                await ringing.follow_log()
+            monkeypatch.setattr(ringing.devices, "prune", prune)
+            ringing.rewind()
+            await ringing.follow_log()
+
+        def say(asked: Any) -> Any:
+            return late() if is_for(asked, fcm) else Answer(410, {}, b"{}") if is_for(asked, apns) else 200
+
+        ringing.clouds.say = say
+        await mention(ringing)
+        monkeypatch.setattr(ringing.devices, "prune", away)
+        handling = asyncio.ensure_future(handle_twice())
+        await failed.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        answering.set()
+        await handling
+        assert len(ringing.clouds.rang(fcm)) == 1
+
+    run(scenario())
+
+
+def test_devices_of_a_provider_that_is_set_up_no_more_keep_nobody_waiting(
+    run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "TRIED_MAX", 2)
+
+    async def scenario() -> None:
+        for user in (ALICE, CAROL, DANA):
+            await ringing.add(user, "fcm")
+        apns = await ringing.add(ALICE, "apns")
+        ringing.clouds.say = lambda _: 503
+        for user in (ALICE, CAROL, DANA):
+            await mention(ringing, user)
+        await ringing.follow_log()
+        assert len(await ringing.owed.all()) == 4
+        ringing.restart(without="fcm")
+        ringing.clouds.say = lambda _: 200
+        await ringing.pass_time(20 * 60)
+        assert len(ringing.clouds.rang(apns)) == 1
+        assert await ringing.owed.all() == []
+
+    run(scenario())
