@@ -2,5 +2,6 @@
 
 Files: `ids` (ids and how they are made) · `clock` (versions) · `paging` (pages and cursors) · `tokens`
 (read-your-writes) · `signing` (seals cursors and tokens) · `events` (entries of the log, and how far it is) · `labels`
-(moderation) · `errors` (the tree of errors) · `trust` (certificates that HTTP clients trust).
+(moderation) · `errors` (the tree of errors) · `backoff` (pauses before what failed is tried again) · `trust`
+(certificates that HTTP clients trust).
 """

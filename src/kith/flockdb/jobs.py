@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 import structlog
 
+from kith.core.backoff import pause_ms
 from kith.core.clock import Hlc
 from kith.core.errors import KithError, Overloaded, Unavailable
 from kith.core.paging import Mark, Window
@@ -34,7 +35,7 @@ JOBS_MAX = 10_000
 TRIES_MAX = 10
 _JOB, _DEAD, LEASE = "flockdb/job/", "flockdb/dead/", "flockdb/jobs"
 _LOOKED_S = 0.5
-_PAUSE_MS, _PAUSE_MS_MAX = 500, 60_000
+_PAUSE_MS, _PAUSE_MS_MAX = 1_000, 60_000
 _PAGE = 500
 _log = structlog.get_logger("kith.flockdb")
 
@@ -213,8 +214,8 @@ class Jobs:
         if raw is None:
             return
         tries = job.tries + 1
-        pause_ms = min(_PAUSE_MS << tries, _PAUSE_MS_MAX)
-        now = msgspec.structs.replace(_decode(raw), tries=tries, error=error, due_ms=self._now_ms() + pause_ms)
+        due_ms = self._now_ms() + pause_ms(tries, _PAUSE_MS, _PAUSE_MS_MAX)
+        now = msgspec.structs.replace(_decode(raw), tries=tries, error=error, due_ms=due_ms)
         if tries < TRIES_MAX:
             await self._store.put_note(job.key, _over(raw, now))
             return

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 import structlog
 
+from kith.core.backoff import is_due
 from kith.core.errors import Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.log.stopping import Stopping
@@ -251,8 +252,7 @@ class Runner:
         await self._stopping.pause(gap_over - time.monotonic())
 
     def _is_due(self, at_ms: int, wait_ms: int) -> bool:
-        """Whether it is time. A time further ahead than `wait_ms` was set before the clock was put back: it is due."""
-        return not 0 < at_ms - self._now_ms() <= wait_ms
+        return is_due(at_ms, self._now_ms(), wait_ms)
 
     def _delay_s(self, tries: int) -> float:
         return float(min(self._pace.backoff_max_s, self._pace.backoff_s * 2 ** min(tries - 1, 30)))

@@ -16,6 +16,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from kith.core.backoff import is_due, pause_ms
 from kith.core.errors import Unavailable
 from kith.core.ids import made_at_ms
 from kith.graph.graph import Graph
@@ -38,7 +39,9 @@ PROBE_COST = 8
 SLICE_CHUNKS = 8
 """Chunks of a walk that a worker does before it looks for one that is more urgent."""
 TRIES_MAX = 8
-"""Failures of a chunk after which its walk is dead."""
+"""Failures of a chunk in a row after which its walk is dead: some four minutes."""
+PAUSE_MS, PAUSE_MS_MAX = 2_000, 300_000
+"""First and longest pause before a chunk that failed is tried again."""
 _log = structlog.get_logger("kith.notifications")
 
 WhoWants = Callable[[int, int, Users], Awaitable[NDArray[np.bool_]]]
@@ -118,8 +121,11 @@ class Coordinator:
         return msgspec.structs.replace(walk, chunks=-(-online // PROBES_A_CHUNK), probes=True)
 
     async def work(self) -> bool:
-        """Work some chunks of the first walk of our tiers that no other worker holds. Returns whether there was one."""
-        walks = await self._walks.of(self._tiers)
+        """Work some chunks of the first walk of our tiers that is due and that no other worker holds. Returns whether
+        there was one.
+        """
+        now_ms = self._now_ms()
+        walks = [walk for walk in await self._walks.of(self._tiers) if is_due(walk.next_try_ms, now_ms, PAUSE_MS_MAX)]
         pressed = Tier.MONTH in self._tiers and bool(walks) and await self._pressed()
         for walk in walks:
             async with self._leases.hold(walk.key) as held:
@@ -133,7 +139,9 @@ class Coordinator:
         return await watch_pressure(self._graph.store, waiting, self._now_ms(), self._tasks_max)
 
     async def _work(self, walk: Walk, *, yields: bool) -> None:
-        """Tell the next chunks of a walk. One that fails is tried again later, and is dead after TRIES_MAX."""
+        """Tell the next chunks of a walk. One that fails is tried again after a pause; after TRIES_MAX failures in a
+        row the rest of the walk is given up as dead.
+        """
         if yields:
             await self._end(walk, Ended(walk, left=walk.waiting))
             return
@@ -143,11 +151,7 @@ class Coordinator:
             except Unavailable:
                 raise
             except Exception:
-                _log.exception("a mention is not told", notice=str(walk.notice), tier=walk.tier.name, tries=walk.tries)
-                if walk.tries + 1 >= TRIES_MAX:
-                    await self._end(walk, Ended(walk, dead=walk.waiting))
-                else:
-                    await self._walks.step(walk, msgspec.structs.replace(walk, tries=walk.tries + 1))
+                await self._failed(walk)
                 return
             if not more:
                 await self._end(walk, Ended(further))
@@ -155,6 +159,15 @@ class Coordinator:
             if not await self._walks.step(walk, further):
                 return
             walk = further
+
+    async def _failed(self, walk: Walk) -> None:
+        tries = walk.tries + 1
+        _log.exception("a mention is not told", notice=str(walk.notice), tier=walk.tier.name, tries=tries)
+        if tries >= TRIES_MAX:
+            await self._end(walk, Ended(walk, dead=walk.waiting))
+        else:
+            next_try_ms = self._now_ms() + pause_ms(tries, PAUSE_MS, PAUSE_MS_MAX)
+            await self._walks.step(walk, msgspec.structs.replace(walk, tries=tries, next_try_ms=next_try_ms))
 
     async def _end(self, walk: Walk, ended: Ended) -> None:
         await self._on_end(ended)
@@ -174,6 +187,7 @@ class Coordinator:
             told=walk.told + told,
             suppressed=walk.suppressed + len(reached) - len(asked),
             tries=0,
+            next_try_ms=0,
         )
         return further, after is not None
 

@@ -36,6 +36,7 @@ class Walk(msgspec.Struct, frozen=True, array_like=True):
     suppressed: int = 0  # followers of the tier who do not want it
     tries: int = 0  # failures of the next chunk
     probes: bool = False  # goes over who is online, and looks who of them follows; else over the followers
+    next_try_ms: int = 0  # after a failure, in ms since the epoch; until then it waits
 
     @property
     def waiting(self) -> int:

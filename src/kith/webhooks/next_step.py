@@ -10,15 +10,16 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from kith.core.backoff import pause_ms
+
 CHANGES_MAX = 100
 """Changes in a delivery."""
 PAUSE_MS, PAUSE_MS_MAX = 1_000, 3_600_000
-"""Pause before the second try; doubled with each, and of that a half to the whole at random."""
+"""First and longest pause between tries."""
 WAIT_MS_MAX = 24 * 3_600_000
 """Longest wait that an endpoint may ask for by Retry-After."""
 TRIES_MIN = 8
 """Tries before anything is given up: by then it is one change."""
-_DOUBLINGS_MAX = 40
 
 
 class DeliveryStanding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,8 +72,7 @@ def next_step(standing: DeliveryStanding, outcome: TryOutcome, now_ms: int, give
     since_ms = standing.since_ms if standing.failures else now_ms
     if failures >= TRIES_MIN and now_ms - since_ms >= give_up_ms:
         return NextStep("give up", DeliveryStanding(status=outcome.status, error=outcome.error, gap=standing.gap))
-    pause_ms = min(PAUSE_MS_MAX, PAUSE_MS * 2 ** min(failures - 1, _DOUBLINGS_MAX))
-    wait_ms = max(int(pause_ms * (1 + chance) / 2), asked_ms)
+    wait_ms = max(pause_ms(failures, PAUSE_MS, PAUSE_MS_MAX, chance), asked_ms)
     return NextStep(
         "again",
         DeliveryStanding(failures, since_ms, now_ms + wait_ms, outcome.status, outcome.error, gap=standing.gap),

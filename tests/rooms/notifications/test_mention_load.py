@@ -144,6 +144,10 @@ def test_a_mention_that_fails_again_and_again_is_dead_and_holds_up_no_other(run:
             await working.begin(stage.notice + more, ALICE)
         await drained(failing)
         assert {user for user, notice in stage.inboxes.rows if notice > stage.notice} == {*ONLINE, *LATELY}
+        assert len(stage.ended) == 1, "what failed once is not given up at once"
+        for _ in range(5 * 60):
+            stage.clock.ms += 1_000
+            await drained(failing)
         dead, told = sorted(stage.ended, key=lambda ended: ended.walk.notice)
         assert (dead.dead, told.dead) == (-(-len(FOLLOWERS) // CHUNK), 0)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kith.core.backoff import pause_ms
 from kith.core.errors import Conflict, Overloaded
 from kith.graph.store import Notes
 
@@ -21,8 +22,7 @@ DEVICES_OWED_MAX = 10_000
 NOTICES_MAX = 50
 """Notices that one device is owed, the newest; those before are in the inbox only."""
 PAUSE_MS, PAUSE_MS_MAX = 2_000, 600_000
-"""Pause before the second try; doubled with each, and of that a half to the whole at random."""
-_DOUBLINGS_MAX = 20
+"""First and longest pause between tries."""
 _REWRITES_MAX = 16
 
 
@@ -107,5 +107,4 @@ class OwedKept:
         await self._notes.put_note(FAULTS + kind, None if why is None else why.encode())
 
     def _pause_ms(self, tries: int, wait_ms: int) -> int:
-        pause_ms = min(PAUSE_MS_MAX, PAUSE_MS * 2 ** min(tries - 1, _DOUBLINGS_MAX))
-        return max(int(pause_ms * (1 + self._chance()) / 2), wait_ms)
+        return max(pause_ms(tries, PAUSE_MS, PAUSE_MS_MAX, self._chance()), wait_ms)
