@@ -104,6 +104,7 @@ class Live:
         """Forget a stream; without any, the log is not followed."""
         self._open.discard(stream)
         self._streams.remove(stream)
+        self._numbers.left(stream.user)
         if not self._open and self._task is not None:
             self._stop()
             self._observer.stream_lag(0.0)

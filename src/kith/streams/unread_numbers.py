@@ -2,15 +2,16 @@
 
 A block, a like taken back or a deleted post hides notifications, and no event says whose. So while the log grows a
 process asks for the number of everybody who has a stream here, in turns, LOOKED_AT_MAX a second. A number is sent once
-it is found twice, so that what an event is about to tell comes with that event. Who resumes is sent the first number
-that is found: which one they know is not known here.
+it is found twice, so that what an event is about to tell comes with that event. Who resumes is asked about before the
+others, and sent the first number that is found: which one they know is not known here. Nothing is kept of users who have
+no stream here any more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
+from itertools import chain, islice
 
 import structlog
 
@@ -25,8 +26,6 @@ from kith.streams.places import StreamProgress
 LOOK_EVERY_S = 1.0
 LOOKED_AT_MAX = 20
 """Users whose number is asked for at one look."""
-NUMBERS_MAX = 10_000
-"""Users whose number a process remembers."""
 _log = structlog.get_logger("kith.streams")
 
 
@@ -43,18 +42,22 @@ class UnreadNumbers:
         self._notifications, self._streams, self._progress, self._now_s = notifications, streams, progress, now_s
         self._known: dict[int, UnreadCount] = {}
         self._other: dict[int, UnreadCount] = {}  # found last, where it is another than is known
-        self._resumed: set[int] = set()  # not told the number since
-        self._to_ask: deque[int] = deque()
+        self._resumed: dict[int, None] = {}  # not told the number since, the first to resume first
+        self._to_ask: dict[int, None] = {}
         self._asked_at = NOWHERE  # where the log was as everybody was noted
 
     def joined(self, user: int, *, resumed: bool) -> None:
         """A stream of a user was opened, or `resumed`; who opens one has just loaded the number."""
-        if resumed and user in self._resumed:
-            return
         if resumed:
-            self._resumed.add(user)
-        if resumed or user not in self._known:
-            self._to_ask.appendleft(user)
+            self._resumed.setdefault(user)
+        elif user not in self._known:
+            self._to_ask.setdefault(user)
+
+    def left(self, user: int) -> None:
+        """A stream of a user ended. What the next one knows is another number, unless others are open."""
+        if not self._streams.of(user):
+            for kept in (self._known, self._other, self._resumed, self._to_ask):
+                kept.pop(user, None)
 
     async def tell(self, user: int) -> None:
         """Tell a user the number, whatever they know."""
@@ -76,17 +79,19 @@ class UnreadNumbers:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:
-        """Ask for some of the numbers."""
+        """Ask for some of the numbers. One that cannot be found comes after the others, and is asked for again."""
         if not self._to_ask and self._progress.posts != self._asked_at:
-            self._to_ask.extend(self._streams.readers)
+            self._to_ask = dict.fromkeys(self._streams.readers)
             self._asked_at = self._progress.posts
-        for _ in range(min(LOOKED_AT_MAX, len(self._to_ask))):
-            user = self._to_ask.popleft()
+        for user in list(islice(dict.fromkeys(chain(self._resumed, self._to_ask)), LOOKED_AT_MAX)):
+            for waiting in (self._resumed, self._to_ask):
+                if user in waiting:
+                    waiting[user] = waiting.pop(user)
+            found = await self._notifications.unread(NodeId(user))
+            self._to_ask.pop(user, None)
             if self._streams.of(user):
-                self._compare(user, await self._notifications.unread(NodeId(user)))
-                await asyncio.sleep(0)  # others have their turns
-            else:
-                self._resumed.discard(user)
+                self._compare(user, found)
+            await asyncio.sleep(0)  # others have their turns
 
     def _compare(self, user: int, found: UnreadCount) -> None:
         known = self._known.get(user)
@@ -100,16 +105,14 @@ class UnreadNumbers:
             self._send(user, found)
         else:
             self._other[user] = found
-            self._to_ask.append(user)
+            self._to_ask.setdefault(user)
 
     def _send(self, user: int, number: UnreadCount) -> None:
-        self._know(user, number)
-        self._streams.send(self._streams.of(user), Unread(*number))
+        if streams := self._streams.of(user):
+            self._know(user, number)
+            self._streams.send(streams, Unread(*number))
 
     def _know(self, user: int, number: UnreadCount) -> None:
-        self._resumed.discard(user)
+        self._resumed.pop(user, None)
         self._other.pop(user, None)
-        self._known.pop(user, None)
         self._known[user] = number
-        if len(self._known) > NUMBERS_MAX:
-            del self._known[next(iter(self._known))]
