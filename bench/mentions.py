@@ -23,6 +23,7 @@ from kith.core.clock import wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.notifications.activity import ASKED_MAX, Users
 from kith.notifications.coordinator import Coordinator, OnEnd
+from kith.notifications.recent import RecentMentions
 from kith.notifications.rings import Rings
 from kith.notifications.router import Router
 from kith.notifications.tiers import DAY_MS, Tier
@@ -139,7 +140,8 @@ def coordinator_of(parts: Opened, on_end: OnEnd, tiers: Sequence[Tier] = tuple(T
     router = Router(count, 1_000, wall_ms)
     return Coordinator(
         parts.graph, parts.inboxes, parts.activity, router, everybody, parts.leases, wall_ms, on_end,
-        Rings(parts.records, parts.graph.clock).ring, tiers=tiers,
+        Rings(parts.records, parts.graph.clock).ring, RecentMentions(parts.records, parts.graph, 1_000).keep,
+        tiers=tiers,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class Stage:
         self.inboxes, self.activity = ReferenceInboxes(), ReferenceActivity()
         self.ended: list[Ended] = []
         self.rung: list[tuple[int, bool]] = []
+        self.kept: list[tuple[int, int]] = []
         self.leases = ReferenceLeases(self.clock)
         self.notice = (self.clock.ms - EPOCH_MS) << TIME_SHIFT
         self.wrap: Any = lambda store: store
@@ -79,11 +81,15 @@ class Stage:
             self.clock,
             self.end,
             self.ring,
+            self.keep,
             **{"chunk_ids": CHUNK, **more},
         )
 
     async def end(self, ended: Ended) -> None:
         self.ended.append(ended)
+
+    async def keep(self, mentions: Sequence[tuple[int, int]]) -> None:
+        self.kept += mentions
 
     async def ring(self, notice: int, users: Users, *, devices: bool) -> None:
         assert {(user, notice) for user in users.tolist()} <= set(self.inboxes.rows), "rows come first"

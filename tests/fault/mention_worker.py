@@ -18,6 +18,7 @@ from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.notifications.activity import Users
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.outcomes import Outcomes
+from kith.notifications.recent import RecentMentions
 from kith.notifications.rings import Rings
 from kith.notifications.router import Router
 from kith.run.config import Settings
@@ -57,7 +58,8 @@ async def main(folder: str, chunk: int) -> None:
         coordinator = Coordinator(
             parts.graph, inboxes, parts.activity, Router(nobody, 1, wall_ms), everybody, parts.leases, wall_ms,
             Outcomes(parts.records, parts.graph.clock).note,
-            Rings(parts.records, parts.graph.clock).ring, chunk_ids=CHUNK,
+            Rings(parts.records, parts.graph.clock).ring, RecentMentions(parts.records, parts.graph, 1).keep,
+            chunk_ids=CHUNK,
         )  # fmt: skip
         while await coordinator.work():
             pass

@@ -51,7 +51,7 @@ class NoticeAudit(msgspec.Struct, rename="camel"):
     notices: int = 0
     expected: int = 0
     delivered: int = 0
-    suppressed: int = 0  # the recipient's account is gone, or a follower wants no such mentions
+    suppressed: int = 0  # the recipient is gone; a follower wants no such mentions, or asked or followed too late
     pull: int = 0  # followers of a celebrity, who find it when they look
     dead: int = 0  # followers of whom a walk gave up: `kith_mentions_total` counts its chunks
     missing: int = 0
@@ -121,7 +121,7 @@ class Auditor:
     ) -> None:
         found.notices += len(notices)
         nodes = await self._graph.store.nodes([one.recipient for one in notices])
-        missing, dead = list[InboxRow](), list[InboxRow]()
+        missing = list[InboxRow]()
         for notice, node in zip(notices, nodes, strict=True):
             (held,) = await self._inbox.holding(notice.id, np.array([notice.recipient], np.int64))
             if held:
@@ -131,13 +131,18 @@ class Auditor:
             else:
                 missing.append(InboxRow(notice.recipient, notice.id))
             if notice.type == "mention" and notice.id not in under_way:
-                fate = await self._fate(notice)
-                left_out = [InboxRow(user, notice.id) for user in await self._left_out(notice, fate, found)]
-                (dead if fate.dead else missing).extend(left_out)
-        found.count(missing=len(missing), dead=len(dead))
-        found.examples += [f"{user} of {id_}" for user, id_ in missing[: EXAMPLES_MAX - len(found.examples)]]
-        if repair and (missing or dead):
-            found.repaired += sum(await self._inbox.add([*missing, *dead]))
+                await self._look_at_followers(notice, found, repair=repair)
+        await self._miss(missing, found, dead=False, repair=repair)
+
+    async def _miss(self, rows: Sequence[InboxRow], found: NoticeAudit, *, dead: bool, repair: bool) -> None:
+        """Count rows that are missing, or whose walk is `dead`, and write them where they are to be repaired."""
+        if dead:
+            found.count(dead=len(rows))
+        else:
+            found.count(missing=len(rows))
+            found.examples += [f"{user} of {id_}" for user, id_ in rows[: EXAMPLES_MAX - len(found.examples)]]
+        if repair and rows:
+            found.repaired += sum(await self._inbox.add(rows))
 
     async def _fate(self, notice: Notice) -> Fate:
         """How the followers of a mentioned account were told."""
@@ -147,16 +152,18 @@ class Auditor:
         whole = last is not None and not (last.left or last.dead)
         return Fate(tiered, whole, not tiered and any(one.dead for one in outcomes))
 
-    async def _left_out(self, notice: Notice, fate: Fate, found: NoticeAudit) -> list[int]:
-        """Followers of a mentioned account who should have a row of the mention."""
-        account, after, left_out = notice.recipient, None, list[int]()
+    async def _look_at_followers(self, notice: Notice, found: NoticeAudit, *, repair: bool) -> None:
+        """Look at the followers of a mentioned account who should have a row of the mention."""
+        account, after, fate = notice.recipient, None, await self._fate(notice)
         while True:
             chunk = await self._graph.store.chunk(followers_of(self._graph, NodeId(account)), after, CHUNK)
             if len(chunk.ids):
                 without = await self._left_out_of(notice, np.sort(chunk.ids), found)
-                left_out += without if not fate.tiered else await self._reached(notice, fate, without, found)
+                left_out = without if not fate.tiered else await self._reached(notice, fate, without, found)
+                rows = [InboxRow(user, notice.id) for user in left_out]
+                await self._miss(rows, found, dead=fate.dead, repair=repair)
             if chunk.after is None:
-                return left_out
+                return
             after = chunk.after
 
     async def _reached(self, notice: Notice, fate: Fate, without: Sequence[int], found: NoticeAudit) -> list[int]:

@@ -52,6 +52,10 @@ OnEnd = Callable[[Ended], Awaitable[None]]
 """Called with how a walk ended, before the walk is deleted; so perhaps again after a crash."""
 
 
+KeepMentions = Callable[[Sequence[tuple[int, int]]], Awaitable[None]]
+"""Called with mentions, as (account, notice), that go through tiers: for the followers whom no tier tells."""
+
+
 class RingUsers(Protocol):
     """See `rings.Rings.ring`."""
 
@@ -65,7 +69,8 @@ class Coordinator:
 
     `tiers`: those that this worker works; with a process for each, no tier waits for another. `wanted` is asked for
     each chunk, so the preferences of that moment hold; `ring` is called for the users of a chunk once they have their
-    rows. While the flag of `backpressure` is up, walks of the last tier are given up; other tiers continue.
+    rows; `keep` for a mention that goes through tiers. While the flag of `backpressure` is up, walks of the last tier
+    are given up; other tiers continue.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class Coordinator:
         now_ms: Callable[[], int],
         on_end: OnEnd,
         ring: RingUsers,
+        keep: KeepMentions,
         *,
         tiers: Sequence[Tier] = tuple(Tier),
         chunk_ids: int = CHUNK_IDS,
@@ -87,6 +93,7 @@ class Coordinator:
         self._graph, self._inboxes, self._activity, self._router = graph, inboxes, activity, router
         self._wanted, self._leases, self._now_ms, self._tiers = wanted, leases, now_ms, tiers
         self._chunk_ids, self._tasks_max, self._on_end, self._ring = chunk_ids, tasks_max, on_end, ring
+        self._keep = keep
         self._walks = Walks(graph.store)
 
     async def begin(self, notice: int, account: int) -> None:
@@ -97,6 +104,8 @@ class Coordinator:
         followers = await self._router.followers(account)
         chunks = max(1, -(-followers // self._chunk_ids))  # one that had none a moment ago may have its first
         walks = [Walk(notice, account, tier, chunks) for tier in await self._router.route(account)]
+        if len(walks) > 1:  # whoever counted the followers a moment earlier may not have kept it for those left
+            await self._keep([(account, notice)])
         if followers <= min(self._chunk_ids, AT_ONCE_MAX) and len(walks) == 1:
             further, more = await self._tell_chunk(walks[0])
             if not more:

@@ -159,7 +159,11 @@ class Notifications:
         return {*ids} & {*await self._inbox.page(user, before=max(ids) + 1, after=min(ids) - 1, limit=PAGE_MAX)}
 
     async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:
-        """Note that the user has read these; ids that are none of theirs are left out. BatchTooLarge."""
+        """Note that the user has read these; ids beyond the newest of theirs are left out. BatchTooLarge.
+
+        Whether the others are theirs is not looked up: of whom marks more than READ_ONE_BY_ONE_MAX that are not, older
+        ones count as read, too.
+        """
         if len(ids) > READ_MAX:
             raise BatchTooLarge(f"at most {READ_MAX} ids a request; send several, or `upTo`", max=READ_MAX)
         newest = await self._newest(user)

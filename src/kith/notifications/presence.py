@@ -50,9 +50,10 @@ class Presence:
         for user in connected:
             self.note(user)
         if self._seen and not 0 < self._seen_due_ms - now_ms <= SEEN_STEP_MS:
-            seen, self._seen = self._seen, set()
-            self._seen_due_ms = now_ms + SEEN_STEP_MS
+            seen = set(self._seen)
             await self._activity.seen(_ascending(seen), now_ms)
+            self._seen -= seen
+            self._seen_due_ms = now_ms + SEEN_STEP_MS
 
     async def keep_telling(self) -> None:
         """Call `tell` every TELL_S, until cancelled."""

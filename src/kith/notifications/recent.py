@@ -99,9 +99,12 @@ class RecentMentions:
         """Keep those of these notices that are mentions of accounts with many followers. May be repeated."""
         mentions = [(draft.recipient, notice) for draft, notice in told if draft.type == "mention" and notice]
         counts = await self._followers_of({account for account, _ in mentions})
-        kept = [(account, notice) for account, notice in mentions if counts[account] >= self._followers_min]
-        for shard in {account % SHARDS for account, _ in kept}:
-            await self._add(shard, [one for one in kept if one[0] % SHARDS == shard])
+        await self.keep([one for one in mentions if counts[one[0]] >= self._followers_min])
+
+    async def keep(self, mentions: Sequence[tuple[int, int]]) -> None:
+        """Keep mentions, as (account, notice), however many follow the accounts. May be repeated."""
+        for shard in {account % SHARDS for account, _ in mentions}:
+            await self._add(shard, [one for one in mentions if one[0] % SHARDS == shard])
 
     async def followed(self, user: NodeId, wanted: Preferences) -> RecentOfFollowed:
         """Recent mentions of others that the user wants to be told of: one question, however many accounts."""

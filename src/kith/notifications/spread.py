@@ -22,6 +22,7 @@ from kith.notifications.inbox import InboxStore
 from kith.notifications.notice import read_notice
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import read_preferences
+from kith.notifications.recent import RecentMentions
 from kith.notifications.rings import Rings
 from kith.notifications.router import Router, follower_count
 from kith.notifications.tiers import Tier
@@ -104,5 +105,5 @@ def coordinator_over(
 
     return Coordinator(
         graph, inboxes, activity, router, Wishes(records).wanted, leases, now_ms, end,
-        Rings(records, graph.clock).ring, tiers=tiers,
+        Rings(records, graph.clock).ring, RecentMentions(records, graph, celebrity_followers_min).keep, tiers=tiers,
     )  # fmt: skip

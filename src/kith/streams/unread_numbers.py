@@ -3,8 +3,8 @@
 A block, a like taken back or a deleted post hides notifications, and no event says whose. So while the log grows a
 process asks for the number of everybody who has a stream here, in turns, LOOKED_AT_MAX a second. A number is sent once
 it is found twice, so that what an event is about to tell comes with that event. Who resumes is asked about before the
-others, and sent the first number that is found: which one they know is not known here. Nothing is kept of users who have
-no stream here any more.
+others, and sent the first number that is found: which one they know is not known here. Nothing is kept of users who
+have no stream here any more.
 """
 
 from __future__ import annotations

@@ -224,21 +224,24 @@ class Delivering:
         return outcome
 
     async def _replay(self) -> None:
-        """Send dead letters again that a person asked for: once, beside what is new."""
+        """Send dead letters again that a person asked for: once, beside what is new. They wait while the host rests."""
         desk = self._desk
         if 0 < self._look_due_ms - desk.now_ms() <= LOOK_S * 1000:
             return
         self._look_due_ms = desk.now_ms() + int(LOOK_S * 1000)
-        letters = [one.event for one in await desk.log.failures(self._group, DEAD_MAX) if not one.dead]
-        graphs = await desk.graphs_of(letters)
-        changes = self._changes(letters, graphs)
+        revived = [one for one in await desk.log.failures(self._group, DEAD_MAX) if not one.dead]
+        letters, tries = [one.event for one in revived], {one.event.mark: one.tries + 1 for one in revived}
+        changes = self._changes(letters, await desk.graphs_of(letters))
         due = [DueDelivery(event, change, event.mark) for event, change in zip(letters, changes, strict=True)]
         while due:
             part = _fitting(due, CHANGES_MAX)
             outcome = await self._send([one.change for one in part], replayed=True)
             self._held.check()
+            if outcome.resting:
+                return
             if not outcome.delivered:
-                await self._keep_dead(due, outcome.error)
+                dead = {mark: self._dead(event, tries[mark], outcome.error) for event, _, mark in due}
+                await desk.log.save(self._group, None, dead)
                 return
             await desk.log.save(self._group, None, dict.fromkeys((one.event.mark for one in part), None))
             due = due[len(part) :]
@@ -247,10 +250,6 @@ class Delivering:
         """Events as they are told."""
         tokens = self._desk.tokens([event.mark for event in events])
         return [_encode(told(event, token, graphs)) for event, token in zip(events, tokens, strict=True)]
-
-    async def _keep_dead(self, due: Sequence[DueDelivery], error: str) -> None:
-        dead = {one.event.mark: self._dead(one.event, TRIES_MIN, error) for one in due}
-        await self._desk.log.save(self._group, None, dead)
 
     def _dead(self, event: Event, tries: int, error: str) -> Failure:
         return Failure(self._group, event, tries, error, self._desk.now_ms(), 0, dead=True)

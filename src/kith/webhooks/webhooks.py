@@ -6,6 +6,7 @@ read. So the bound is exact, and a worker that another has replaced changes noth
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -101,18 +102,19 @@ class Webhooks:
         )  # fmt: skip
         if not asked.key:
             return await self._seen((await self._make(asked)).webhook), asked.secret
-        made: WebhookSlot | None = None
+        made = False
         for _ in range(_REWRITES_MAX):
             claim = await self._notes.get_note(KEYS + asked.key)
             of_key = [kept.webhook for kept in await self.all() if kept.webhook.key == asked.key]
             claimed = next((one for one in of_key if _encode(one.id) == claim), None)
             if claimed is not None:
-                if made is not None and claimed.id != id_:
-                    await self._keep(made, None)
-                    await self.forget_place(id_)
+                if made and claimed.id != id_:
+                    with contextlib.suppress(WebhookNotFound):
+                        await self.delete(id_)
                 return await self._answered(claimed, asked, given=secret is not None)
             if not of_key:
-                made = await self._make(asked)
+                await self._make(asked)
+                made = True
             first = of_key[0].id if of_key else id_
             await self._notes.put_note(KEYS + asked.key, _encode(first), only_if=claim)
         raise Conflict("this Idempotency-Key is used by many at once; try again")

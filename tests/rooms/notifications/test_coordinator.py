@@ -243,3 +243,30 @@ def test_a_first_follower_is_told_though_the_account_had_none_a_moment_ago(run: 
         assert await desk.told(CAROL) == [("mention", DANA)]
 
     run(main())
+
+
+def test_a_mention_is_found_though_only_one_process_saw_the_account_become_a_celebrity(run: Run, desk: Desk) -> None:
+    """Two followers make one. Intake counted a minute ago, when there was one; who tells followers counts two."""
+
+    async def main() -> None:
+        services = desk.services
+
+        async def end(_: Ended) -> None: ...
+
+        await desk.people.follow(BOB, ALICE)
+        assert await desk.outside.accept("before", DANA, ALICE, None, services.clock.ms)
+        await desk.people.follow(CAROL, ALICE)
+        await desk.preferences.put(CAROL, Preferences(mentions="followed"))
+        services.clock.ms += 60_000
+        at = await desk.whole.log.end()
+        assert await desk.outside.accept("an event", DANA, ALICE, None, services.clock.ms)
+        desk.whole.settle()
+        worker = coordinator_over(
+            services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), own_leases(), services.clock, end,
+            celebrity_followers_min=2, tiers=TIERS,
+        )  # fmt: skip
+        await Spread(worker).handle((await desk.whole.log.read(at, 100)).events)
+        await drained(worker)
+        assert await desk.told(CAROL) == [("mention", DANA)], "no tier tells her, who was never here"
+
+    run(main())

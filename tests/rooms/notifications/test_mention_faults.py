@@ -31,6 +31,7 @@ from kith.notifications.coordinator import Coordinator
 from kith.notifications.notice import NoticeDraft
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import Preferences
+from kith.notifications.recent import RecentMentions
 from kith.notifications.rings import Rings
 from kith.notifications.router import Router
 from kith.notifications.spread import Spread, Wishes
@@ -69,7 +70,7 @@ class Square:
         return Coordinator(
             there, wrap(desk.inbox), wrap(self.activity), Router(count, 1, self.clock), Wishes(records).wanted,
             own_leases(), self.clock, Outcomes(records, graph.clock).note, Rings(records, graph.clock).ring,
-            chunk_ids=1, **more,
+            RecentMentions(records, graph, 1).keep, chunk_ids=1, **more,
         )  # fmt: skip
 
     async def open(self) -> None:

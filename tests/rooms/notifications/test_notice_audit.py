@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from desk import Desk
@@ -14,8 +16,10 @@ from kith.core.clock import hlc_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import FOLLOWS
+from kith.notifications import audit
 from kith.notifications.activity import Activity
 from kith.notifications.audit import Auditor, NoticeAudit
+from kith.notifications.inbox import InboxRow
 from kith.notifications.notice import Notice, NoticeDraft
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import CACHED_MS, Preferences
@@ -154,5 +158,30 @@ def test_followers_of_whom_a_walk_gave_up_are_dead_and_told_by_a_repair(run: Run
         assert (found.dead, found.missing, found.repaired) == (len(AWAY), 0, len(AWAY))
         assert lost <= desk.rows.rows
         assert (await _auditor(desk).audit(notices)).dead == 0
+
+    run(scenario())
+
+
+def test_what_is_written_again_is_written_a_chunk_of_followers_at_a_time(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many followers lost their rows, no call has more than an inbox takes."""
+    monkeypatch.setattr(audit, "CHUNK", 40)
+    sizes = list[int]()
+
+    async def scenario() -> None:
+        notices = await _mentions(desk)
+        whole = {*desk.rows.rows}
+        desk.rows.rows = {(user, notice) for user, notice in whole if user == BOB}
+        add = desk.inbox.add
+
+        async def counted(rows: Sequence[InboxRow]) -> list[bool]:
+            sizes.append(len(rows))
+            return await add(rows)
+
+        monkeypatch.setattr(desk.inbox, "add", counted)
+        found = await _auditor(desk).audit(notices, repair=True)
+        assert (found.missing, found.repaired, desk.rows.rows) == (len(whole) - 2, len(whole) - 2, whole)
+        assert max(sizes) <= 40
 
     run(scenario())

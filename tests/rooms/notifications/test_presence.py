@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
 from reference_activity import ReferenceActivity
 
+from kith.core.errors import StoreUnavailable
 from kith.notifications.activity import SEEN_STEP_MS
 from kith.notifications.presence import ONLINE_MS, Presence
 
@@ -72,3 +74,22 @@ def test_nothing_is_written_while_nobody_is_there(run: Run) -> None:
         clock.ms += ONLINE_MS
         run(presence.tell())
     assert activity.writes == 0
+
+
+def test_who_was_seen_while_the_store_was_away_is_told_later(run: Run) -> None:
+    class Away(ReferenceActivity):
+        is_away = True
+
+        async def seen(self, users: np.ndarray, at_ms: int) -> None:  # type: ignore[type-arg]
+            if self.is_away:
+                raise StoreUnavailable("not now")
+            await super().seen(users, at_ms)
+
+    activity, clock = Away(), FakeClock()
+    presence = Presence(activity, "one", set, clock)
+    presence.note(ALICE)
+    with pytest.raises(StoreUnavailable):
+        run(presence.tell())
+    activity.is_away = False
+    run(presence.tell())
+    assert run(activity.last_seen(ALL)).tolist()[0] > 0

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from cast import ALICE, CAROL, DANA
 from coroutines import Run
-from pushing import PushDesk, is_for, mention
+from pushing import PushDesk, apns_key, app_address, is_for, mention
 
 from kith.core.errors import StoreUnavailable
+from kith.core.ids import EPOCH_MS, TIME_SHIFT
+from kith.notifications.notice import Notice
 from kith.notifications.push import push
+from kith.notifications.push.apns import Apns
+from kith.notifications.push.device import Device
+from kith.notifications.push.message import PushMessage
 from kith.outbound.outbound import Answer
 
 
@@ -75,5 +81,33 @@ def test_devices_of_a_provider_that_is_set_up_no_more_keep_nobody_waiting(
         await ringing.pass_time(20 * 60)
         assert len(ringing.clouds.rang(apns)) == 1
         assert await ringing.owed.all() == []
+
+    run(scenario())
+
+
+def test_late_refusals_of_an_old_token_have_one_new_token_signed(run: Run) -> None:
+    """Apple refuses those who sign anew within 20 minutes."""
+
+    async def scenario() -> None:
+        tokens, answering = list[str](), [asyncio.Event() for _ in range(3)]
+        now_ms = EPOCH_MS + 1_000_000
+
+        async def send(method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+            number = len(tokens)
+            tokens.append(headers["authorization"])
+            if number >= len(answering):
+                return Answer(200, {}, b"")
+            await answering[number].wait()
+            return Answer(403, {}, b'{"reason":"ExpiredProviderToken"}')
+
+        apns, device = Apns(send, apns_key()), Device(1, now_ms, app_address("apns", "a phone"))
+        message = PushMessage(Notice(1_000 << TIME_SHIFT, "like", 1, 2, now_ms), "a title", "a body")
+        waiting = [asyncio.ensure_future(apns.send(device, message, now_ms)) for _ in answering]
+        await asyncio.sleep(0)
+        for late, sending in zip(answering, waiting, strict=True):
+            late.set()
+            await sending
+            await apns.send(device, message, now_ms)
+        assert len(set(tokens)) == 2
 
     run(scenario())

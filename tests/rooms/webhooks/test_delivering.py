@@ -291,6 +291,30 @@ def test_nothing_is_sent_while_the_store_takes_no_writes(
     play(scene)
 
 
+def test_dead_letters_wait_while_their_host_rests(play: Play) -> None:
+    """A replay that is not tried is none: nothing of it is dead again, and it goes once the host is called again."""
+
+    async def scene(world: World) -> None:
+        id_, app = (await world.create()).webhook.id, world.app
+
+        async def are_dead() -> bool:
+            return bool(await world.webhooks.dead(id_))
+
+        app.answer = lambda _: 500
+        await world.write(1)
+        async with world.working():
+            await until(are_dead)
+            app.answer = lambda _: SendFailed(SendFault.RESTING, "app.example rests", 5.0)
+            asked = len(app.got)
+            assert await world.webhooks.replay(id_) == 1
+            await until(lambda: len(app.got) > asked + 1)
+            assert not await are_dead()
+            app.answer = lambda _: 200
+            await until(lambda: app.numbers() == [1])
+
+    play(scene, give_up_ms=1)
+
+
 @pytest.mark.parametrize("turns", range(5))
 def test_a_delivery_that_waits_ends_when_it_is_stopped_though_events_ring_at_that_moment(
     play: Play, turns: int

@@ -12,9 +12,9 @@ from coroutines import answer
 from webhook_world import Play, World, deliveries, until
 
 from kith.core.errors import BadRequest, IdempotencyKeyReused, WebhookLimitReached, WebhookNotFound
-from kith.webhooks.next_step import TRIES_MIN
-from kith.webhooks.webhook import group_of
-from kith.webhooks.webhooks import PREFIX
+from kith.webhooks.next_step import TRIES_MIN, DeliveryStanding
+from kith.webhooks.webhook import Webhook, group_of
+from kith.webhooks.webhooks import KEYS, PREFIX, WebhookSlot
 
 PORT = "logs"
 
@@ -111,6 +111,27 @@ def test_one_idempotency_key_makes_one_webhook_however_often_and_at_once_it_come
         assert await answer(world.made(key="k", secret="another secret of mine")) is IdempotencyKeyReused
         await world.webhooks.delete(kept.webhook.id)
         assert (await world.create(key="k")).webhook.id != kept.webhook.id
+
+    play(scene)
+
+
+def test_the_second_of_one_idempotency_key_goes_though_a_worker_took_it_up(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two requests made one each, and the first claimed the key; the second was noted by a worker meanwhile."""
+
+    async def scene(world: World) -> None:
+        hooks, make = world.webhooks, world.webhooks._make
+
+        async def make_both(asked: Webhook) -> WebhookSlot:
+            mine, other = await make(asked), await make(msgspec.structs.replace(asked, id=10_000))
+            await world.edges.put_note(KEYS + asked.key, b"10000", only_if=None)
+            assert await hooks.stand(mine, DeliveryStanding(status=200))
+            return other
+
+        monkeypatch.setattr(hooks, "_make", make_both)
+        seen, _ = await world.made(key="k")
+        assert [seen.webhook.id] == [one.webhook.id for one in await hooks.all()] == [10_000]
 
     play(scene)
 

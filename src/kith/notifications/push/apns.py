@@ -51,8 +51,9 @@ class Apns:
 
     async def send(self, device: Device, message: PushMessage, now_ms: int) -> Verdict:
         """See `provider.Provider`."""
+        token = self._bearer(now_ms // 1000)
         headers = {
-            "authorization": f"bearer {self._bearer(now_ms // 1000)}",
+            "authorization": f"bearer {token}",
             "apns-topic": self._key.topic,
             "apns-push-type": "alert",
             "apns-priority": "10" if message.urgency == "high" else "5",
@@ -61,7 +62,7 @@ class Apns:
         }
         body = fitting(_payload, message, PAYLOAD_BYTES_MAX)
         answer = await self._send("POST", f"{self._base(device)}/3/device/{device.address.endpoint}", headers, body)
-        if answer.status == 403:
+        if answer.status == 403 and token == self._token:  # a late answer says nothing of a newer one
             self._token = ""  # whatever is wrong with it
         return verdict_of(self.lane(device), answer, device.registered_ms)
 

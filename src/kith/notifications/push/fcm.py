@@ -75,17 +75,17 @@ class Fcm:
         refused = await self._sign_in(now_ms // 1000)
         if refused is not None:
             return refused
-        ttl = f"{message.ttl_s(now_ms)}s"
+        ttl, bearer = f"{message.ttl_s(now_ms)}s", self._bearer
 
         def payload(cut: PushMessage) -> dict[str, Any]:
             return _payload(cut, device.address.endpoint, ttl)
 
-        headers = {"Authorization": f"Bearer {self._bearer}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"}
         body = fitting(payload, message, PAYLOAD_BYTES_MAX)
         answer = await self._send(
             "POST", f"{self._url}/v1/projects/{self._account.project_id}/messages:send", headers, body
         )
-        if answer.status == 401:
+        if answer.status == 401 and bearer == self._bearer:  # a late answer says nothing of a newer one
             self._bearer = ""
         return verdict_of(self.lane(device), answer)
 
