@@ -2,7 +2,8 @@
 
 The row in the inbox is written first, then the notice with its claim in one `put`: the log tells the notice, and a
 reader of that event finds the row. A process that stops in between leaves a row without a notice, which readers skip
-and which is deleted with its period; the event comes again and is told under another id.
+and which is deleted with its period; the event comes again and is told under another id. Where a store refuses, what is
+repeated in this process has the same id, and so the same row, however often.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ AT_ONCE_MAX = 200
 """How many notices one call writes; on an embedded store other writers wait for it."""
 FORGOTTEN_AT_ONCE = 1_000
 """How many notices one call deletes, so that other writes get their turns in between."""
+BEGUN_MAX = 10_000
+"""Claims that are remembered of calls that failed, so that these write the same rows when they are repeated."""
 NOBODY = NodeId(0)
 """The notice id in a claim for something that nobody is told."""
 
@@ -30,6 +33,7 @@ class Notices:
 
     def __init__(self, records: RecordStore, inbox: InboxStore, graph: Graph, snowflakes: Snowflakes) -> None:
         self.records, self.inbox, self._clock, self._snowflakes = records, inbox, graph.clock, snowflakes
+        self._begun: dict[bytes, Claim] = {}
 
     def next(self) -> tuple[NodeId, Hlc]:
         """The id and version of a new notice."""
@@ -56,22 +60,30 @@ class Notices:
 
         A claim for NOBODY, or one whose key is claimed for NOBODY already, tells nobody.
         """
+        drafts = [(draft, self._begun.get(claim.key, claim)) for draft, claim in drafts]
         known = await self.records.claimed([claim for _, claim in drafts])
         told = [first_of(value or claim.value, claim) for (_, claim), value in zip(drafts, known, strict=True)]
         new = [at for at, value in enumerate(known) if value is None]
+        begun = {drafts[at][1].key: drafts[at][1] for at in new}
+        self._begun |= begun
+        while len(self._begun) > BEGUN_MAX:
+            del self._begun[next(iter(self._begun))]
         rows = [InboxRow(drafts[at][0].recipient, told[at][0]) for at in new if told[at][0] != NOBODY]
         if rows:
             await self.inbox.put(rows)
         puts = await self.records.put_many([_write(*drafts[at], *told[at]) for at in new]) if new else []
         for at, put in zip(new, puts, strict=True):
-            if put.claimed is not None:  # another process told it meanwhile
+            if put.claimed is not None:  # it was told meanwhile
                 draft, claim = drafts[at]
-                await self.inbox.remove(draft.recipient, [told[at][0]])
-                told[at] = first_of(put.claimed, claim)
+                mine, told[at] = told[at][0], first_of(put.claimed, claim)
+                if mine != told[at][0]:
+                    await self.inbox.remove(draft.recipient, [mine])
         stored = {at for at, put in zip(new, puts, strict=True) if put.stored}
         left = [(*drafts[at], *told[at]) for at in range(len(drafts)) if at not in stored]
         if left:
             await self._finish(left)
+        for key in begun:
+            self._begun.pop(key, None)
         return [id_ for id_, _ in told]
 
     async def _finish(self, told: Sequence[tuple[NoticeDraft, Claim, NodeId, Hlc]]) -> None:
