@@ -11,8 +11,6 @@ from kith.notifications.activity import SEEN_STEP_MS, Users, check_asked
 class ReferenceActivity:
     """See `notifications.activity.Activity`."""
 
-    immediate = True
-
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
         self._online: dict[str, tuple[set[int], int]] = {}

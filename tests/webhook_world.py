@@ -148,7 +148,7 @@ class World:
         await asyncio.wait([process])
 
     async def state(self, seen: WebhookProgress) -> WebhookProgress:
-        return await self.webhooks.look_at(seen.webhook.id)
+        return await self.webhooks.progress_of(seen.webhook.id)
 
 
 async def until(condition: Callable[[], Any]) -> None:

@@ -30,8 +30,6 @@ REMEMBERED_S = 60.0
 _BURST_S = 2.0  # a bucket holds what this many seconds allow, so short bursts pass
 _BUCKETS_MAX = 100_000
 _LEEWAY_S = 10  # clock skew between the app that signs tokens and us
-
-
 _HASHES = {"HS256": "sha256", "HS384": "sha384", "HS512": "sha512"}
 _NOT_OURS = (
     "its signature is not ours; is `jwt_secret` the same in your app, and its algorithm one of `jwt_algorithms`?"
@@ -158,8 +156,11 @@ class Guard:
         if not rate:
             return
         now, burst = self._now_s(), rate * _BURST_S
-        tokens, then = self._buckets.get((caller.key, write), (burst, now))
+        tokens, then = self._buckets.pop((caller.key, write), (burst, now))
         tokens = min(burst, tokens + (now - then) * rate)
+        if len(self._buckets) >= _BUCKETS_MAX:  # who asked longest ago begins anew
+            del self._buckets[next(iter(self._buckets))]
+        self._buckets[(caller.key, write)] = (tokens - 1 if tokens >= 1 else tokens, now)
         if tokens < 1:
             raise RateLimited(
                 f"more than {rate} {'writes' if write else 'reads'} a second; try again after Retry-After",
@@ -167,9 +168,6 @@ class Guard:
                 limit=rate,
                 window_s=1,
             )
-        if len(self._buckets) >= _BUCKETS_MAX:
-            self._buckets.clear()
-        self._buckets[(caller.key, write)] = (tokens - 1, now)
 
     def lifetime_s(self, authorization: str | None) -> float | None:
         """How long the credential of a caller still holds, in seconds; None: as long as this process."""

@@ -33,7 +33,9 @@ class Counts(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Whether a request was let in. `part`: in which part it was counted; `wait_s`: when to ask again, if not."""
+    """Whether a request was let in. `part`: in which part it was counted. `wait_s`: 0 if it was, else in
+    how many seconds to ask again.
+    """
 
     part: int
     wait_s: float = 0.0

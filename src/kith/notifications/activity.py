@@ -38,8 +38,6 @@ class Activity(Protocol):
     Errors: StoreFull, StoreUnavailable; BatchTooLarge above ASKED_MAX, in `limit` too.
     """
 
-    immediate: bool  # calls answer without waiting
-
     async def seen(self, users: Users, at_ms: int) -> None:
         """Note that these users were seen at that time, unless a later time is noted already. `users` ascend, none
         twice."""

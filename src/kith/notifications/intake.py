@@ -80,11 +80,10 @@ class Intake:
             drafts = [draft for _, draft in await self._drafts(telling[at : at + PART])]
             await self.tell(await self._recipients.allowed(drafts))
 
-    async def tell(self, allowed: Sequence[NoticeDraft]) -> int:
-        """Tell each allowed draft once, however often it comes. Returns how many were allowed."""
+    async def tell(self, allowed: Sequence[NoticeDraft]) -> None:
+        """Tell each allowed draft once, however often it comes."""
         told = await self._notices.tell(allowed)
         await self._recent.note(list(zip(allowed, told, strict=True)))
-        return len(told)
 
     async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, NoticeDraft]]:
         """What up to PART events tell, by what is stored now, before it is asked who may be told."""

@@ -13,6 +13,8 @@ from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.records.claims import KEY_CHARS_MAX, claim_of, first_of
 
+_NO_OWNER = NodeId(0)
+"""The claims of these ids are the app's, not a user's."""
 AHEAD_MAX_MS = 300_000
 """How far in the future a mention may be by another system's clock."""
 
@@ -33,11 +35,11 @@ class OutsideMentions:
         now_ms = ms_of(self._clock.next())
         _check(event, actor, mentioned, at_ms, now_ms)
         asked = msgspec.msgpack.encode((actor, mentioned, post, at_ms))
-        claim = claim_of("mention", NOBODY, event, asked, *self._notices.next())
+        claim = claim_of("mention", _NO_OWNER, event, asked, *self._notices.next())
         (known,) = await self._notices.records.claimed([claim])
         draft = NoticeDraft("mention", actor, mentioned, now_ms if at_ms is None else at_ms, post, event=event)
         if known is None and not await self._recipients.allowed([draft]):
-            claim = claim_of("mention", NOBODY, event, asked, NOBODY, first_of(claim.value, claim)[1])
+            claim = claim_of("mention", _NO_OWNER, event, asked, NOBODY, first_of(claim.value, claim)[1])
         try:
             (told,) = await self._notices.tell_under([(draft, claim)])
         except IdempotencyKeyReused:

@@ -91,7 +91,7 @@ class EventAuditor:
         untold = [pair for pair, claim in zip(pairs, claims, strict=True) if claim is None]
         open_ = [(event, draft) for event, draft in untold if draft in allowed and event.mark not in dead]
         changed = await self._changed(open_)
-        missing = [draft for (_, draft), since in zip(open_, changed, strict=True) if not since]
+        missing = [draft for (_, draft), was_changed in zip(open_, changed, strict=True) if not was_changed]
         expected = sum(draft.instead_of is None for _, draft in pairs)  # however many reasons there are for it
         not_told = [event for event, draft in untold if draft.instead_of is None]
         gone = sum(event.mark in dead for event in not_told)
@@ -105,7 +105,8 @@ class EventAuditor:
             for one in missing[: EXAMPLES_MAX - len(found.examples)]
         ]
         if repair and missing:
-            found.repaired += await self._intake.tell(missing)
+            await self._intake.tell(missing)
+            found.repaired += len(missing)
 
     async def _changed(self, pairs: Sequence[tuple[Event, NoticeDraft]]) -> list[bool]:
         """For each: was anything that the rules and preferences ask changed after the event?"""
@@ -124,7 +125,9 @@ class EventAuditor:
         posts = await self._records(RecordKind.POST, [draft.post for _, draft in pairs])
         comments = await self._records(RecordKind.COMMENT, [draft.comment for _, draft in pairs])
         return [
-            was or _since(wish, event.logged_ms - CACHED_MS) or any(_since(one, event.logged_ms) for one in content)
+            was
+            or _changed_after(wish, event.logged_ms - CACHED_MS)
+            or any(_changed_after(one, event.logged_ms) for one in content)
             for was, (event, _), wish, *content in zip(changed, pairs, wishes, posts, comments, strict=True)
         ]
 
@@ -144,5 +147,5 @@ class EventAuditor:
         return [None if id_ is None else by_id[id_] for id_ in ids]
 
 
-def _since(record: Record | None, at_ms: int) -> bool:
+def _changed_after(record: Record | None, at_ms: int) -> bool:
     return record is not None and ms_of(record.updated_at) > at_ms

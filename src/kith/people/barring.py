@@ -1,7 +1,8 @@
 """Follows and blocks that were written at the same time, where these are not one transaction.
 
 A block stands between two users, or their follows and requests do, never both. So each looks for the other once it is
-written, and whichever looks last takes the follow away. Who settles changes from the log looks again after each block.
+written, and whichever looks last takes the follow away. The consumer `boards` (`boards/upkeep.py`) calls `drop_barred`
+again after each block in the log.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from kith.graph.shapes import Listing
 ENTRIES_FROM = 1 << 62
 """Where the ids of lists begin; users have others."""
 WORDS_MAX = 3
-"""From how many words of a display name it can be found."""
+"""A display name is found by what begins at each of its first WORDS_MAX words."""
 KINDS = range(1 + WORDS_MAX)
 _BYTES = 8
 _USERNAME = 0

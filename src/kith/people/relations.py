@@ -246,7 +246,7 @@ class Relations:
         """Write the follow, and drop a request that waited for it; None if the account is private.
 
         `accepted`: by that account, as long as the request is there; UserNotFound if it was taken back. The request is
-        dropped by a later version than that of the follow, which tells a follow that answers one.
+        dropped with a later version than the follow's: by that, intake knows a follow that answers a request.
         """
         follow = self._conditional(
             self._follows,

@@ -46,7 +46,7 @@ class Audience(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What a post is to some users.
+    """Which of some users may see a post, and which of them hid it or muted its author.
 
     `post`: with its author's labels. `seen`: whether each may see it. `unwanted`: who hid it or muted its author. Of a
     new post some may have hidden it already: the log has an order for each source only.

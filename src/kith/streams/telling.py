@@ -1,6 +1,7 @@
 """How open streams are told of a change: at once, or by the next round. `changes` says which change uses what.
 
-A stream is told of a change once: `Stream.told_to` says how far it was told, as it joined or before an error.
+A stream is told of a change once: `Stream.told_to` says up to where it was told. It skips what it heard as it joined,
+and what it heard before a change failed and is told again.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Telling:
             streams = [one for one in self._streams.not_told([user], step) if notice not in one.mentions]
             if streams:
                 for one in await self._notifications.some(NodeId(user), [notice]):
-                    if one.recipient != user:  # who was told of it as of all that is theirs
+                    if one.recipient != user:  # the mentioned account got it as an ordinary notice
                         self._send(streams, step, notification(one))
                 for stream in streams:
                     stream.mentions.add(notice)

@@ -112,7 +112,7 @@ class Delivering:
         lost = progress is None or not self._desk.log.covers(end, progress.at)
         self._gap = self._gap or lost
         self._read_to = self._done = end if progress is None or lost else progress.at
-        kept = await self._desk.webhooks.stand(self._kept, self._standing)
+        kept = await self._desk.webhooks.save_standing(self._kept, self._standing)
         if kept is None:
             return False
         self._kept = kept
@@ -170,7 +170,7 @@ class Delivering:
         outcome = await self._send([*([_GAP] if self._gap else []), *(one.change for one in due)])
         step = next_step(standing, outcome, desk.now_ms(), await self._patience_ms(len(due)), desk.chance())
         self._held.check()
-        kept = await desk.webhooks.stand(self._kept, step.standing)
+        kept = await desk.webhooks.save_standing(self._kept, step.standing)
         if kept is None or step.verdict == "again":
             self._kept = kept or self._kept  # changed meanwhile: the next step looks at it anew
             return

@@ -101,7 +101,7 @@ class Webhooks:
             secret=checked_secret(secret), created_ms=self._now_ms(), key=_digest(key) if key else "",
         )  # fmt: skip
         if not asked.key:
-            return await self._seen((await self._make(asked)).webhook), asked.secret
+            return await self._progress_of((await self._make(asked)).webhook), asked.secret
         made = False
         for _ in range(_REWRITES_MAX):
             claim = await self._notes.get_note(KEYS + asked.key)
@@ -150,7 +150,7 @@ class Webhooks:
             raise IdempotencyKeyReused(
                 "this Idempotency-Key came with other content before; use a new key for another webhook"
             )
-        return await self._seen(made), secret
+        return await self._progress_of(made), secret
 
     async def all(self) -> list[WebhookSlot]:
         """Every webhook, as it stands, oldest first."""
@@ -158,13 +158,13 @@ class Webhooks:
         found = [WebhookSlot(key, raw, _decode(raw)) for key, raw in notes.items()]
         return sorted(found, key=lambda kept: kept.webhook.id)
 
-    async def look_at_all(self) -> list[WebhookProgress]:
+    async def progress_of_all(self) -> list[WebhookProgress]:
         """Every webhook and how far it is, oldest first."""
-        return [await self._seen(kept.webhook) for kept in await self.all()]
+        return [await self._progress_of(kept.webhook) for kept in await self.all()]
 
-    async def look_at(self, id_: int) -> WebhookProgress:
+    async def progress_of(self, id_: int) -> WebhookProgress:
         """A webhook and how far it is; WebhookNotFound."""
-        return await self._seen((await self._found(id_)).webhook)
+        return await self._progress_of((await self._found(id_)).webhook)
 
     async def delete(self, id_: int) -> None:
         """End a webhook; a delivery that is on its way may still arrive. Its dead letters go first. WebhookNotFound."""
@@ -201,7 +201,7 @@ class Webhooks:
         found = _decode(raw)
         return WebhookSlot(kept.key, raw, found) if found.id == kept.webhook.id else None
 
-    async def stand(self, kept: WebhookSlot, standing: DeliveryStanding) -> WebhookSlot | None:
+    async def save_standing(self, kept: WebhookSlot, standing: DeliveryStanding) -> WebhookSlot | None:
         """Keep how deliveries stand; None, and nothing kept, if the webhook was changed since it was read."""
         if kept.webhook.standing == standing:
             return kept
@@ -223,7 +223,7 @@ class Webhooks:
                 return kept
         raise WebhookNotFound(f"there is no webhook {id_}; GET /webhooks lists them", id=str(id_))
 
-    async def _seen(self, webhook: Webhook) -> WebhookProgress:
+    async def _progress_of(self, webhook: Webhook) -> WebhookProgress:
         group = group_of(webhook.id)
         progress = await self._log.progress(group)
         dead = len([one for one in await self._log.failures(group) if one.dead])

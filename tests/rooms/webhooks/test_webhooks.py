@@ -34,7 +34,7 @@ def test_a_webhook_that_is_ended_gets_nothing_more_and_frees_its_slot(play: Play
             await world.write(10)
             await until(lambda: len(world.app.numbers()) == 45)
             assert len(world.app.numbers("https://first.example/")) == ended
-        assert await answer(world.webhooks.look_at(first.webhook.id)) is WebhookNotFound
+        assert await answer(world.webhooks.progress_of(first.webhook.id)) is WebhookNotFound
         assert await world.log.progress(group_of(first.webhook.id)) is None
         await world.create()
         await world.create()
@@ -52,7 +52,7 @@ def test_what_a_newer_kith_stored_of_one_stays_when_its_deliveries_fail(play: Pl
         await world.write(1)
         async with world.working():
             await until(lambda: len(world.app.got) > 1)
-        assert (await world.webhooks.look_at(seen.webhook.id)).webhook.standing.failures
+        assert (await world.webhooks.progress_of(seen.webhook.id)).webhook.standing.failures
         stored = msgspec.json.decode((await world.edges.notes(PREFIX))[key])
         assert {name: stored[name] for name in newer} == newer
 
@@ -68,15 +68,15 @@ def test_nothing_is_left_of_one_that_is_ended_while_it_gives_up(play: Play) -> N
         group = group_of(seen.webhook.id)
 
         async def ended_at_the_last_try() -> int:
-            if (await world.webhooks.look_at(seen.webhook.id)).webhook.standing.failures + 1 == TRIES_MIN:
-                stand = world.webhooks.stand
+            if (await world.webhooks.progress_of(seen.webhook.id)).webhook.standing.failures + 1 == TRIES_MIN:
+                save = world.webhooks.save_standing
 
                 async def then_ended(*arguments: Any) -> Any:
-                    found = await stand(*arguments)
+                    found = await save(*arguments)
                     await world.webhooks.delete(seen.webhook.id)
                     return found
 
-                cast(Any, world.webhooks).stand = then_ended
+                cast(Any, world.webhooks).save_standing = then_ended
             return 500
 
         world.app.answer = lambda _: ended_at_the_last_try()
@@ -126,7 +126,7 @@ def test_the_second_of_one_idempotency_key_goes_though_a_worker_took_it_up(
         async def make_both(asked: Webhook) -> WebhookSlot:
             mine, other = await make(asked), await make(msgspec.structs.replace(asked, id=10_000))
             await world.edges.put_note(KEYS + asked.key, b"10000", only_if=None)
-            assert await hooks.stand(mine, DeliveryStanding(status=200))
+            assert await hooks.save_standing(mine, DeliveryStanding(status=200))
             return other
 
         monkeypatch.setattr(hooks, "_make", make_both)

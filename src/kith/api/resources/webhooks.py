@@ -116,12 +116,12 @@ class WebhooksResource:
     @get("/webhooks", "All webhooks", callers="server")
     async def webhooks(self, call: Call) -> WebhooksAnswer:
         """Oldest first."""
-        return WebhooksAnswer([self._answer(seen) for seen in await self._webhooks.look_at_all()])
+        return WebhooksAnswer([self._answer(seen) for seen in await self._webhooks.progress_of_all()])
 
     @get("/webhooks/{webhook_id}", "A webhook, and how its deliveries stand", callers="server")
     async def webhook(self, call: Call, webhook_id: Id) -> WebhookAnswer:
         """Its secret is not told again."""
-        return self._answer(await self._webhooks.look_at(webhook_id))
+        return self._answer(await self._webhooks.progress_of(webhook_id))
 
     @delete("/webhooks/{webhook_id}", "End a webhook", callers="server", status=204)
     async def delete_webhook(self, call: Call, webhook_id: Id) -> None:

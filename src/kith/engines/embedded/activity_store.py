@@ -37,8 +37,6 @@ Minutes = NDArray[np.uint32]
 class EmbeddedActivity:
     """See `notifications.activity.Activity`."""
 
-    immediate = True
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._online: tuple[int, dict[bytes, Connected]] = (-1, {})

@@ -31,8 +31,6 @@ _HEADER_BYTES = _VERSION_BYTES + 8
 class RedisActivity:
     """See `notifications.activity.Activity`."""
 
-    immediate = False
-
     def __init__(self, cluster: LinkedCluster, *, prefix: str = "kith", buckets: int = BUCKETS) -> None:
         self._cluster, self._prefix, self._buckets = cluster, prefix, Buckets(buckets)
         self._script = Script(cluster, "activity.lua")

@@ -16,7 +16,7 @@ from kith.notifications.notice import Notice, NoticeType
 TTL_MS = 24 * 3_600_000
 """A notice rings for so long after it was made; then it is in the inbox only."""
 NAME_CHARS_MAX, BODY_CHARS_MAX = 100, 300
-NOBODY = "Somebody"
+UNNAMED = "Somebody"
 _READ = 4
 _SAID: dict[NoticeType, str] = {
     "mention": "mentioned you",
@@ -74,10 +74,10 @@ def message_of(notice: Notice, user: int, actor: str, mentioned: str, text: str)
     """What a notice says to `user`. `actor`, `mentioned`: names, "" for none; `text`: what it is about."""
     said = _SAID[notice.type]
     if notice.type == "mention" and notice.recipient != user:
-        said = f"mentioned {_short(mentioned, NAME_CHARS_MAX) or NOBODY}"
+        said = f"mentioned {_short(mentioned, NAME_CHARS_MAX) or UNNAMED}"
     elif notice.type == "like" and notice.comment is not None:
         said = "liked your comment"
-    return PushMessage(notice, f"{_short(actor, NAME_CHARS_MAX) or NOBODY} {said}", _short(text, BODY_CHARS_MAX))
+    return PushMessage(notice, f"{_short(actor, NAME_CHARS_MAX) or UNNAMED} {said}", _short(text, BODY_CHARS_MAX))
 
 
 def fitting(build: Callable[[PushMessage], Any], message: PushMessage, bytes_max: int) -> bytes:
