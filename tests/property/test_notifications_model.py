@@ -344,6 +344,7 @@ class History:
         walked: list[Notice] = []
         for _ in range(PAGES_MAX):
             found = await self.desk.notifications.page(user, window, grouped=grouped)
+            assert found.unread == unread, "on each page"
             walked += [notice for entry in found.entries for notice in entry.notices]
             if not found.page.more_after:
                 break

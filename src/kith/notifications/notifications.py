@@ -105,7 +105,7 @@ class Notifications:
         if _is_first(window) and preferences.mentions in ("followed", "these"):
             added, missing = await self._keep_recent(reads, user, preferences)
             part = await self._rows(reads, user, window, [], size) if added else part
-        unread_rows = await self._unread_rows(reads, user, marks, part if _is_first(window) else [], size)
+        unread_rows = await self._unread_rows(reads, user, marks, part if _is_first(window) else None, size)
         looking = _Looking(self._graph, self._notices, self._rules, user, preferences, reads)
         rows, also = part, _unread_of(unread_rows, marks)
         while True:
@@ -153,21 +153,19 @@ class Notifications:
         return found
 
     async def held(self, user: NodeId, ids: Collection[int]) -> set[int]:
-        """Which of these notices are in the user's inbox, looked for among PAGE_MAX rows."""
-        if not ids:
-            return set()
-        return {*ids} & {*await self._inbox.page(user, before=max(ids) + 1, after=min(ids) - 1, limit=PAGE_MAX)}
+        """Which of these notices are in the user's inbox."""
+        left, held = sorted(ids), set[int]()
+        while left:
+            rows = await self._inbox.page(user, before=min(left[-1] + 1, ID_MAX), after=left[0] - 1, limit=PAGE_MAX)
+            held.update(rows)
+            left = [id_ for id_ in left if id_ < rows[-1]] if len(rows) == PAGE_MAX else []
+        return held.intersection(ids)
 
     async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:
-        """Note that the user has read these; ids beyond the newest of theirs are left out. BatchTooLarge.
-
-        Whether the others are theirs is not looked up: of whom marks more than READ_ONE_BY_ONE_MAX that are not, older
-        ones count as read, too.
-        """
+        """Note that the user has read these; ids that are none of theirs are left out. BatchTooLarge."""
         if len(ids) > READ_MAX:
             raise BatchTooLarge(f"at most {READ_MAX} ids a request; send several, or `upTo`", max=READ_MAX)
-        newest = await self._newest(user)
-        return (await self._marks.read(user, [id_ for id_ in ids if id_ <= newest]))[1]
+        return (await self._marks.read(user, await self.held(user, ids)))[1]
 
     async def read_up_to(self, user: NodeId, id_: int) -> WriteMark:
         """Note that the user has read all up to this one, as far as there are any now."""
@@ -217,14 +215,14 @@ class Notifications:
         return await reads.of(newest)
 
     async def _unread_rows(
-        self, reads: Reads, user: NodeId, marks: Marks, newest: Sequence[int] = (), limit: int = 0
+        self, reads: Reads, user: NodeId, marks: Marks, newest: Sequence[int] | None = None, limit: int = 0
     ) -> list[int]:
         """The rows above those that are all read: UNREAD_MAX of the newest, and one more if there is.
 
         `newest`: the newest rows, if they were read already, up to `limit` of them; below `limit` there are no others.
         """
-        unread = [row for row in newest if row > marks.read_up_to]
-        if len(unread) < len(newest) or len(newest) < limit:
+        unread = [row for row in newest or () if row > marks.read_up_to]
+        if newest is not None and (len(unread) < len(newest) or len(newest) < limit):
             return unread
         below, left = newest[-1] if newest else ID_MAX, UNREAD_MAX + 1 - len(unread)
         older = partial(self._inbox.page, user, before=below, after=marks.read_up_to, limit=left)

@@ -261,6 +261,6 @@ def _is_read(comment: int, read: Mapping[int, Comment]) -> bool:
 
 
 def _is_of_board(one: AnyNotice, there: Mapping[int, Board]) -> bool:
-    """Whether a board is there, and still belongs to the user who was told of a follow of it."""
+    """Whether a board is there, and still belongs to the user who was told of a follow of it, or who invited."""
     board = there.get(one.board or -1)
-    return board is not None and (one.type != "board_follow" or board.owner == one.recipient)
+    return board is not None and board.owner == (one.actor if one.type == "board_invite" else one.recipient)

@@ -12,6 +12,7 @@ from desk import Desk
 
 from kith.core.ids import ID_MAX, NodeId
 from kith.graph.graphs import LIKES
+from kith.notifications import notifications
 from kith.notifications.marks import LATE_MS, NO_MARKS, READ_AT_ONCE_MAX
 from kith.notifications.preferences import Preferences
 
@@ -82,3 +83,34 @@ def test_what_is_read_at_once_is_what_was_there_and_what_is_older_than_late(seed
         marks = marks.reading_up_to(newest, there, since)
         read, up_to = read | {*there}, max(up_to, min(newest, since))
         assert {row for row in range(1_000) if marks.is_read(row)} == read | {*range(up_to + 1)}
+
+
+@pytest.mark.parametrize("marked", ["a page", "all over"])
+def test_ids_of_nobody_mark_nothing_however_many(run: Run, desk: Desk, marked: str) -> None:
+    async def scenario() -> None:
+        for _ in range(2):
+            await likes(desk, 5)
+        mine = await desk.inbox.page(CAROL, limit=10)
+        step = 1 if marked == "a page" else (mine[4] - mine[5]) // 1_000
+        others = [mine[4] - step * number for number in range(1, 901)]
+        for _ in range(2):
+            await desk.notifications.read(CAROL, others)
+            await desk.notifications.read(CAROL, [id_ - step // 2 - 1 for id_ in others[:-1]])
+        assert await desk.notifications.unread(CAROL) == (10, False)
+        await desk.notifications.read(CAROL, [*others[:900], mine[1], mine[9]])
+        assert await desk.notifications.unread(CAROL) == (8, False)
+
+    run(scenario())
+
+
+def test_one_notice_of_many_is_read_wherever_it_lies(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifications, "PAGE_MAX", 2)
+
+    async def scenario() -> None:
+        await likes(desk, 9)
+        mine = await desk.inbox.page(CAROL, limit=10)
+        await desk.notifications.read(CAROL, [mine[8], mine[4], mine[1], mine[0]])
+        entries = (await desk.page(CAROL, grouped=False)).entries
+        assert [at for at, entry in enumerate(entries) if entry.read] == [0, 1, 4, 8]
+
+    run(scenario())

@@ -341,7 +341,13 @@ def test_a_follower_of_a_board_and_an_invitation_are_told_while_they_hold(run: R
         await boards.invite(ALICE, board.id, BOB)
         await desk.handle()
         assert await desk.told(BOB) == [("board_invite", ALICE)], "the one of before"
-        await boards.delete(ALICE, board.id)
+        await boards.dismiss(ALICE, board.id, BOB)
+        await boards.invite(ALICE, board.id, CAROL)
+        await boards.move(ALICE, board.id, CAROL)
+        await boards.invite(CAROL, board.id, BOB)
+        await desk.handle()
+        assert await desk.told(BOB) == [("board_invite", CAROL)], "not that of an earlier owner, who took it back"
+        await boards.delete(CAROL, board.id)
         assert await desk.told(BOB) == []
 
     run(scenario())
