@@ -104,5 +104,5 @@ def _of_backups(settings: Settings) -> Finding:
         return Finding("backups", True, "none are scheduled; set `backup_to`")
     status, now_ms = read_status(settings), wall_ms()
     last = f"the last one is {status.age_s(now_ms) / 60:,.0f} minutes old" if status.good_ms else "there is none yet"
-    failed = f"; {status.error}" if status.error else ""
+    failed = "".join(f"; {why}" for why in (status.error, status.tidying) if why)
     return Finding("backups", is_good(status, settings, now_ms), f"{last}, in {settings.backup_to}{failed}")

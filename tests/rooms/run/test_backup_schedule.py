@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from edges import edge_of, writes_of
 from kith.commands import backup as command
 from kith.commands.doctor import examine
 from kith.core.clock import wall_ms
-from kith.core.errors import BadRequest, Conflict
+from kith.core.errors import BadRequest, Conflict, StoreUnavailable
 from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
@@ -60,6 +61,40 @@ def test_one_process_at_a_time_backs_up_a_store(run: Run, settings: Settings, tm
 def maker_over(settings: Settings) -> Iterator[tuple[Environment, BackUp]]:
     with folders.open_environment(settings) as store:
         yield store, schedule.over(settings, store, settings.backup_to)
+
+
+def test_what_cannot_be_removed_is_told_and_makes_no_other_whole(run: Run, settings: Settings, tmp_path: Path) -> None:
+    """As where a bucket's credentials may not delete."""
+
+    class NoDelete(FolderArchive):
+        may_delete = False
+
+        def delete(self, names: Iterable[str]) -> None:
+            if not self.may_delete:
+                raise StoreUnavailable("AccessDenied: DeleteObject")
+            super().delete(names)
+
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"))
+    archive = NoDelete(tmp_path / "kept")
+    left = tmp_path / "kept" / "files" / "00000000-aa-whole" / "store.mdb"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"left over")
+    os.utime(left, (1, 1))
+    now_ms = wall_ms()
+    with folders.open_environment(settings) as store:
+        store.put_note("a", b"1")
+        maker = BackUp(store, archive, None)
+        for minutes in (0, 1, 2, 6):
+            run(schedule.turn(settings, maker, now_ms + minutes * 60_000))
+            status = schedule.read_status(settings)
+            assert len([part for part in read_parts(archive).whole if part.kind == "whole"]) == 1
+            assert (status.error, "AccessDenied" in status.tidying) == ("", True)
+        (finding,) = [one for one in examine(settings) if one.what == "backups"]
+        assert "AccessDenied" in finding.detail
+        archive.may_delete = True
+        run(schedule.turn(settings, maker, now_ms + 12 * 60_000))
+    assert schedule.read_status(settings).tidying == ""
+    assert not left.exists()
 
 
 def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, settings: Settings, tmp_path: Path) -> None:

@@ -110,3 +110,10 @@ def test_a_file_of_media_that_is_gone_is_left_out_and_one_in_a_bucket_is_refused
     assert list((tmp_path / "01").iterdir()) == []
     with answering(307, b"") as primary, pytest.raises(StoreMismatch, match="media_url"):
         primary.media_file("01/a.png", tmp_path / "01" / "a.png")
+
+
+@pytest.mark.parametrize("said", [b"<html>somebody is at work</html>", b"", b"{}", b'{"epoch": "seven"}'], ids=str)
+def test_who_answers_but_is_no_kith_says_nothing(said: bytes) -> None:
+    """As a proxy in front of a machine that is down."""
+    with answering(200, said) as primary, pytest.raises(Unavailable, match="not as a Kith does"):
+        primary.epoch()

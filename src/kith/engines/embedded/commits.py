@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import lmdb
+import structlog
 
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreFull, StoreUnavailable
@@ -29,6 +30,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.jobs import AskerGone, Elsewhere, JobOutcome, JobSource, Remote, WaitingJob, WriteJob
 from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 
+_log = structlog.get_logger("kith")
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
 _LOOKED_AT_S = 1.0
@@ -159,14 +161,28 @@ class CommitQueue:
             try:
                 job = self._jobs.get(timeout=_LOOKED_AT_S)
             except queue.Empty:
-                self._look()
+                try:
+                    self._look()
+                except Exception:
+                    _log.exception("what is looked after while nothing is written failed; it is tried again")
                 continue
             if job is None:
                 return
             batch, last = self._gather(job)
-            self._commit(batch)
+            try:
+                self._commit(batch)
+            except Exception:
+                self._break(batch)
             if last:
                 return
+
+    def _break(self, jobs: list[WaitingJob]) -> None:
+        """What must not fail beside a commit failed: answer its jobs, and have this process replaced."""
+        _log.exception("a commit failed where it must not; this process must be replaced")
+        self.failed = True
+        unknown = StoreUnavailable("it is not known whether this was written; repeat it on another instance")
+        self._finish([(job, None, unknown) for job in jobs], sum(job.writes for job in jobs))
+        self._on_fatal()
 
     def _look(self) -> None:
         """While nothing is written here: notice that another process broke the store, and forget old events."""
@@ -174,7 +190,7 @@ class CommitQueue:
         if self._environment.broken and not self.failed:
             self.failed = True
             self._on_fatal()
-        elif self.retention.due(self.now_ms()):
+        elif self.retention.due(self.now_ms()) and not self._environment.is_closed():
             self._forget()
         while not self.failed and self._jobs.empty() and self._any_over() and self._commit([]):
             pass
@@ -185,14 +201,14 @@ class CommitQueue:
             with self._environment.lmdb.begin() as txn:
                 over = expiries.over(txn, self._environment.rows, self.now_ms)
             return over is not None and not self._environment.is_closed()
-        except (lmdb.Error, StoreUnavailable):
+        except (lmdb.Error, KithError):
             return False
 
     def _forget(self) -> None:
         """Forget events that became too old."""
         now_ms = self.now_ms()
         with (
-            contextlib.suppress(lmdb.Error, OSError, StoreUnavailable),  # tried again
+            contextlib.suppress(lmdb.Error, OSError, KithError),  # tried again
             self._environment.commit() as write,
         ):
             _, last = event_log.bounds(write.txn, self._environment.log)

@@ -39,13 +39,14 @@ Due = Literal["nothing", "increment", "whole"]
 class Status(msgspec.Struct, frozen=True):
     """How scheduled backups go. `good_ms`: until when all is in them. `error`: why the last was not made, or empty.
 
-    `drill`: the last one that is noted in their place.
+    `drill`: the last one that is noted in their place. `tidying`: why old ones could not be removed or looked at.
     """
 
     good_ms: int = 0
     whole_ms: int = 0
     error: str = ""
     drill: Drill = Drill()
+    tidying: str = ""
 
     def age_s(self, now_ms: int) -> float:
         """How old what they hold is; of the epoch, where there is none yet."""
@@ -103,20 +104,38 @@ async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
         return min(_LOOKED_S, settings.backup_every_minutes * 60)
     try:
         made = await asyncio.to_thread(maker.make, whole=what == "whole")
+    except (KithError, OSError) as error:
+        _log.error("no backup was made; tried again", error=_said(error))
+        status = msgspec.structs.replace(status, error=_said(error))
+    else:
         _tell(made)
         is_whole = any(part.kind == "whole" for part in made.parts)
-        if is_whole:
+        prunes = is_whole or bool(status.tidying)
+        status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=status.drill)
+        status = await _after(settings, maker, status, prunes=prunes)
+    await asyncio.to_thread(FolderArchive(Path(settings.data)).put, _STATUS_FILE, [msgspec.json.encode(status)])
+    return RETRIED_S if status.error else _LOOKED_S
+
+
+async def _after(settings: Settings, maker: BackUp, status: Status, *, prunes: bool) -> Status:
+    """What follows a backup that was made: remove what is too old, and look for the last drill.
+
+    That this fails, as where the place lets nobody delete, is told, and no reason to make it again.
+    """
+    now_ms = status.good_ms
+    try:
+        if prunes:
             kept_from_ms = now_ms - settings.backup_keep_days * _DAY_MS
             gone = await asyncio.to_thread(prune, maker.archive, kept_from_ms, now_ms)
             _log.info("old backups removed", parts=gone)
-        drill = await asyncio.to_thread(drills.last, maker.archive)
-        status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=drill)
+        return msgspec.structs.replace(status, drill=await asyncio.to_thread(drills.last, maker.archive))
     except (KithError, OSError) as error:
-        message = error.message if isinstance(error, KithError) else str(error)
-        _log.error("no backup was made; tried again", error=message)
-        status = msgspec.structs.replace(status, error=message)
-    await asyncio.to_thread(FolderArchive(Path(settings.data)).put, _STATUS_FILE, [msgspec.json.encode(status)])
-    return RETRIED_S if status.error else _LOOKED_S
+        _log.error("a backup was made, but old ones could not be removed or looked at", error=_said(error))
+        return msgspec.structs.replace(status, tidying=_said(error))
+
+
+def _said(error: KithError | OSError) -> str:
+    return error.message if isinstance(error, KithError) else str(error)
 
 
 def _tell(made: Made) -> None:

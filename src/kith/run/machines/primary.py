@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar
 
 import httpx
 import msgspec
@@ -30,6 +30,7 @@ from kith.standby.source import Epoch
 _CONNECTED_S, _ANSWERED_S = 2.0, 10.0
 _ENDING = len(SNAPSHOT_END) + hashlib.sha256().digest_size
 _MIB = 1 << 20
+T = TypeVar("T")
 _NAME_FILE = "standby.name"
 _ERRORS: tuple[type[KithError], ...] = (TokenTooOld, Unauthorized, Conflict)
 
@@ -65,11 +66,11 @@ class Primary:
         """Tell it that it was replaced; returns the number of its last event. Conflict: see `standing.fence`."""
         body = msgspec.json.encode(Fencing(primary, epoch))
         answer = self._ask("POST", f"{BASE}/standby/fence", content=body)
-        return msgspec.json.decode(answer.content, type=FencedAt).last
+        return self._read(answer, FencedAt).last
 
     def epoch(self) -> Epoch:
         """The epoch of its store."""
-        return msgspec.json.decode(self._ask("GET", f"{BASE}/standby/epoch").content, type=Epoch)
+        return self._read(self._ask("GET", f"{BASE}/standby/epoch"), Epoch)
 
     def snapshot(self, file: Path) -> None:
         """Write its store into a file, whole and durable; else nothing is there, and an error is raised."""
@@ -110,7 +111,7 @@ class Primary:
                     whole, held = (held[:-ending], held[-ending:]) if ending else (held, b"")
                     digest.update(whole)
                     into.write(whole)
-        except httpx.TransportError as error:
+        except httpx.HTTPError as error:
             raise self._silent(error) from None
         if ending and held != SNAPSHOT_END + digest.digest():
             raise Unavailable(f"the snapshot of {self.url} was cut off; it is fetched again")
@@ -119,11 +120,17 @@ class Primary:
     def _ask(self, method: str, path: str, **says: Any) -> httpx.Response:
         try:
             answer = self._http.request(method, path, **says)
-        except httpx.TransportError as error:
+        except httpx.HTTPError as error:
             raise self._silent(error) from None
         if answer.is_success:
             return answer
         raise self._error(answer)
+
+    def _read(self, answer: httpx.Response, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except msgspec.DecodeError:  # a proxy, which says that somebody is at work
+            raise Unavailable(f"{self.url} answers {answer.status_code}, and not as a Kith does") from None
 
     def _silent(self, error: Exception) -> Unavailable:
         return Unavailable(f"{self.url} does not answer ({type(error).__name__})")

@@ -40,7 +40,7 @@ async def gauges(settings: Settings, parts: Opened) -> Mapping[str, float]:
         status = read_status(settings)
         values |= {
             "backup_age_seconds": status.age_s(wall_ms()),
-            "backup_failing": bool(status.error),
+            "backup_failing": bool(status.error or status.tidying),
             "backup_drill_age_seconds": status.drill_age_s(wall_ms()),
             "backup_drill_failed": not status.drill.good,
         }

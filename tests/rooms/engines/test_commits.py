@@ -1,0 +1,67 @@
+"""The thread that commits goes on, or says that it cannot, whatever fails beside a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from coroutines import Run
+
+from kith.core.errors import NotPrimary, StoreUnavailable
+from kith.engines.embedded import commits, standing
+from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.retention import LogBounds
+
+HOUR_MS = 3_600_000
+WITHIN_S = 10.0
+
+
+def test_a_store_that_takes_no_writes_forgets_nothing_and_says_so(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the log has an age, each process looks for what is too old while nothing is written."""
+    monkeypatch.setattr(commits, "_LOOKED_AT_S", 0.02)
+    looked = threading.Event()
+
+    with Environment(tmp_path) as store:
+        store.declare(["follows"])
+        queue = CommitQueue(store, keep=LogBounds(age_ms_max=HOUR_MS))
+        standing.close_to_writes(store, Closed("fenced", "http://other", 7))
+        due = queue.retention.due
+
+        def noticed(now_ms: int) -> bool:
+            looked.set()
+            return due(now_ms)
+
+        monkeypatch.setattr(queue.retention, "due", noticed)
+        for _ in range(3):
+            looked.clear()
+            assert looked.wait(WITHIN_S)
+        with pytest.raises(NotPrimary):
+            run(asyncio.wait_for(queue.run(lambda batch: None), WITHIN_S))
+        queue.close()
+
+
+def test_what_fails_around_a_commit_is_told_and_has_the_process_replaced(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "PAUSED_S", 0.05)
+    replaced = threading.Event()
+
+    def defect() -> None:
+        raise ValueError("a defect")
+
+    with Environment(tmp_path) as store:
+        queue = CommitQueue(store, after_pause=defect, on_fatal=replaced.set)
+        with pytest.raises(StoreUnavailable):
+            run(asyncio.wait_for(queue.run(lambda batch: time.sleep(0.1)), WITHIN_S))
+        assert replaced.wait(WITHIN_S)
+        assert queue.failed
+        with pytest.raises(StoreUnavailable):
+            run(asyncio.wait_for(queue.run(lambda batch: None), WITHIN_S))
+        queue.close()
