@@ -16,6 +16,7 @@ from typing import Any
 
 import lmdb
 import pytest
+from servers import eventually
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.embedded import checkpoints
@@ -266,3 +267,13 @@ class _Waking(threading.Event):
         self._made._closing.set()
         super().clear()
         self.cleared.set()
+
+
+def test_who_committed_nothing_keeps_no_old_pages(tmp_path: Path) -> None:
+    """As for a follow that is there already; a pin that stays keeps all that others free from then on."""
+    with Environment(tmp_path / "data") as environment:
+        environment.put_note("a write", b"1")
+        environment.sync()
+        with environment.commit() as write:
+            write.changes = b""
+        eventually(lambda: environment._checkpoints._pin is None)

@@ -208,7 +208,7 @@ class Environment:
                 if write.changes != b"":
                     durable = self.journal.append(number, write.changes)
                 txn.commit()
-                committed = number
+                committed = number if write.changes != b"" else None  # LMDB gives the number of nothing again
             except lmdb.Error:
                 txn.abort()
                 self._uncommitted(number)
