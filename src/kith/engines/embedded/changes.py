@@ -182,6 +182,23 @@ def put_claim(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, unti
     txn.put(claim_end_key(until_ms, key), b"", db=db)
 
 
+def expired_claims(txn: lmdb.Transaction[bytes], db: lmdb._Database, now_ms: int, limit: int) -> list[bytes]:
+    """The keys of the rows of the claims that expired first, `limit` claims at most."""
+    cursor, keys = txn.cursor(db), list[bytes]()
+    more = cursor.set_range(bytes([CLAIM_END]))
+    for _ in range(limit):
+        end = read_claim_end(cursor.key()) if more else None
+        if end is None or end[0] > now_ms:
+            break
+        over_ms, key = end
+        keys.append(cursor.key())
+        held = txn.get(claim_key(key), None, db)
+        if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # else it was claimed anew
+            keys.append(claim_key(key))
+        more = cursor.next()
+    return keys
+
+
 def record_keys(
     txn: lmdb.Transaction[bytes], db: lmdb._Database, kind: int, below: int, limit: int | None = None
 ) -> list[bytes]:

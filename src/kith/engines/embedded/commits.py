@@ -254,7 +254,7 @@ class CommitQueue:
                 appended, last = batch.log.flush(), batch.log.last
                 write.changes, write.count = batch.described(), batch.count
                 if appended:
-                    self.retention.forget(write.txn, batch.log.last, now_ms, appended)
+                    self.retention.forget(write.txn, batch.log.last, now_ms, batch.log.closed)
                 self._check_asker()
         except (lmdb.Error, OSError) as error:
             last = None

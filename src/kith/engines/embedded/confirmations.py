@@ -24,6 +24,7 @@ from typing import NamedTuple
 from kith.core.errors import KithError, NotConfirmed
 from kith.engines.embedded import bells
 from kith.engines.embedded.bells import Bells
+from kith.engines.embedded.driver_errors import translated
 
 FILE = "standby.confirmed"
 _HEAD = struct.Struct("<QQ")
@@ -38,7 +39,8 @@ class Confirmed:
     def __init__(self, folder: Path, history: int) -> None:
         self._history = history
         self._fd = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.ftruncate(self._fd, _HEAD.size)
+        with translated(f"write {FILE}", folder):
+            os.posix_fallocate(self._fd, 0, _HEAD.size)  # a full disk would end the process that writes to it
         self._map = mmap.mmap(self._fd, _HEAD.size)
         self._bells = Bells(folder, bells.CONFIRMED)
 

@@ -89,6 +89,7 @@ class LogWriter:
         self._version, self._kept = _version(row), unpacked(row)
         self._last = self._row_at + len(self._kept) - 1
         self._events: list[bytes] = []
+        self.closed = 0  # rows that are full
 
     @property
     def last(self) -> int:
@@ -125,6 +126,7 @@ class LogWriter:
             _put_open(self._txn, self._log, first, row)
         else:
             self._kept, self._row_at = [], self._last + 1
+            self.closed += 1
             _put_closed(self._txn, self._log, first, row)
             _put_open(self._txn, self._log, self._row_at, row[:_VERSION] + _NO_EVENTS)
         return True
@@ -142,6 +144,7 @@ class LogWriter:
                 last = packed
             else:
                 _put_closed(self._txn, self._log, at, version + packed)
+                self.closed += 1
                 at += len(events)
         _put_open(self._txn, self._log, at, version + last)
         count = len(self._events)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import lmdb
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from kith.core.errors import BatchTooLarge, KithError, Overloaded, StoreUnavailable
@@ -43,6 +44,7 @@ ROWS_WAITING_MAX = 2_000_000
 _IN_LOOP_MAX = 1_000
 """More look-ups than this are made in a thread, so that no request waits for them."""
 _READERS_CHECKED_COMMITS = 1_000
+_log = structlog.get_logger("kith.store")
 
 
 class _Job(NamedTuple):
@@ -229,7 +231,12 @@ class EmbeddedInboxes:
                     break
                 jobs.append(job)
                 rows += job.rows
-            self._commit(jobs)
+            try:
+                self._commit(jobs)
+            except Exception:
+                _log.exception("a commit of inboxes failed where it must not")
+                for one in jobs:
+                    _answer(one, None, StoreUnavailable("it is not known whether these rows were written; repeat it"))
             with self._lock:
                 self._waiting -= rows
             job = self._jobs.get()
@@ -260,18 +267,21 @@ class EmbeddedInboxes:
 
     def _reopen_if_refusing(self, period: int) -> None:
         """After a failed write of its first page LMDB refuses everything, reads too, until the file is opened anew."""
-        week = self._weeks.get(period)
-        if week is not None:
-            try:
-                week.lmdb.begin().abort()
-            except lmdb.Error:
-                self._weeks.reopen(period)
+        with contextlib.suppress(KithError):  # it cannot be opened at all: whoever needs it is told
+            week = self._weeks.get(period)
+            if week is not None:
+                try:
+                    week.lmdb.begin().abort()
+                except lmdb.Error:
+                    self._weeks.reopen(period)
 
     def _check_readers(self) -> None:
         """Free the slots of readers that were killed: they would keep old pages alive."""
-        for week in _Writing(self._weeks).weeks():
-            with contextlib.suppress(lmdb.Error):  # checked again next time
-                week.lmdb.reader_check()
+        for period in self._weeks.periods():
+            with contextlib.suppress(lmdb.Error, KithError):  # checked again next time, or damaged
+                week = self._weeks.get(period)
+                if week is not None:
+                    week.lmdb.reader_check()
 
 
 def _check_size(size: int, size_max: int) -> None:

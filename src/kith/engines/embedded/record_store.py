@@ -20,13 +20,12 @@ from kith.core.clock import Hlc
 from kith.core.tokens import WriteMark
 from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import (
-    CLAIM_END,
     claim_key,
     claim_taken,
+    expired_claims,
     newest_records,
     put_claim,
     put_record,
-    read_claim_end,
     record_changed,
     record_forgotten,
     record_key,
@@ -223,20 +222,9 @@ def _take(batch: Transaction, claim: Claim) -> None:
 
 
 def _forget_expired(batch: Transaction, now_ms: int, limit: int) -> None:
-    """Delete some expired claims."""
-    txn, db = batch.txn, batch.environment.records
-    cursor = txn.cursor(db)
-    for _ in range(limit):
-        if not cursor.set_range(bytes([CLAIM_END])):
-            break
-        end = read_claim_end(cursor.key())
-        if end is None or end[0] > now_ms:
-            break
-        over_ms, key = end
-        batch.put("objects", cursor.key(), None)
-        held = txn.get(claim_key(key), None, db)
-        if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # else it was claimed anew
-            batch.put("objects", claim_key(key), None)
+    """Delete some expired claims. This is not in the log: standbys delete theirs by themselves."""
+    for key in expired_claims(batch.txn, batch.environment.records, now_ms, limit):
+        batch.put("objects", key, None)
 
 
 def every_record(environment: Environment, kind: RecordKind) -> Iterator[Record]:

@@ -20,7 +20,7 @@ from kith.engines.embedded.event_log import LogRows
 
 LEASE = "log-lease/"
 ROWS_A_COMMIT = 8
-"""How many rows a commit deletes beyond the number that it adds, so that no commit is long."""
+"""How many rows a commit deletes beyond those that it closes, so that no commit is long."""
 _ROWS_AT_REST = 1_000
 _LOOKED_MS = 10_000
 """How often ages are looked at while a lease keeps the oldest events."""
@@ -62,9 +62,11 @@ class Retention:
         """Whether events may have become too old while nothing was written."""
         return self.keep.age_ms_max is not None and now_ms >= self._young_until_ms
 
-    def forget(self, txn: lmdb.Transaction[bytes], last: int, now_ms: int, events: int = 0) -> bool:
-        """Forget the oldest, in a transaction that added `events`, the newest of which is `last`; whether any went."""
-        rows_max = events // event_log.EVENTS_PER_ROW + ROWS_A_COMMIT if events else _ROWS_AT_REST
+    def forget(self, txn: lmdb.Transaction[bytes], last: int, now_ms: int, rows: int | None = None) -> bool:
+        """Forget the oldest; whether any went. `last`: the newest event; `rows`: how many rows the transaction closed,
+        None: it adds nothing.
+        """
+        rows_max = _ROWS_AT_REST if rows is None else rows + ROWS_A_COMMIT
         cursor, held, done = txn.cursor(self._log.closed), None, 0
         while done < rows_max and cursor.first():
             row = cursor.value()

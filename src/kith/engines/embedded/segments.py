@@ -17,11 +17,13 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+import lmdb
 import msgspec
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import event_log, redo
+from kith.engines.embedded.changes import expired_claims
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter
@@ -32,6 +34,7 @@ from kith.engines.embedded.sorted_changes import do_all
 _MAGIC, _DIGEST_BYTES, _VERSION = b"kith-log", 32, 1
 _BODY_AT = len(_MAGIC) + _DIGEST_BYTES
 _JOURNALED_MAX = 5_000
+_CLOCKS_APART_MS = 3_600_000
 """Events in a commit up to which the journal has them; beyond, the whole store is synced, as in a long rebuild."""
 _IDENTITY = ("secret/", "server-key/", LOG_WHOLE_AFTER, HISTORY)
 """Prefixes of the notes that make a store's identity; its log does not hold them."""
@@ -73,7 +76,7 @@ def take(source: Environment, after: int, bytes_max: int) -> Segment:
         rows = list(event_log.read_rows(txn, source.log, max(after, first), bytes_max))
     graphs, notes = identity(source)  # read last, so that no row is of a graph that is not among them
     needed = max(first - 1, int(notes.get(LOG_WHOLE_AFTER, b"0")))
-    if after < needed:
+    if after < needed or 0 < after < first:  # the last one that both have is compared
         raise Conflict(
             f"the log holds every change after event {needed} only (before it are a bulk import, an older version "
             "of Kith, or events that were forgotten), and the store to rebuild ends at event "
@@ -114,7 +117,8 @@ def do(
 ) -> int:
     """Apply the part of a segment that a store lacks, if any. Returns the number of its last event then.
 
-    `until`: the last event that is done, if not all. `retention`: how long its log keeps events; None: for ever.
+    `until`: the last event that is done, if not all. `retention`: how long its log keeps events, as of a standby, which
+    forgets expired claims, too; None: for ever.
     `beside`: notes that are written, or removed (None), in the same commit.
     Errors: Conflict, if events are missing between the two, or the store has others; StoreFull, StoreUnavailable.
     """
@@ -139,16 +143,27 @@ def do(
         at, write.count = writer.last, len(done)
         for key, note in beside.items():
             put_note(write.txn, target.meta, key, note)
+        over = _expired(write.txn, target, len(done)) if retention is not None else []
+        for row in over:
+            write.txn.delete(row, db=target.records)
         if len(done) <= _JOURNALED_MAX:
             changes = [redo.shipped(event) for event in done]
             changes += [redo.row("meta", key.encode(), note) for key, note in beside.items()]
+            changes += [redo.row("objects", row, None) for row in over]
             write.changes = redo.encode(0, changes) if changes else b""
         if done and retention is not None:
-            retention.forget(write.txn, at, wall_ms(), len(done))
+            retention.forget(write.txn, at, wall_ms(), writer.closed)
     if at >= segment.end:  # until then it lacks what tokens of this history stand for
         _put_notes(target, segment, HISTORY)
         target.positions = StorePositions(target.history())
     return at
+
+
+def _expired(txn: lmdb.Transaction[bytes], target: Environment, events: int) -> list[bytes]:
+    """Rows of expired claims to delete beside so many events: those of a primary are not in its log. Our clock may be
+    ahead of its own.
+    """
+    return expired_claims(txn, target.records, wall_ms() - _CLOCKS_APART_MS, 2 * events)
 
 
 def pack(segment: Segment) -> bytes:

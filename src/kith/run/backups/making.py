@@ -22,7 +22,7 @@ import msgspec
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.blobs.archives import Archive
-from kith.engines.embedded import segments
+from kith.engines.embedded import segments, standing
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import logged_ms
@@ -97,10 +97,15 @@ class BackUp:
 
         May be called again and again: what was read of the archive is kept.
 
-        Errors: Conflict, where another store is backed up there; StoreFull, StoreUnavailable.
+        Errors: Conflict, where another store, or a later history of this one, is backed up there; NotPrimary and
+        StoreMoved, where another machine goes on from this store; StoreFull, StoreUnavailable.
         """
+        closed = standing.why_closed(self._store)
+        if closed is not None and closed.why != "standby":
+            raise closed.refusal()
         before = read_latest(self.archive, self._seen)
         _refuse_others(self.archive, before, self._name)
+        _refuse_older(self.archive, before, self._history())
         self._copied = 0
         last, made, because = tip(before.whole), list[Part](), ""
         if last is not None:
@@ -228,6 +233,16 @@ def _refuse_others(archive: Archive, parts: Parts, store: str) -> None:
         raise Conflict(f"{archive.where} holds the backup of another store; name another place")
     if not parts.whole and next((True for found in archive.files("") if found.name == STORE_FILE), False):
         raise Conflict(f"{archive.where} already holds a store, or a backup of an older Kith; name an empty place")
+
+
+def _refuse_older(archive: Archive, parts: Parts, history: Sequence[tuple[int, int]]) -> None:
+    """Conflict where the backup goes on from our history: what we would add is older, and would count as the newest."""
+    for part in parts.whole:
+        if len(part.history) > len(history) and list(part.history[: len(history)]) == list(history):
+            raise Conflict(
+                f"{archive.where} holds backups of a machine that went on from this store, as after a promotion or a "
+                "restore; back this one up to another place"
+            )
 
 
 def mark_of(event: bytes) -> str:

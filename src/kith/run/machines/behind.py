@@ -14,6 +14,8 @@ import struct
 import time
 from pathlib import Path
 
+from kith.engines.embedded.driver_errors import translated
+
 _FILE = "standby.level"
 _HEAD = struct.Struct("<QH")
 _BYTES = 1024
@@ -25,7 +27,8 @@ class Level:
     def __init__(self, folder: Path, *, begin: bool = False) -> None:
         descriptor = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.ftruncate(descriptor, _BYTES)
+            with translated(f"write {_FILE}", folder):
+                os.posix_fallocate(descriptor, 0, _BYTES)  # a full disk would end the process that writes to it
             self._map = mmap.mmap(descriptor, _BYTES)
         finally:
             os.close(descriptor)

@@ -1,0 +1,107 @@
+"""How much the log, and what is beside it, may hold, at a primary and its standbys."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from edges import edge_of, writes_of
+
+from kith.core.clock import Hlc
+from kith.core.errors import Conflict
+from kith.engines.embedded import segments, standing
+from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.retention import LogBounds, Retention
+from kith.records.store import Claim, Record, RecordKind
+
+CLAIM_ROWS = (128, 129)
+A_DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def primary(tmp_path: Path) -> Iterator[Environment]:
+    with Environment(tmp_path / "primary", durability="relaxed") as environment:
+        environment.declare(["follows"])
+        yield environment
+
+
+def standby_of(primary: Environment, folder: Path) -> Environment:
+    primary.copy_to(folder)
+    with Environment(folder, create=False) as store:
+        standing.close_to_writes(store, Closed("standby", "http://primary"))
+        store.sync()
+    return Environment(folder, create=False, follows=True, durability="relaxed")
+
+
+@pytest.mark.parametrize(("data_bytes", "together"), [(400, 200), (2_000, 50), (0, 200)])
+def test_a_log_of_events_with_data_keeps_its_bounds(primary: Environment, data_bytes: int, together: int) -> None:
+    """Rows with data have few events each, so there are many of them."""
+    bounds = LogBounds(events_max=500, bytes_max=1 << 20)
+    commits = CommitQueue(primary, keep=bounds)
+    records, log = EmbeddedRecords(primary, commits), EmbeddedLog(primary, commits)
+
+    async def write() -> None:
+        for turn in range(20):
+            ids = range(turn * together, (turn + 1) * together)
+            made = [Record(RecordKind.POST, id_, Hlc(1_000_000 + id_), os.urandom(data_bytes)) for id_ in ids]
+            await asyncio.gather(*(records.put([one]) for one in made))
+
+    asyncio.run(write())
+    first, last = log.bounds()
+    commits.close()
+    assert last == 20 * together
+    assert last - first + 1 <= bounds.events_max + 2 * together
+    assert Retention(bounds, primary.log, primary.meta).size(primary.lmdb.begin()) <= 2 * bounds.bytes_max
+
+
+def test_a_standby_forgets_expired_claims(
+    primary: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = CommitQueue(primary)
+    records, now_ms = EmbeddedRecords(primary, commits), 1_800_000_000_000
+    monkeypatch.setattr(segments, "wall_ms", lambda: now_ms)
+
+    async def claim(count: int) -> None:
+        claims = [Claim(os.urandom(16), b"a value", now_ms, 1_000) for _ in range(count)]
+        await asyncio.gather(*(records.put([], claim=one) for one in claims))
+
+    def rows(store: Environment) -> int:
+        with store.lmdb.begin(store.records) as txn:
+            return sum(key[0] in CLAIM_ROWS for key in txn.cursor().iternext(values=False))
+
+    with standby_of(primary, tmp_path / "standby") as standby:
+        keep = Retention(LogBounds(), standby.log, standby.meta)
+        for _ in range(10):
+            asyncio.run(claim(50))
+            while (at := segments.last_event(standby)) < segments.last_event(primary):
+                segments.do(standby, segments.take(primary, at, 1 << 18), retention=keep)
+            assert rows(standby) <= 200, "two rows each, of those that are not over and of the last ones"
+            now_ms += A_DAY_MS
+        kept = rows(standby)
+    with Environment(tmp_path / "standby", create=False, follows=True) as again:
+        assert rows(again) == kept
+    commits.close()
+
+
+def test_a_store_that_went_another_way_is_refused_where_the_log_begins_right_after_it(tmp_path: Path) -> None:
+    """What both have last was forgotten, so it cannot be compared."""
+    with Environment(tmp_path / "primary") as primary, Environment(tmp_path / "other") as other:
+        for store, source, keep in ((primary, 1, LogBounds(events_max=30)), (other, 2, LogBounds())):
+            store.declare(["follows"])
+            commits = CommitQueue(store, keep=keep)
+            edges = EmbeddedEdges(store, commits)
+            for number in range(28 if store is other else 70):
+                asyncio.run(edges.apply(writes_of(edge_of(source, 1_000 + number))))
+            commits.close()
+        first, _ = EmbeddedLog(primary, commits).bounds()
+        assert first == segments.last_event(other) + 1
+        with pytest.raises(Conflict):
+            segments.do(other, segments.take(primary, segments.last_event(other), 1 << 20))

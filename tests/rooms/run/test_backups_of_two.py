@@ -1,0 +1,57 @@
+"""Two machines with one place for backups: what is newest there is of the one that took over."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kith.core.clock import Hlc
+from kith.core.errors import Conflict, NotPrimary
+from kith.engines.blobs.archives import FolderArchive
+from kith.engines.embedded import segments, standing
+from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.records.store import Record, RecordKind
+from kith.run.backups.making import BackUp
+from kith.run.backups.restoring import restore
+from kith.run.config import Settings
+
+
+def write(store: Environment, id_: int) -> None:
+    commits = CommitQueue(store)
+    asyncio.run(EmbeddedRecords(store, commits).put([Record(RecordKind.POST, id_, Hlc(1_000_000 + id_), b"a post")]))
+    commits.close()
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["fenced", "does not know"])
+def test_who_was_replaced_makes_no_backup_that_would_be_the_newest(tmp_path: Path, is_told: bool) -> None:
+    kept = FolderArchive(tmp_path / "kept")
+    with Environment(tmp_path / "old") as old:
+        old.declare(["follows"])
+        write(old, 1)
+        before = BackUp(old, kept, None)
+        before.make(whole=True)
+        old.copy_to(tmp_path / "new")
+        with Environment(tmp_path / "new", create=False) as new:
+            standing.close_to_writes(new, Closed("standby", "http://old"))
+            new.sync()
+        with Environment(tmp_path / "new", create=False, follows=True) as new:
+            epoch = standing.begin_promotion(new)
+            standing.promote(new, None)
+        if is_told:
+            standing.fence(old, epoch, "http://new")
+        else:
+            write(old, 2)
+        with Environment(tmp_path / "new", create=False) as new:
+            after = BackUp(new, kept, None)
+            for id_ in range(10, 13):
+                write(new, id_)
+                after.make(whole=False)
+                with pytest.raises(NotPrimary if is_told else Conflict):
+                    before.make(whole=False)
+            done = restore(Settings(data=str(tmp_path / "restored")), kept)
+            assert done.event == segments.last_event(new)
