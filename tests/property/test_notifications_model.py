@@ -115,13 +115,17 @@ class Naive:
 
     def shows(self, one: Told) -> bool:
         user, actor = one.recipient, one.actor
-        if user == actor or actor in self.gone or self.apart(user, actor) or (user, actor) in self.mutes:
+        wants = self.wants[user].allow(one.type, actor, user, user)  # type: ignore[arg-type]
+        return wants and (user, actor) not in self.mutes and self.may_show(one)
+
+    def may_show(self, one: Told) -> bool:
+        """Whether nobody but its recipient hides it."""
+        user, actor = one.recipient, one.actor
+        if user == actor or actor in self.gone or self.apart(user, actor):
             return False
         if one.post is not None and not self.sees(user, one.post):
             return False
         if one.comment is not None and not self.reads(user, one.comment):
-            return False
-        if not self.wants[user].allow(one.type, actor, user, user):  # type: ignore[arg-type]
             return False
         match one.type:
             case "like" | "share":
@@ -140,7 +144,9 @@ class Naive:
     def handle(self) -> None:
         for reasons in self.pending:
             told = self.told[reasons[0].recipient]
-            shown = [one for one in reasons if one.recipient not in self.gone and self.shows(one)]
+            there = [one for one in reasons if one.recipient not in self.gone]
+            shown = [one for one in there if self.shows(one)]
+            shown += [one for one in there if one.type == "mention" and self.may_show(one)]
             if shown and not {*reasons} & {*told}:
                 told.append(shown[0])
         self.pending.clear()

@@ -42,6 +42,7 @@ NAME = "notifications"
 FRESH_MS = 86_400_000
 """Nobody is told of something that was done longer than this before it was logged: it was imported, or written
 again."""
+_HOLDING = (NORMAL, State.ARCHIVED)
 PART = 200
 """Events looked at together."""
 
@@ -78,7 +79,7 @@ class Intake:
         telling = [event for event in events if self._meaning.tells(event)]
         for at in range(0, len(telling), PART):
             drafts = [draft for _, draft in await self._drafts(telling[at : at + PART])]
-            await self.tell(await self._recipients.allowed(drafts))
+            await self.tell(await self._recipients.worth_storing(drafts))
 
     async def tell(self, allowed: Sequence[NoticeDraft]) -> None:
         """Tell each allowed draft once, however often it comes."""
@@ -141,11 +142,14 @@ class Meaning:
         self._telling = self._to_posts | self._to_comments | self._to_boards | {self._follows, self.requests}
 
     def tells(self, event: Event) -> bool:
-        """Whether an event may tell somebody something: the edge is new, and does not come back with its account."""
+        """Whether an event may tell somebody something: the edge is new, and does not come back with its account.
+
+        The edge of a mention of somebody who is away is archived from the first.
+        """
         return (
-            event.state == NORMAL  # few events come further: most are records
+            event.state in _HOLDING  # few events come further: most are records
             and event.graph in self._telling
-            and event.began
+            and (event.began or (event.graph == self._mentioned and event.before is None))
             and event.before != State.ARCHIVED
             and event.logged_ms - ms_of(event.updated_at) < FRESH_MS
         )

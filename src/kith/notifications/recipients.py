@@ -1,4 +1,8 @@
-"""Which recipients may be told, by the rules and by their preferences; asked before a notice is written."""
+"""Which recipients may be told, by the rules and by their preferences; asked before a notice is written.
+
+A mention is written although its recipient muted the actor, hid the post, wants no mentions or is away: readers of an
+inbox ask all of that again. Followers are told from the same notice, and would learn of it otherwise.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from kith.graph.questions import Questions
 from kith.graph.together import together
 from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import PreferencesKept
-from kith.notifications.rules import NoticeRules
+from kith.notifications.rules import NoticeRules, Showing
 
 
 class Recipients:
@@ -25,9 +29,19 @@ class Recipients:
 
         Of several reasons for one notice, the first that is allowed.
         """
+        return _first_reasons((await self._parted(drafts))[0])
+
+    async def worth_storing(self, drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
+        """As `allowed`, and mentions that only their recipients themselves do not see or want."""
+        allowed, for_others = await self._parted(drafts)
+        return _first_reasons([*allowed, *for_others])
+
+    async def _parted(self, drafts: Sequence[NoticeDraft]) -> tuple[list[NoticeDraft], list[NoticeDraft]]:
+        """The drafts that are allowed; and the mentions that are not, by what is their recipients' own."""
+        allowed, for_others = list[NoticeDraft](), list[NoticeDraft]()
         drafts = [draft for draft in dict.fromkeys(drafts) if draft.actor != draft.recipient]
         if not drafts:
-            return []
+            return allowed, for_others
         recipients = [draft.recipient for draft in drafts]
         content, preferences = await together(
             self._store.immediate, self._rules.content(drafts), self._preferences.lately(recipients)
@@ -36,14 +50,19 @@ class Recipients:
         shown = self._rules.ask_each(questions, [(NodeId(one.recipient), one) for one in drafts], content)
         nodes = questions.nodes(recipients)
         answers = await self._store.answer(questions)
-        allowed = [
-            draft
-            for draft, visible, node in zip(drafts, shown(answers), answers.nodes[nodes], strict=True)
-            if visible
-            and node.state is not State.REMOVED
-            and preferences[draft.recipient].allow(draft.type, draft.actor, draft.recipient, draft.recipient)
-        ]
-        told: dict[NoticeDraft, NoticeDraft] = {}
-        for draft in allowed:
-            told.setdefault(draft.first, draft)
-        return list(told.values())
+        for draft, showing, node in zip(drafts, shown(answers), answers.nodes[nodes], strict=True):
+            user = draft.recipient
+            if showing is Showing.NO or node.state is State.REMOVED:
+                continue
+            if showing is Showing.YES and preferences[user].allow(draft.type, draft.actor, user, user):
+                allowed.append(draft)
+            elif draft.type == "mention":
+                for_others.append(draft)
+        return allowed, for_others
+
+
+def _first_reasons(drafts: Sequence[NoticeDraft]) -> list[NoticeDraft]:
+    told: dict[NoticeDraft, NoticeDraft] = {}
+    for draft in drafts:
+        told.setdefault(draft.first, draft)
+    return list(told.values())

@@ -7,6 +7,7 @@ notices takes two reads of records at most, and one question to the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -103,6 +104,14 @@ class Shown(NamedTuple):
     content: Content
 
 
+class Showing(Enum):
+    """How far somebody may see a notice."""
+
+    NO = 0
+    FOR_OTHERS = 1  # not what they muted or hid, nor a mention while they are away, which is theirs alone
+    YES = 2
+
+
 class NoticeRules:
     """Asks the graph and the records."""
 
@@ -169,8 +178,8 @@ class NoticeRules:
 
     def ask_each(
         self, questions: Questions, told: Sequence[tuple[NodeId, AnyNotice]], content: Content
-    ) -> Callable[[Answers], list[bool]]:
-        """Ask for each (user, notice) whether the user may see it: for many users with few notices each."""
+    ) -> Callable[[Answers], list[Showing]]:
+        """Ask for each (user, notice) how far the user may see it: for many users with few notices each."""
         abouts = [content.of(one) for _, one in told]
         others = [(user, NodeId(other)) for user, one in told for other in (one.actor, one.recipient) if other != user]
         heard = dict.fromkeys(others)
@@ -186,28 +195,36 @@ class NoticeRules:
         edges = [self._edge(one) for _, one in told]
         held = questions.states([edge for edge in edges if edge is not None])
 
-        def shown(answers: Answers) -> list[bool]:
+        def shown(answers: Answers) -> list[Showing]:
             found, states = standings(answers), answers.states
             muted = {pair for pair, state in zip(heard, states[mutes], strict=True) if state is State.NORMAL}
             hidden = {pair for pair, state in zip(posts, states[hides], strict=True) if state is State.NORMAL}
             holding = iter(states[held])
 
-            def hears(user: NodeId, other: NodeId) -> bool:
-                return user == other or ((user, other) not in muted and _may_tell(found[user, other]))
+            def may_hear(user: NodeId, other: NodeId) -> bool:
+                return user == other or _may_tell(found[user, other])
 
             def sees(user: NodeId, one: AnyNotice, about: Content) -> bool:
                 authors = {author: found[user, NodeId(author)] for author in about.authors()}
-                hid = [post for post in about.posts if (user, post) in hidden]
-                return _is_there(one, about.seen_by(user, authors, hid))
+                return _is_there(one, about.seen_by(user, authors, ()))
+
+            def showing(user: NodeId, one: AnyNotice, about: Content, state: State | None) -> Showing:
+                may = (
+                    (state is State.NORMAL or (state is State.ARCHIVED and one.type == "mention"))
+                    and may_hear(user, NodeId(one.actor))
+                    and may_hear(user, NodeId(one.recipient))
+                    and (one.recipient == user or found[user, one.recipient].followed)
+                    and (about is _NOTHING or sees(user, one, about))
+                )
+                if not may:
+                    return Showing.NO
+                silent = (user, one.actor) in muted or (user, one.recipient) in muted
+                if state is not State.NORMAL or silent or any((user, post) in hidden for post in about.posts):
+                    return Showing.FOR_OTHERS
+                return Showing.YES
 
             return [
-                (edge is None or next(holding) is State.NORMAL)
-                and hears(user, NodeId(one.actor))
-                and (
-                    one.recipient == user
-                    or (hears(user, NodeId(one.recipient)) and found[user, one.recipient].followed)
-                )
-                and (about is _NOTHING or sees(user, one, about))
+                showing(user, one, about, State.NORMAL if edge is None else next(holding))
                 for (user, one), about, edge in zip(told, abouts, edges, strict=True)
             ]
 

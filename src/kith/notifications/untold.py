@@ -87,7 +87,7 @@ class EventAuditor:
     async def _look(self, events: Sequence[Event], dead: set[bytes], found: UntoldAudit, *, repair: bool) -> None:
         pairs = await self._intake.drafts(events)
         claims = await self._notices.claimed([draft for _, draft in pairs])
-        allowed = {*await self._recipients.allowed([draft for _, draft in pairs])}
+        allowed = {*await self._recipients.worth_storing([draft for _, draft in pairs])}
         untold = [pair for pair, claim in zip(pairs, claims, strict=True) if claim is None]
         open_ = [(event, draft) for event, draft in untold if draft in allowed and event.mark not in dead]
         changed = await self._changed(open_)

@@ -21,7 +21,7 @@ from kith.notifications.preferences import Preferences, PreferencesKept, is_quie
 from kith.notifications.push.device import Device
 from kith.notifications.push.devices import Devices
 from kith.notifications.push.message import TTL_MS, PushMessage, message_of
-from kith.notifications.rules import Content, NoticeRules
+from kith.notifications.rules import Content, NoticeRules, Showing
 from kith.people.profiles import Profile, read_profile
 from kith.records.store import RecordKind
 
@@ -85,7 +85,7 @@ class Dues:
         return [
             DuePush(user, message_of(one, user, names[one.actor], names[one.recipient], _text(one, content)), ())
             for (user, one), visible, node in zip(told, asked(answers), answers.nodes[nodes], strict=True)
-            if visible and node.state is State.NORMAL
+            if visible is Showing.YES and node.state is State.NORMAL
         ]
 
 

@@ -1,0 +1,97 @@
+"""What is stored of a mention though nobody sees it: while its recipient hides it or is away, or a store refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from cast import ALICE, BOB
+from coroutines import Run
+from desk import Desk
+from interleaving import finished
+from reference_leases import own_leases
+
+from kith.core.errors import Overloaded
+from kith.graph.nodes import NodeOperation
+from kith.notifications.preferences import CACHED_MS, Preferences
+from kith.people.removal import account_jobs
+
+
+Act = Callable[[Desk], Awaitable[None]]
+
+
+async def mention(desk: Desk) -> None:
+    await desk.services.write(BOB, text="hello", mentions=(ALICE,))
+
+
+async def _mute(desk: Desk) -> None:
+    await desk.people.mute(ALICE, BOB)
+
+
+def test_a_store_that_refuses_for_hours_leaves_one_row_of_what_it_is_told_then(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        await mention(desk)
+        put = desk.notices.records.put_many
+
+        async def refuses(*_: object) -> None:
+            raise Overloaded("not now")
+
+        monkeypatch.setattr(desk.notices.records, "put_many", refuses)
+        for _ in range(20):
+            desk.services.clock.ms += 5_000
+            with pytest.raises(Overloaded):
+                await desk.handle()
+        monkeypatch.setattr(desk.notices.records, "put_many", put)
+        await desk.handle(times=2)
+        assert await desk.told(ALICE) == [("mention", BOB)]
+        assert [user for user, _ in desk.rows.rows] == [ALICE]
+
+    run(scenario())
+
+
+async def _want_none(desk: Desk) -> None:
+    await desk.preferences.put(ALICE, Preferences(mentions="none"))
+
+
+async def _want_nothing_of_bob(desk: Desk) -> None:
+    await desk.preferences.put(ALICE, Preferences(accounts_off=(BOB,)))
+
+
+HIDING: list[Act] = [_mute, _want_none, _want_nothing_of_bob]
+
+
+@pytest.mark.parametrize("hide", HIDING)
+def test_nobody_learns_from_what_followers_are_told_whom_the_mentioned_muted(run: Run, desk: Desk, hide: Act) -> None:
+    """Followers are told from the notice of the mentioned account, which is stored whatever only that one hides."""
+
+    async def scenario() -> None:
+        await hide(desk)
+        desk.services.clock.ms += 2 * CACHED_MS
+        await mention(desk)
+        await desk.handle(times=2)
+        assert await desk.told(ALICE) == []
+        (notice,) = [notice for user, notice in desk.rows.rows if user == ALICE]
+        (stored,) = await desk.notices.read([notice])
+        assert stored is not None
+        assert (stored.type, stored.actor) == ("mention", BOB)
+        await desk.people.unmute(ALICE, BOB)
+        await desk.preferences.put(ALICE, Preferences())
+        assert await desk.told(ALICE) == [("mention", BOB)], "what is hidden comes back when the reason ends"
+
+    run(scenario())
+
+
+def test_a_mention_of_somebody_who_is_away_is_told_when_they_come_back(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        jobs = account_jobs(desk.services.graph, own_leases())
+        await finished(jobs, NodeOperation.ARCHIVE, ALICE)
+        await mention(desk)
+        await desk.handle(times=2)
+        await finished(jobs, NodeOperation.RESTORE, ALICE)
+        await desk.handle(times=2)
+        assert await desk.told(ALICE) == [("mention", BOB)]
+        await jobs.close()
+
+    run(scenario())
