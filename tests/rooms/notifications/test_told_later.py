@@ -16,7 +16,6 @@ from kith.graph.nodes import NodeOperation
 from kith.notifications.preferences import CACHED_MS, Preferences
 from kith.people.removal import account_jobs
 
-
 Act = Callable[[Desk], Awaitable[None]]
 
 
