@@ -23,6 +23,7 @@ from kith.engines.embedded import checkpoints
 from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.journal import RING_BYTES
 
 
 def test_a_process_that_closes_just_as_a_checkpoint_begins_comes_to_an_end(
@@ -277,3 +278,28 @@ def test_who_committed_nothing_keeps_no_old_pages(tmp_path: Path) -> None:
         with environment.commit() as write:
             write.changes = b""
         eventually(lambda: environment._checkpoints._pin is None)
+
+
+@pytest.mark.parametrize("before", ["a full ring", "a commit without an entry"])
+def test_what_is_committed_is_durable_before_it_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """Otherwise a reader could send on what a power cut takes back. A change larger than the ring is the exception."""
+    monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
+    with Environment(tmp_path / "data") as environment:
+        environment.put_note("a write", b"1")
+        if before == "a full ring":
+            for number in range(4):
+                environment.put_note(f"a large one {number}", bytes(RING_BYTES // 5))
+        else:
+            with environment.commit() as write:
+                write.txn.put(b"not described", b"1", db=environment.meta)
+        late: list[None] = []
+        monkeypatch.setattr(environment._checkpoints, "make", lambda: late.append(None))
+        for number in range(20):
+            environment.put_note(f"the next {number}", bytes(RING_BYTES // 5))
+            base = environment.journal.base()
+            assert base is not None
+            chain = [txn for txn, _ in environment.journal.entries(base)]
+            assert environment.last_commit() in (base.txn, *chain)
+        assert not late

@@ -22,8 +22,9 @@ from kith.engines.embedded.changes import announced, edge_changed
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.environment import HISTORY, Environment
 from kith.engines.embedded.event_log import EVENTS_PER_ROW, LogWriter
+from kith.engines.embedded.history import StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.shipping import SNAPSHOT_END, Shipping
@@ -363,3 +364,18 @@ def test_what_a_standby_confirmed_counts_for_its_history_only(tmp_path: Path) ->
     assert (first.sequence(), other.sequence()) == (0, 1)
     first.close()
     other.close()
+
+
+def test_a_process_of_a_standby_goes_on_with_the_history_that_another_writes(standby: Path, run: Run) -> None:
+    """The process that follows the primary writes it, where another machine was promoted and is followed now."""
+    with Environment(standby, follows=True) as store:
+        log = EmbeddedLog(store, cast(Any, None))
+        before, _ = run(log.end()), run(log.read(LogPosition(b""), 10))
+        history = store.history().restored(segments.last_event(store))
+        store.put_note(HISTORY, msgspec.json.encode(history.restores))
+        token = StorePositions(history).of(segments.last_event(store))
+        assert run(log.reached(token))
+        assert run(log.reached(before))
+        assert run(log.end()) == token
+        batch = run(log.read(LogPosition(b""), 10))
+        assert (batch.next, batch.lost) == (token, False)

@@ -96,11 +96,19 @@ class Checkpoints:
             pin = self._store.begin()
             if base is None or base.txn != txn - 1:
                 with self._breaking(pin):
-                    meta = self._meta(txn - 1)
-                    self._sync()
-                    self._journal.publish(txn - 1, self._journal.end(txn - 1), meta)
-                    self._made = txn - 1
+                    self._cover(txn - 1)
             self._pin = pin
+
+    def make_room(self, txn: int) -> None:
+        """Make all before transaction `txn`, which has the write lock, the base: the journal has room then."""
+        self._cover(txn - 1)
+
+    def _cover(self, txn: int) -> None:
+        """Sync the newest transaction, `txn`, and make it the base. Needs the write lock."""
+        meta = self._meta(txn)
+        self._sync()
+        self._journal.publish(txn, self._journal.end(txn), meta)
+        self._made = txn
 
     def passed(self, txn: int | None, changes: int) -> None:
         """A transaction that `protect` was called for is over (None: without a commit); a checkpoint follows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kith.core.events import Event
 from kith.engines.embedded.event_log import ROW_BYTES_MAX, events_of
-from kith.engines.embedded.history import StorePositions
+from kith.engines.embedded.history import History, StorePositions
 
 ROWS_MAX = 256
 """Rows of which a process keeps the events; with their data some 2 MB."""
@@ -14,17 +14,17 @@ class DecodedRows:
     """The rows that were decoded last. A row that is not the same any more, as the open one, is decoded again."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, tuple[bytes, StorePositions, list[Event]]] = {}
+        self._rows: dict[int, tuple[bytes, History, list[Event]]] = {}
 
     def events_of(self, first: int, row: bytes, positions: StorePositions) -> list[Event]:
         """See `event_log.events_of`. The caller must not change the list."""
         kept = self._rows.get(first)
-        if kept is not None and kept[0] == row and kept[1] is positions:
+        if kept is not None and kept[0] == row and kept[1] is positions.history:
             return kept[2]
         events = events_of(first, row, positions)
         if len(row) <= 2 * ROW_BYTES_MAX:
             self._rows.pop(first, None)
-            self._rows[first] = row, positions, events
+            self._rows[first] = row, positions.history, events
             if len(self._rows) > ROWS_MAX:
                 del self._rows[next(iter(self._rows))]
         return events

@@ -92,6 +92,7 @@ class Environment:
                 opened.callback(self.journal.close)
                 self._open(opened, bytes_max, relaxed=durability == "relaxed")
                 self.positions = StorePositions(self.history())
+                self._is_standby, self._history_note = self.is_closed(), self.get_note(HISTORY)
                 opened.pop_all()
 
     def _open(self, opened: contextlib.ExitStack, bytes_max: int, *, relaxed: bool) -> None:
@@ -205,6 +206,8 @@ class Environment:
                 self._check_standing(txn)
                 self._checkpoints.protect(number)
                 yield write
+                if write.changes and self.journal.wants_checkpoint(number, write.changes):
+                    self._checkpoints.make_room(number)  # else this can be read, and sent on, before it is durable
                 if write.changes != b"":
                     durable = self.journal.append(number, write.changes)
                 txn.commit()
@@ -317,7 +320,15 @@ class Environment:
         with translated("begin a history"), self.lmdb.begin() as txn:
             _, last = event_log.bounds(txn, self.log)
         self.put_note(HISTORY, json.dumps(self.history().restored(last).restores).encode())
-        self.positions = StorePositions(self.history())
+        self.positions.go_on(self.history())
+
+    def follow_history(self) -> None:
+        """Go on with the history that the store was given since it was opened, as a standby is by its primary."""
+        if self._is_standby:
+            note = self.get_note(HISTORY)
+            if note != self._history_note:
+                self._history_note = note
+                self.positions.go_on(self.history())
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), synced."""

@@ -12,8 +12,8 @@
 
 A row is closed, and deflated, when it has EVENTS_PER_ROW events or ROW_BYTES_MAX. The open one is written with every
 commit and has a database of its own: as a row that grows and shrinks beside closed ones it would leave their pages a
-third empty. Sequence numbers grow by one per event and are never reused. An event that is not about an edge has a state
-that no edge has (see `core.events`).
+third empty. Sequence numbers grow by one per event; only those of events that a power cut took back are used again. An
+event that is not about an edge has a state that no edge has (see `core.events`).
 """
 
 from __future__ import annotations

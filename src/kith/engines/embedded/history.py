@@ -51,7 +51,11 @@ class StorePositions:
     """Packs and compares the positions of one store."""
 
     def __init__(self, history: History) -> None:
-        self._history = history
+        self.go_on(history)
+
+    def go_on(self, history: History) -> None:
+        """The store has this history from now on."""
+        self.history = history
         self._name = b"" if history.name == FIRST else _NUMBER.pack(history.name)
 
     def of(self, sequence: int) -> LogPosition:
@@ -72,7 +76,7 @@ class StorePositions:
         if len(position) not in (_NUMBER.size, 2 * _NUMBER.size):
             return None
         number = int.from_bytes(position[: _NUMBER.size], "big")
-        return number if self._history.holds(int.from_bytes(position[_NUMBER.size :], "big"), number) else None
+        return number if self.history.holds(int.from_bytes(position[_NUMBER.size :], "big"), number) else None
 
     def covers(self, position: LogPosition, other: LogPosition) -> bool:
         """See `log.store.LogStore.covers`."""

@@ -207,6 +207,14 @@ class Journal:
             raise
         return not missing
 
+    def wants_checkpoint(self, txn: int, payload: bytes) -> bool:
+        """Whether `append` would answer False, and True after a checkpoint of all before. Needs the write lock."""
+        before, length = self._tail_before(txn), _ENTRY.size + len(payload)
+        missing = before.without_entry
+        if missing and not self._is_covered(missing):
+            return True
+        return length <= RING_BYTES and not self._has_room(before.end + length)
+
     def _note_without_entry(self, txn: int) -> None:
         """Note on the disk that the chain will miss a transaction, before pages of it can be there."""
         raw = _WITHOUT_ENTRY.pack(txn, self._epoch, 0)[:-_CRC_BYTES]

@@ -233,6 +233,7 @@ class EmbeddedLog:
 
     def begin(self) -> Txn:
         """A read transaction."""
+        self._environment.follow_history()
         try:
             return self._environment.lmdb.begin()
         except lmdb.Error as error:

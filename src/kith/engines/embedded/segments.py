@@ -27,7 +27,6 @@ from kith.engines.embedded.changes import expired_claims
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter
-from kith.engines.embedded.history import StorePositions
 from kith.engines.embedded.retention import Retention
 from kith.engines.embedded.sorted_changes import do_all
 
@@ -155,7 +154,7 @@ def do(
             retention.forget(write.txn, at, wall_ms(), writer.closed)
     if at >= segment.end:  # until then it lacks what tokens of this history stand for
         _put_notes(target, segment, HISTORY)
-        target.positions = StorePositions(target.history())
+        target.positions.go_on(target.history())
     return at
 
 

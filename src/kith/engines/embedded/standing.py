@@ -22,7 +22,7 @@ from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.closed import CLOSED, Closed
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import HISTORY, Environment, put_note
-from kith.engines.embedded.history import History, Restore, StorePositions
+from kith.engines.embedded.history import History, Restore
 from kith.standby.source import Epoch
 
 _PROMOTING, _TELL = "promoting", "tell"
@@ -123,7 +123,7 @@ def promote(store: Environment, tell: ToTell | None) -> Promoted:
         for key, note in notes.items():
             put_note(write.txn, store.meta, key, note)
         write.changes = redo.encode(0, [redo.row("meta", key.encode(), note) for key, note in notes.items()])
-    store.positions = StorePositions(history)
+    store.positions.go_on(history)
     return Promoted(last, int(raw))
 
 

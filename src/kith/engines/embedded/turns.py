@@ -3,8 +3,9 @@
 LMDB has a lock of its own for this, a robust mutex in shared memory, and it is not enough. A process that is killed as
 one of its threads hands that lock on, and another takes it at that moment, leaves it without its mark for waiters, and
 the kernel wakes nobody: the other processes wait with the lock free, for ever if nobody else writes. So nothing waits
-for LMDB's lock: it is taken only by the one whose turn it is. Threads wait for their turn in their process, and
-processes in the kernel's queue (docs/decisions/0042-turns-to-write.md has the figures).
+for LMDB's lock: it is taken only by the one whose turn it is (and by whoever first reads a week of inboxes). Threads
+wait for their turn in their process, and processes in the kernel's queue (docs/decisions/0042-turns-to-write.md has the
+figures).
 """
 
 from __future__ import annotations
