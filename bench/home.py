@@ -21,6 +21,7 @@ import numpy as np
 
 from bench import peers
 from bench.figures import KEY, SECONDS, Figure, server, with_peer
+from bench.linkbench import Turns
 from bench.load import Load, request, run
 from bench.routes import client, expected
 from bench.town import Ids, Town, batches, put_posts, spread, town
@@ -32,6 +33,8 @@ from kith.run.config import Settings
 from kith.run.services import running
 
 _POSTS, _LIKES_A_POST = 60_000, 3
+_TURNS = 2
+"""Of one API process and of two, on a machine whose speed changes within minutes."""
 _FOLLOWED_MIN, _WARM_FOLLOWED_MIN = 20, 10
 _AGAIN, _LOOKED_AT = 2_000, 50
 _PAGE, _CONNECTIONS = 20, 16
@@ -61,9 +64,13 @@ class Cast(NamedTuple):
 def home(folder: Path) -> list[Figure]:
     """Pages of 20."""
     cast = _cast(folder)
-    with _ready(cast) as port:
-        _check(cast)
-        first = _firsts(port, cast)
+    first, two = Turns([]), Turns([])
+    for turn in range(_TURNS):
+        for workers, turns in ((1, first), (2, two)):
+            with _ready(cast, workers=workers) as port:
+                if not turn:
+                    _check(cast)
+                turns.loads.append(_firsts(port, cast))
     with _ready(cast) as port:
         first_arriving = _firsts(port, cast, arrivals=_ASKED["home"] / 2)
     with _ready(cast) as port:
@@ -71,14 +78,12 @@ def home(folder: Path) -> list[Figure]:
             connections=_CONNECTIONS, seconds=60, warm_s=0, once=True)  # fmt: skip
         again, again_arriving = _both(port, cast, "home-again", "ranked")
         latest, latest_arriving = _both(port, cast, "home-latest", "latest")
-    with _ready(cast, workers=2) as port:
-        two = _firsts(port, cast)
     says = (
         f"{cast.at.data.says}; {_POSTS:,} posts of a week, {_LIKES_A_POST * _POSTS:,} likes; "
         f"{len(cast.readers.all):,} readers who follow {_FOLLOWED_MIN} and more, {_CONNECTIONS} connections"
     )
     peer = peers.redis_pages(folder, cast.posts, _homes(cast.at, cast.posts, cast.readers.again))
-    loads = {
+    loads: dict[str, tuple[Load | Turns, Load]] = {
         "home": (first, first_arriving), "home-again": (again, again_arriving), "home-latest": (latest, latest_arriving)
     }  # fmt: skip
     figures = []
