@@ -6,7 +6,7 @@ Each line on stdin is a JSON list, and gets one JSON line on stdout: `["write", 
 `first -> first + 1, ...` and answers `{"sequence": ...}`; `["many", calls]` writes as many edges at once, one
 a call, and answers `{"done": ..., "refused": {code: times}}`; `["read", source, destination]` answers
 `{"exists": ...}`; `["count", node]` answers `{"count": ...}`; `["failed"]` whether the queue has given up;
-`["backup", folder]` copies the store.
+`["backup", folder]` backs the store up there.
 An error of ours answers `{"error": code, "message": ...}`; any other ends the process with its traceback.
 """
 
@@ -24,11 +24,13 @@ import structlog
 from kith.core.clock import HybridClock
 from kith.core.errors import KithError
 from kith.core.ids import NodeId
+from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import BYTES_MAX_DEFAULT, Environment
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.shapes import Listing
+from kith.run.backups.making import BackUp
 
 HUB = 1_000_000_000
 """Where every edge of `write` leads."""
@@ -63,7 +65,7 @@ class Obedient:
         return {"count": (await self._store.count_many([Listing(1, node, Direction.IN)]))[0]}
 
     async def backup(self, target: str) -> dict[str, Any]:
-        self._environment.copy_to(Path(target))
+        await asyncio.to_thread(BackUp(self._environment, FolderArchive(Path(target)), None).make, whole=True)
         return {}
 
     async def sync(self) -> dict[str, Any]:

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 from ledger import Ledger, check_audit, opened, read_lines
 from processes import FaultyDisk, engine_over
+from store_copies import copy_store
 from zygote import zygote_over
 
-from kith.engines.embedded.store_file import STORE_FILE
+from kith.engines.blobs.archives import FolderArchive
+from kith.run.backups.parts import read_parts
+from kith.run.backups.restoring import restore
+from kith.run.config import Settings
 
 
 def test_a_copy_under_load_is_whole_and_has_every_write_acknowledged_before_it(tmp_path: Path, seed: int) -> None:
@@ -20,7 +24,7 @@ def test_a_copy_under_load_is_whole_and_has_every_write_acknowledged_before_it(t
         with opened(folder) as (environment, _):
             for number in range(5):
                 before = zygote.said(writer)
-                environment.copy_to(tmp_path / f"copy-{number}")
+                copy_store(environment, tmp_path / f"copy-{number}")
                 after = zygote.wait_for_more(writer, len(before))
                 copies.append((before, after))
         zygote.kill(writer)
@@ -32,13 +36,19 @@ def test_a_copy_under_load_is_whole_and_has_every_write_acknowledged_before_it(t
     assert copies[0][1] < copies[-1][1], "the writer went on meanwhile"
 
 
-def test_a_copy_is_a_store_of_its_own_that_takes_writes(tmp_path: Path) -> None:
-    folder, copy = tmp_path / "data", tmp_path / "copy"
+def restored(kept: Path, folder: Path) -> Path:
+    """A data folder that a backup was restored to."""
+    restore(Settings(data=str(folder)), FolderArchive(kept))
+    return folder
+
+
+def test_a_restored_backup_is_a_store_of_its_own_that_takes_writes(tmp_path: Path) -> None:
+    folder, kept = tmp_path / "data", tmp_path / "kept"
     with engine_over(folder) as engine:
         engine("write", 0, 1_000)
-        assert engine("backup", str(copy)) == {}
+        assert engine("backup", str(kept)) == {}
         engine("write", 1_000, 500)
-    with engine_over(copy) as engine:
+    with engine_over(restored(kept, tmp_path / "restored")) as engine:
         assert engine("count") == {"count": 1_000}
         engine("write", 5_000, 10)
         assert engine("count") == {"count": 1_010}
@@ -47,19 +57,19 @@ def test_a_copy_is_a_store_of_its_own_that_takes_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["ENOSPC 100000", "EIO-SYNC once"])
-def test_a_copy_that_fails_leaves_nothing_that_looks_like_a_store_and_can_be_repeated(
+def test_a_backup_that_fails_counts_for_nothing_and_can_be_repeated(
     tmp_path: Path, disk: FaultyDisk, order: str
 ) -> None:
-    folder, copy = tmp_path / "data", tmp_path / "copy"
+    folder, kept = tmp_path / "data", tmp_path / "kept"
     with engine_over(folder, environment=disk.environment) as engine:
         engine("write", 0, 5_000)
-        engine("sync")  # or a checkpoint may meet the fault that is meant for the copy
+        engine("sync")  # or a checkpoint may meet the fault that is meant for the backup
         disk.order(order)
-        refused = engine("backup", str(copy))
+        refused = engine("backup", str(kept))
         assert refused["error"] == ("STORE_FULL" if order.startswith("ENOSPC") else "STORE_UNAVAILABLE"), refused
-        assert not (copy / STORE_FILE).exists(), "half a backup would pass for a whole one"
+        assert not read_parts(FolderArchive(kept)).whole
         disk.heal()
-        assert engine("backup", str(copy)) == {}
+        assert engine("backup", str(kept)) == {}
         assert engine("count") == {"count": 5_000}
-    with opened(copy) as (environment, store):
+    with opened(restored(kept, tmp_path / "restored")) as (environment, store):
         assert check_audit(environment, store) == 5_000

@@ -13,6 +13,7 @@ import pytest
 from backups import Dying, State, restored, state
 from distant import Stopped
 from histories import History
+from store_copies import copy_store
 
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
 from kith.core.tokens import WriteMark, WriteTokens
@@ -290,7 +291,7 @@ def test_an_older_copy_of_the_store_that_took_its_place_is_noticed(tmp_path: Pat
     with told(tmp_path / "data", 13) as one:
         one.store.secret("backups")
         one.steps(10)
-        one.store.copy_to(tmp_path / "copy")
+        copy_store(one.store, tmp_path / "copy")
         BackUp(one.store, archive, None).make(whole=True)
         one.steps(20)
         BackUp(one.store, archive, None).make(whole=False)
@@ -301,7 +302,7 @@ def test_an_older_copy_of_the_store_that_took_its_place_is_noticed(tmp_path: Pat
         assert "put in its place" in BackUp(two.store, archive, None).make(whole=False).because
     shutil.rmtree(tmp_path / "copy")
     with told(tmp_path / "data", 13) as one:
-        one.store.copy_to(tmp_path / "copy")
+        copy_store(one.store, tmp_path / "copy")
         BackUp(one.store, archive, None).make(whole=False)
     with told(tmp_path / "copy", 15) as two:
         with told(tmp_path / "data", 16) as one:

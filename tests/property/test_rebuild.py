@@ -10,6 +10,7 @@ import pytest
 from cast import START_MS
 from edges import edge_of
 from histories import History, content, joined
+from store_copies import copy_store
 
 from kith.core.clock import hlc_of
 from kith.core.errors import Conflict, StoreMismatch
@@ -134,7 +135,7 @@ def test_a_backup_brought_up_to_date_has_the_tokens_and_the_keys_of_the_store(tm
         for _ in range(30):
             history.step()
         source.put_note("server-key/of-a-server-that-was-let-go", b"1")
-        source.copy_to(tmp_path / "backup")
+        copy_store(source, tmp_path / "backup")
         source.put_note("server-key/of-a-server-that-was-let-go", None)
         source.put_note("server-key/of-today", b"1")
         for _ in range(30):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from edges import edge_of, writes_of
+from store_copies import copy_store
 
 from kith.core.clock import Hlc
 from kith.core.errors import Conflict
@@ -34,7 +35,7 @@ def primary(tmp_path: Path) -> Iterator[Environment]:
 
 
 def standby_of(primary: Environment, folder: Path) -> Environment:
-    primary.copy_to(folder)
+    copy_store(primary, folder)
     with Environment(folder, create=False) as store:
         standing.close_to_writes(store, Closed("standby", "http://primary"))
         store.sync()

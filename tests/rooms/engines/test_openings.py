@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from coroutines import run_all
+from store_copies import copy_store
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreFull, StoreMismatch
@@ -38,7 +39,7 @@ def test_a_backup_put_in_the_place_of_a_store_is_opened_as_it_is(tmp_path: Path,
     folder, kept = tmp_path / "data", tmp_path / "kept"
     with Environment(folder, durability=durability) as environment:  # type: ignore[arg-type]
         environment.put_note("of the backup", b"1")
-        environment.copy_to(kept)
+        copy_store(environment, kept)
         for step in range(20):
             environment.put_note(f"later/{step}", b"x" * 5_000)
         killed = tmp_path / "killed"

@@ -17,6 +17,7 @@ from coroutines import Run
 from edges import G, edge_of
 from embedded_engine import open_embedded
 from small_s3 import SmallS3
+from store_copies import copy_store
 
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict, StoreFull, StoreMismatch, StoreUnavailable
@@ -225,7 +226,7 @@ def test_a_backup_of_before_is_still_restored(settings: Settings, tmp_path: Path
     older = tmp_path / "older"
     with folders.open_environment(settings) as store:
         store.put_note("kept", b"1")
-        store.copy_to(older)
+        copy_store(store, older)
     shutil.copytree(folders.media_folder(settings), older / "media")
     with pytest.raises(Conflict, match="backup of an older Kith"):
         back_up(settings, FolderArchive(older))

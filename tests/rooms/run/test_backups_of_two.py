@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from store_copies import copy_store
 
 from kith.core.clock import Hlc
 from kith.core.errors import Conflict, NotPrimary
@@ -35,7 +36,7 @@ def test_who_was_replaced_makes_no_backup_that_would_be_the_newest(tmp_path: Pat
         write(old, 1)
         before = BackUp(old, kept, None)
         before.make(whole=True)
-        old.copy_to(tmp_path / "new")
+        copy_store(old, tmp_path / "new")
         with Environment(tmp_path / "new", create=False) as new:
             standing.close_to_writes(new, Closed("standby", "http://old"))
             new.sync()

@@ -356,23 +356,6 @@ class Environment:
         """How many bytes of the file are in use, in whole pages, free ones included."""
         return int(self.lmdb.info()["last_pgno"] + 1) * int(self.lmdb.stat()["psize"])
 
-    def copy_to(self, target: Path) -> None:
-        """Write a compacted, consistent copy to the folder `target`, while others read and write."""
-        target.mkdir(parents=True, exist_ok=True)
-        partial = target / f"{STORE_FILE}.part"
-        with translated(f"back up to {target}", target):
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                self.lmdb.copyfd(descriptor, compact=True)
-                os.fsync(descriptor)
-            except BaseException:
-                partial.unlink()
-                raise
-            finally:
-                os.close(descriptor)
-            partial.replace(target / STORE_FILE)
-            sync_folder(target)
-
     def _older(self, txn: Txn, *, alone: bool) -> int | None:
         """The format of a store that is upgraded; None if it has this one. StoreMismatch where it cannot be."""
         found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0

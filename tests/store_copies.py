@@ -1,0 +1,20 @@
+"""A copy of an open store, as an older Kith's backup was one, and as a machine gets its first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.store_file import STORE_FILE
+
+
+def copy_store(environment: Environment, folder: Path) -> None:
+    """Write a compacted, consistent copy to a folder, while others read and write."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / STORE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        environment.lmdb.copyfd(descriptor, compact=True)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
