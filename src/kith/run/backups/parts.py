@@ -116,7 +116,7 @@ def read_parts(archive: Archive) -> Parts:
 def read_latest(archive: Archive, seen: dict[str, Part]) -> Parts:
     """The parts of an archive that one more goes on from: the newest whole, what follows it, and the increment before.
 
-    `seen`: parts that were read before, by their ids; those that were read now are added.
+    `seen`: parts that were read before, by their ids; afterwards those of this answer.
     """
     whole, damaged = list[Part](), dict[str, str]()
     for id_ in reversed(_ids(archive)):
@@ -128,6 +128,8 @@ def read_latest(archive: Archive, seen: dict[str, Part]) -> Parts:
             damaged[id_] = part[1]
         if {part.kind for part in whole} == {"whole", "increment"}:
             break
+    for id_ in seen.keys() - {part.id for part in whole}:
+        del seen[id_]
     return Parts(whole[::-1], damaged)
 
 
