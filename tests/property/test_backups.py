@@ -141,6 +141,21 @@ def test_a_clock_that_went_back_never_brings_what_was_logged_after_the_time_that
             assert found == one.was.get(done.event, found)
 
 
+def test_a_whole_that_was_made_after_a_clock_went_back_brings_nothing_that_is_too_late(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "data", 2) as one:
+        one.steps(15, back_ms=4)
+        latest_ms = max(one.ms.values())
+        one.now_ms -= 100
+        one.steps(3)
+        assert max(one.ms.values()) == latest_ms
+        BackUp(one.store, archive, None, now_ms=lambda: one.now_ms).make(whole=True)
+        with pytest.raises(BadRequest, match="as old as that"):
+            restored(archive, tmp_path / "too-early", time_of(latest_ms - 1))
+        done, _ = restored(archive, tmp_path / "back", time_of(latest_ms))
+        assert done.event == one.event
+
+
 @pytest.mark.parametrize("error", [Stopped, lambda: OSError(28, "No space left on device")], ids=["killed", "full"])
 @pytest.mark.parametrize("whole", [False, True], ids=["increment", "whole"])
 def test_a_backup_that_ends_at_any_step_does_not_count_and_the_next_goes_on(

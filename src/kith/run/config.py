@@ -125,7 +125,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Literal["full", "relaxed"],
         _doc(
             "full: a write is synced before it is acknowledged. relaxed: a power cut may lose the last commits, "
-            "of which watchers and standbys may have heard; the store stays whole, and a crash of Kith alone loses nothing."
+            "of which watchers and standbys may have heard; the store stays whole, and a crash of Kith alone loses "
+            "nothing."
         ),
     ] = "full"
     store_bytes_max: Annotated[

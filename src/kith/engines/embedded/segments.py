@@ -68,6 +68,19 @@ def event_at(store: Environment, number: int) -> bytes:
     return b""
 
 
+def latest_ms(store: Environment, until: int) -> int:
+    """The latest time at which any event of a log, up to the event `until`, was logged; 0 where it has none.
+
+    It is that of the last one, unless a clock was put back. Takes 1 us an event.
+    """
+    latest = bytes(8)
+    with translated("read", store.folder), store.lmdb.begin() as txn:
+        first, _ = event_log.bounds(txn, store.log)
+        for event in event_log.read_logged(txn, store.log, first - 1, max(0, until + 1 - first)):
+            latest = max(latest, event.logged_ms)
+    return event_log.logged_ms(latest)
+
+
 def take(source: Environment, after: int, bytes_max: int) -> Segment:
     """What follows an event, about `bytes_max` of it. Conflict if the log does not have all of that any more."""
     with translated("read", source.folder), source.lmdb.begin() as txn:

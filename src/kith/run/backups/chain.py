@@ -1,8 +1,7 @@
 """Which parts of a backup restore a point in time, and which may be deleted. Pure.
 
 Time in a backup is that of the clock by which events were logged. If that clock was put back, a point lies before the
-first event logged after it, so what increments bring a store that is restored to a time was not logged later; a whole
-may hold such events.
+first event logged after it, so a store restored to a time holds nothing that was logged later.
 """
 
 from __future__ import annotations

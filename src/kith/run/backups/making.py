@@ -181,7 +181,7 @@ class BackUp:
         with contextlib.closing(_copied(self._store)) as copy:  # whatever fails, nobody reads the store after this
             files = {STORE: put_verified(self.archive, file_of(id_, STORE), copy)}
         most = segments.last_event(self._store)  # the copy ends somewhere between the two
-        last_ms = max(last_ms, logged_ms(segments.event_at(self._store, most)))
+        last_ms = max(last_ms, segments.latest_ms(self._store, most))
         if self._media:  # after the store, so that what it names is there
             known: StoredFiles = {}
             with contextlib.suppress(StoreMismatch):  # then what is there is compared, file by file
