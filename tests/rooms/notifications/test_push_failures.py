@@ -111,3 +111,30 @@ def test_late_refusals_of_an_old_token_have_one_new_token_signed(run: Run) -> No
         assert len(set(tokens)) == 2
 
     run(scenario())
+
+
+def test_a_device_that_was_handed_on_while_a_message_waited_to_be_sent_does_not_ring(
+    run: Run, ringing: PushDesk
+) -> None:
+    """All slots are taken by a provider that answers slowly; Dana logs in on Carol's phone meanwhile."""
+
+    async def scenario() -> None:
+        phone, tablet = [await ringing.add(CAROL, "apns", name) for name in ("a phone", "a tablet")]
+        slots = ringing.push._free
+        for _ in range(push.SENDING_MAX):
+            await slots.acquire()
+        await mention(ringing, CAROL)
+        handling = asyncio.ensure_future(ringing.follow_log())
+        for _ in range(10_000):
+            if len(slots._waiters or ()) == 2:
+                break
+            await asyncio.sleep(0)
+        await ringing.add(DANA, "apns", "a phone")
+        ringing.clock.ms += push.WAITED_MS_MAX + 1
+        for _ in range(push.SENDING_MAX):
+            slots.release()
+        await handling
+        await ringing.pass_time(60)
+        assert (ringing.clouds.rang(phone), len(ringing.clouds.rang(tablet))) == ([], 1)
+
+    run(scenario())

@@ -32,6 +32,8 @@ from kith.records.store import RecordKind
 NAME = "push"
 SENDING_MAX = 64
 """Messages that are on their way at once."""
+WAITED_MS_MAX = 5_000
+"""What waited longer to be sent is owed, and asked for anew: the device may be somebody else's by now."""
 SENT_MAX = 100_000
 """How many sent messages are remembered, so that they are not sent twice."""
 LOOK_MS = 1_000
@@ -162,7 +164,10 @@ class Push:
         rest_ms = self._rests.get(provider.lane(one.device), 0) - self._now_ms()
         if rest_ms > 0:
             return Verdict("later", "", rest_ms / 1000)
+        asked_ms = self._now_ms()
         async with self._free:
+            if self._now_ms() - asked_ms > WAITED_MS_MAX:
+                return Verdict("later", "others took long")
             try:
                 return await provider.send(one.device, one.message, self._now_ms())
             except SendFailed as error:
