@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
 
+from kith.core.backoff import pause_ms
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict
 from kith.core.tokens import NO_MARK
@@ -14,6 +17,7 @@ from kith.records.store import Put, Record
 
 REWRITES_MAX = 16
 """How often a change is tried, because somebody else may change the same record in between."""
+PAUSE_MS_MAX = 50
 NOTHING_TO_DO = Put(True, [], NO_MARK)
 """The `Put` of an attempt that found nothing to change."""
 _Made = TypeVar("_Made")
@@ -56,11 +60,13 @@ def newer_fields_of_each(known: bytes, stored: bytes) -> bytes:
 async def rewrite(what: str, id_: int, attempt: Callable[[], Awaitable[tuple[Put, _Made]]]) -> tuple[Put, _Made]:
     """Call `attempt` until its put is stored, and return what it returned then.
 
-    Each attempt reads the records anew, and puts them on the condition that they are unchanged (`AtVersion`). Conflict
-    after REWRITES_MAX attempts; its message names `what`, its details `id_`.
+    Each attempt reads the records anew, and puts them on the condition that they are unchanged (`AtVersion`). Of many
+    at once one succeeds each time, so the others wait, at random, longer each time. Conflict after REWRITES_MAX
+    attempts; its message names `what`, its details `id_`.
     """
-    for _ in range(REWRITES_MAX):
+    for failures in range(1, REWRITES_MAX + 1):
         put, made = await attempt()
         if put.stored:
             return put, made
+        await asyncio.sleep(random.random() * pause_ms(failures, 1, PAUSE_MS_MAX) / 1000)
     raise Conflict(f"{what} is being changed by many at once; try again", id=str(id_))

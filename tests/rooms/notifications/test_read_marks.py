@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import numpy as np
@@ -112,5 +113,17 @@ def test_one_notice_of_many_is_read_wherever_it_lies(run: Run, desk: Desk, monke
         await desk.notifications.read(CAROL, [mine[8], mine[4], mine[1], mine[0]])
         entries = (await desk.page(CAROL, grouped=False)).entries
         assert [at for at, entry in enumerate(entries) if entry.read] == [0, 1, 4, 8]
+
+    run(scenario())
+
+
+def test_many_that_mark_at_once_all_do(run: Run, desk: Desk) -> None:
+    """Each mark changes one record, and of those that are made together one is written each time."""
+
+    async def scenario() -> None:
+        await likes(desk, 40)
+        mine = await desk.inbox.page(CAROL, limit=40)
+        await asyncio.gather(*(desk.notifications.read(CAROL, [one]) for one in mine[1:]))
+        assert await desk.notifications.unread(CAROL) == (1, False)
 
     run(scenario())
