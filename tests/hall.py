@@ -32,7 +32,8 @@ class Hall:
         self._whole, self.seconds, self.lags = whole, 0.0, list[float]()
 
     async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
-        clock, edges = FakeClock(), self._whole.edges
+        self.clock = clock = FakeClock()
+        edges = self._whole.edges
         self.graph = graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
         self.store, self.log = self._whole.records, UpToDate(self._whole.log, self._whole.settle)
         self.objects = Posts(self.store, graph, Snowflakes(0, clock))

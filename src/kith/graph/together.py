@@ -42,9 +42,11 @@ async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
         tasks = [asyncio.ensure_future(call) for call in calls]
         try:
             return tuple(await asyncio.gather(*tasks))
-        except BaseException:
+        except BaseException as error:
             for task in tasks:
                 task.cancel()
+            if isinstance(error, Exception) and (caller := asyncio.current_task()) and caller.cancelling():
+                raise asyncio.CancelledError from error  # else a call that fails at that moment hides it
             raise
     answers: list[Any] = []
     try:

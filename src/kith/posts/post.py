@@ -96,6 +96,7 @@ class Post(msgspec.Struct, frozen=True, array_like=True):
     """See `core.labels`. As stored: its own. As read through `Posts.visible`: its author's too."""
     named: tuple[int, ...] = ()
     """Whom its text mentions by `@username`; `mentions` are those that the client named by id."""
+    audience_at: int = 0  # ms since the epoch: when an edit last changed who may see it; 0: never
 
     @property
     def mentioned(self) -> tuple[int, ...]:
@@ -198,7 +199,9 @@ def edited(post: Post, change: PostEdit, at_ms: int, media_types: Sequence[Media
         media_types = [post.type]
     said = {name: getattr(post, name) for name in Draft.__struct_fields__}
     draft = check_draft(Draft(**{**said, **changes}), media_types)
-    return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), "edited_at": at_ms})
+    has_moved = (draft.visibility, {*draft.audience}) != (post.visibility, {*post.audience})
+    times = {"edited_at": at_ms, "audience_at": at_ms if has_moved else post.audience_at}
+    return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), **times})
 
 
 def with_labels(post: Post, more: int) -> Post:

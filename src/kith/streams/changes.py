@@ -85,18 +85,19 @@ class PostEdited(FeedChange, frozen=True, gc=False):
     Live: `post_updated` for those who watch the post; `post_removed` if they may not see it any more.
     On a resume: `post_updated` if the reader follows the author, or watches the post; `reset` if they may not see it.
     Whether they could see it before is kept nowhere, and `post_removed` would tell them of a post that was perhaps
-    never theirs to see.
+    never theirs to see. Nothing if its visibility leaves them out, and did so before they left: drafts tell nobody.
     """
 
     author: int
     post: int
+    at_ms: int  # since the epoch
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
         telling.look_again(self.step, self.post, content=True)
 
     def missed(self, reader: ResumingReader) -> None:
-        reader.post_edited(self.step, self.author, self.post)
+        reader.post_edited(self.step, self.author, self.post, self.at_ms)
 
 
 class NumbersChanged(FeedChange, frozen=True, gc=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kith.core.clock import ms_of
 from kith.core.events import BULK_LOADED, RECORD_CHANGED, SHOWN, USER_CHANGED, Event
 from kith.graph.edge import State
 from kith.graph.graphs import (
@@ -110,6 +111,6 @@ def _of_post(event: Event, step: Step) -> FeedChange | None:
         case State.NORMAL, State.REMOVED:
             return PostDeleted(step, author, post)
         case State.NORMAL, _:
-            return PostEdited(step, author, post)
+            return PostEdited(step, author, post, ms_of(event.updated_at))
         case _:
             return None  # its author's account was away, or came back: then the follows tell it, which come later

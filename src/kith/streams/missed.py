@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kith.core.clock import ms_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction
 from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Listing
 from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement
+from kith.posts.post import read_post
 from kith.posts.posts import Posts
+from kith.records.store import Record, RecordKind
 from kith.streams.messages import (
     EngagementUpdate,
     NewPost,
@@ -34,6 +37,10 @@ from kith.streams.places import Step
 from kith.streams.readers import Readers
 from kith.streams.stream import Stream
 
+_ONE_EDIT_MS = 5
+"""An edit gives a post's record a version, and right after it one to the edge in the author's outbox."""
+CLOCKS_APART_MS = 60_000
+"""How far the clocks of two machines may be apart that edit one post."""
 POSTS_MAX = 200
 """New, removed or edited posts that are told one by one after a reconnect; beyond, the reader loads the feed anew."""
 OWN_WATCHED = 20
@@ -49,6 +56,15 @@ class _PostChange(NamedTuple):
     author: int
 
 
+class _PostEdits(NamedTuple):
+    """The last edit of a post, and when the first and the last were, in ms since the epoch."""
+
+    step: Step
+    author: int
+    first_ms: int
+    last_ms: int
+
+
 class ResumingReader:
     """What one reader must be told after a gap, collected change by change. Nothing is asked of a store here.
 
@@ -59,7 +75,7 @@ class ResumingReader:
         self.user = user
         self.made: dict[int, _PostChange] = {}
         self.deleted: dict[int, _PostChange] = {}
-        self.edited: dict[int, _PostChange] = {}
+        self.edited: dict[int, _PostEdits] = {}
         self.hidden: list[tuple[Step, int]] = []  # with the post
         self.numbers: dict[int, Step] = {}  # of the last change of a post
         self.notices: dict[int, Step] = {}
@@ -88,9 +104,13 @@ class ResumingReader:
         """`engagement_update`, if the reader watches the post."""
         self.numbers[post] = step
 
-    def post_edited(self, step: Step, author: int, post: int) -> None:
-        """`post_updated`, if the reader follows the author or watches the post; `reset`, if they may not see it."""
-        self.edited[post] = _PostChange(step, author)
+    def post_edited(self, step: Step, author: int, post: int, at_ms: int) -> None:
+        """`post_updated`, if the reader follows the author or watches the post; `reset`, if they may not see it, and
+        could until then.
+        """
+        before = self.edited.get(post)
+        first_ms, last_ms = (at_ms, at_ms) if before is None else (before.first_ms, before.last_ms)
+        self.edited[post] = _PostEdits(step, author, min(first_ms, at_ms), max(last_ms, at_ms))
 
     def reset_if_following(self, user: int) -> None:
         """`reset`, if the reader follows the user."""
@@ -180,11 +200,15 @@ class MissedMessages:
         wanted = await self._readers.wanted(user, [post for post in found if post is not None])
         return [(made[post.id].step, new_post(post, own=post.author == user)) for post in wanted]
 
-    async def _updated(self, stream: Stream, edited: Mapping[int, _PostChange]) -> Messages | None:
-        """Edited posts that the reader watches, or whose author they did not mute; None if they may not see one."""
+    async def _updated(self, stream: Stream, edited: Mapping[int, _PostEdits]) -> Messages | None:
+        """Edited posts that the reader watches, or whose author they did not mute; None if they may not see one that
+        they could perhaps see before.
+        """
         posts = [post for post in await self._posts.visible(stream.user, list(edited)) if post is not None]
-        if len(posts) < len(edited):
-            return None
+        unseen = list(edited.keys() - {post.id for post in posts})
+        for record in await self._posts.store.get_many(RecordKind.POST, unseen) if unseen else []:
+            if record is None or not _was_never_for(stream.user, record, edited[record.id]):
+                return None
         loud = await self._readers.unmuted(stream.user, {post.author for post in posts})
         return [
             (edited[post.id].step, post_updated(post, own=post.author == stream.user))
@@ -222,3 +246,13 @@ def _watch(stream: Stream, message: MissedMessage) -> None:
             stream.watched.add(int(message.post_id), int(message.author_id))
         case PostRemoved():
             stream.watched.pop(int(message.post_id), None)
+
+
+def _was_never_for(user: int, record: Record, edits: _PostEdits) -> bool:
+    """Whether a post's visibility leaves a user out after these edits, and did so before. False where it is not known,
+    as the record is older than the last of them: reads may lag behind the log.
+    """
+    post = read_post(record)
+    is_left_out = post.visibility == "private" or (post.visibility == "custom" and user not in post.audience)
+    is_read = ms_of(record.updated_at) >= edits.last_ms - _ONE_EDIT_MS
+    return is_left_out and user != post.author and is_read and post.audience_at < edits.first_ms - CLOCKS_APART_MS

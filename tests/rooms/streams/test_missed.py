@@ -219,3 +219,37 @@ def test_who_is_mentioned_is_told_once_though_their_followers_are_told_later(pla
         assert [one.names().count("notification") for one in (ear, follower)] == [1, 1]
 
     play(scene)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (Draft(text="a draft", visibility="private"), PostEdit(text="another"), []),
+        (Draft(text="for carol", visibility="custom", audience=(CAROL,)), PostEdit(text="still"), []),
+        (Draft(text="for all"), PostEdit(visibility="private"), ["reset"]),
+        (Draft(text="for bob", visibility="custom", audience=(BOB,)), PostEdit(audience=(CAROL,)), ["reset"]),
+        (Draft(text="for friends", visibility="friends"), PostEdit(text="still"), ["reset"]),
+    ],
+    ids=["a draft", "for others", "made private", "taken from the reader", "who was a friend is not known"],
+)
+def test_edits_of_a_post_that_was_never_for_the_reader_are_not_told(
+    play: Play, before: Draft, after: PostEdit, told: list[str]
+) -> None:
+    """Bob follows Alice. A reset would tell him that she writes something that is not for him."""
+
+    async def scene(hall: Hall) -> None:
+        await hall.posts(1)
+        post = NodeId((await hall.objects.create(ALICE, before)).post.id)
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+        hall.live.leave(ear.stream)
+        hall.clock.ms += 10 * missed.CLOCKS_APART_MS
+        await hall.objects.edit(ALICE, post, after)
+        await Moderation(hall.objects).set("post", post, SENSITIVE)
+        hall.settle()
+        again = Ear(BOB)
+        await hall.live.join(again.stream, str(ear.places[-1]), [])
+        await hall.turns()
+        assert [name for name, _ in again.heard if name != "unread"] == told
+
+    play(scene)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from kith.core.errors import StoreUnavailable
 from kith.graph.together import together
 
 
@@ -47,3 +48,25 @@ def test_calls_to_a_distant_engine_are_under_way_at_the_same_time() -> None:
         await together(False, met.wait(), met.wait())
 
     asyncio.run(scene())
+
+
+def test_who_is_stopped_as_a_call_fails_is_stopped() -> None:
+    """Otherwise one that goes on after errors of a store goes on though it was stopped, beside who took its place."""
+
+    async def fails_at_the_end() -> int:
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            raise StoreUnavailable("not now") from None
+        return 0
+
+    async def scenario() -> None:
+        calls = asyncio.ensure_future(together(False, fails_at_the_end(), asyncio.sleep(3_600)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        calls.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calls
+        assert calls.cancelled()
+
+    asyncio.run(scenario())

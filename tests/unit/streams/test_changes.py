@@ -52,11 +52,11 @@ def event(graph: str, source: int, destination: int, before: int | None, state: 
 
 CHANGES = {
     "a new post": (event("authored", ALICE, POST, None, NORMAL), PostMade(STEP, ALICE, POST)),
-    "an edit": (event("authored", ALICE, POST, NORMAL, NORMAL), PostEdited(STEP, ALICE, POST)),
+    "an edit": (event("authored", ALICE, POST, NORMAL, NORMAL), PostEdited(STEP, ALICE, POST, 0)),
     "a deletion": (event("authored", ALICE, POST, NORMAL, REMOVED), PostDeleted(STEP, ALICE, POST)),
     "an author is put away": (
         event("authored", ALICE, POST, NORMAL, ARCHIVED),
-        PostEdited(STEP, ALICE, POST),
+        PostEdited(STEP, ALICE, POST, 0),
     ),
     "a like": (event("likes", BOB, POST, None, NORMAL), NumbersChanged(STEP, POST)),
     "a like is taken back": (event("likes", BOB, POST, NORMAL, REMOVED), NumbersChanged(STEP, POST)),
@@ -142,7 +142,7 @@ class Calls:
 LIVE = {
     PostMade(STEP, ALICE, POST): [("new_post", STEP, ALICE, POST)],
     PostDeleted(STEP, ALICE, POST): [("post_deleted", STEP, ALICE, POST)],
-    PostEdited(STEP, ALICE, POST): [("look_again", STEP, POST, True)],
+    PostEdited(STEP, ALICE, POST, 0): [("look_again", STEP, POST, True)],
     NumbersChanged(STEP, POST): [("look_again", STEP, POST, True)],
     UserBlocked(STEP, ALICE, BOB): [
         ("take_away_author", STEP, ALICE, BOB, "blocked"),
@@ -181,7 +181,7 @@ def collected(change: FeedChange, user: NodeId, place: StreamPosition) -> dict[s
 MISSED = {
     PostMade(STEP, ALICE, POST): {"made": {POST: (STEP, ALICE)}},
     PostDeleted(STEP, ALICE, POST): {"deleted": {POST: (STEP, ALICE)}},
-    PostEdited(STEP, ALICE, POST): {"edited": {POST: (STEP, ALICE)}},
+    PostEdited(STEP, ALICE, POST, 0): {"edited": {POST: (STEP, ALICE, 0, 0)}},
     NumbersChanged(STEP, POST): {"numbers": {POST: STEP}},
     UserBlocked(STEP, ALICE, BOB): {"must_reset": True},
     UserBlocked(STEP, BOB, ALICE): {"must_reset": True},
