@@ -204,7 +204,7 @@ class Live:
 
     async def _follow_by(self, bell: Bell) -> None:
         round_due = heartbeats_due = 0.0
-        while True:
+        while self._task is asyncio.current_task():  # a store that fails as this is cancelled may hide that
             busy = False
             try:
                 busy = await self._step()

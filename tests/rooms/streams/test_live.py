@@ -311,3 +311,32 @@ def test_a_reader_who_muted_an_author_is_not_told_of_deleted_posts_they_never_go
         assert ears[CAROL].heard == [("new_post", new)]
 
     play(scene)
+
+
+def test_who_follows_the_log_ends_when_stopped_though_the_store_fails_at_that_moment(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise two follow it once somebody comes, and a change that one has in hands is skipped by the other."""
+
+    async def scene(hall: Hall) -> None:
+        reading = asyncio.Event()
+
+        async def hides(*_: Any) -> Any:
+            reading.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise StoreUnavailable("not now") from None
+
+        ear = Ear(ALICE)
+        await hall.live.join(ear.stream, None, [])
+        following = hall.live._task
+        assert following is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(hall.live._tail, "read", hides)
+            await reading.wait()
+            hall.live.leave(ear.stream)
+            await asyncio.wait([following], timeout=10)
+        assert following.done()
+
+    play(scene)
