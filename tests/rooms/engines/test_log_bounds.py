@@ -11,16 +11,17 @@ import pytest
 from edges import edge_of, writes_of
 from store_copies import copy_store
 
-from kith.core.clock import Hlc
+from kith.core.clock import Hlc, wall_ms
 from kith.core.errors import Conflict
 from kith.engines.embedded import segments, standing
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.engines.embedded.retention import LogBounds, Retention
+from kith.engines.embedded.retention import LEASE, LogBounds, Retention, lease_row
 from kith.records.store import Claim, Record, RecordKind
 
 CLAIM_ROWS = (128, 129)
@@ -106,3 +107,16 @@ def test_a_store_that_went_another_way_is_refused_where_the_log_begins_right_aft
         assert first == segments.last_event(other) + 1
         with pytest.raises(Conflict):
             segments.do(other, segments.take(primary, segments.last_event(other), 1 << 20))
+
+
+def test_the_event_that_a_standby_had_last_is_kept_for_it(primary: Environment) -> None:
+    """It is compared with its own, and a row of the log may end with it."""
+    commits = CommitQueue(primary, keep=LogBounds(events_max=30))
+    edges = EmbeddedEdges(primary, commits)
+    for number in range(100):
+        asyncio.run(edges.apply(writes_of(edge_of(1, 1_000 + number))))
+        if number == EVENTS_PER_ROW:
+            primary.put_note(f"{LEASE}standby", lease_row(EVENTS_PER_ROW, wall_ms()))
+    commits.close()
+    assert segments.last_event(primary) == 100
+    assert segments.take(primary, EVENTS_PER_ROW, 1 << 20).after == EVENTS_PER_ROW

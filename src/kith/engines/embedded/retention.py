@@ -1,6 +1,6 @@
 """How long the log keeps events: the oldest go beyond a number, a size or an age, unless a lease keeps them.
 
-    meta   log-lease/<name>   (sequence number u64, renewed at ms) as MessagePack: what follows that event is kept
+    meta   log-lease/<name>   (sequence number u64, renewed at ms) as MessagePack: it and what follows are kept
 
 A lease counts for `LogBounds.lease_ms` after it was renewed, while the log is no larger than
 `LogBounds.leased_bytes_max`. Rows are deleted one at a time; the same transaction reads the leases, so nobody takes a
@@ -79,7 +79,7 @@ class Retention:
                 break
             if held is None:
                 held = min((one.sequence for one in leased(txn, self._meta) if self.counts(one, now_ms)), default=last)
-            if end > held and size <= self.keep.leased_bytes_max:
+            if end >= held and size <= self.keep.leased_bytes_max:
                 self._young_until_ms = max(self._young_until_ms, now_ms + _LOOKED_MS)
                 break
             cursor.first()
