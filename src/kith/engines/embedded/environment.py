@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -206,10 +207,8 @@ class Environment:
                 self._check_standing(txn)
                 self._checkpoints.protect(number)
                 yield write
-                if write.changes and self.journal.wants_checkpoint(number, write.changes):
-                    self._checkpoints.make_room(number)  # else this can be read, and sent on, before it is durable
-                if write.changes != b"":
-                    durable = self.journal.append(number, write.changes)
+                if write.changes != b"":  # with room, or it could be read, and sent on, before it is durable
+                    durable = self.journal.append(number, write.changes, partial(self._checkpoints.make_room, number))
                 txn.commit()
                 committed = number if write.changes != b"" else None  # LMDB gives the number of nothing again
             except lmdb.Error:

@@ -179,14 +179,17 @@ class Journal:
         self._sync_base(Base(txn, 0, epoch, relaxed, meta))
         self.base()
 
-    def append(self, txn: int, payload: bytes | None) -> bool:
+    def append(self, txn: int, payload: bytes | None, make_room: Callable[[], None] = lambda: None) -> bool:
         """Note the transaction that is about to be committed; whether it is durable with that.
 
+        `make_room`: makes a checkpoint of all before, called where that is needed for it to be durable.
         False without a payload, where the ring has no room, and until a checkpoint has covered the last such
         transaction: then acknowledge it only after a checkpoint. Needs the write lock. Errors: OSError.
         """
         before = self._tail_before(txn)
         length = 0 if payload is None else _ENTRY.size + len(payload)
+        if payload is not None and self._wants_checkpoint(before, length):
+            make_room()
         gap = before.txn != txn - 1  # a writer that knows no journal
         if payload is None or gap or not self._has_room(before.end + length):
             self._note_without_entry(txn)
@@ -207,9 +210,8 @@ class Journal:
             raise
         return not missing
 
-    def wants_checkpoint(self, txn: int, payload: bytes) -> bool:
-        """Whether `append` would answer False, and True after a checkpoint of all before. Needs the write lock."""
-        before, length = self._tail_before(txn), _ENTRY.size + len(payload)
+    def _wants_checkpoint(self, before: JournalTail, length: int) -> bool:
+        """Whether an entry of this length is not durable, or has no room, until all before it is covered."""
         missing = before.without_entry
         if missing and not self._is_covered(missing):
             return True
