@@ -368,7 +368,8 @@ def test_the_client_needs_core_only() -> None:
 
 
 def test_the_core_does_no_input_or_output() -> None:
-    outside = {"socket", "pathlib", "httpx", "lmdb", "asyncio", "subprocess", "shutil", "io"}
+    outside = {"socket", "pathlib", "httpx", "lmdb", "subprocess", "shutil", "io"}
+    of_tasks = {"gather", "ensure_future", "current_task", "wait", "Task", "CancelledError"}
     for name in MODULES:
         if is_in(name, "kith.core"):
             roots = {
@@ -378,6 +379,12 @@ def test_the_core_does_no_input_or_output() -> None:
                 for alias in node.names
             }
             assert not roots & outside, name
+            of_asyncio = {
+                node.attr
+                for node in ast.walk(trees()[name])
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "asyncio"
+            }
+            assert of_asyncio <= of_tasks, name
 
 
 def test_what_the_readme_says_was_measured_stands_on_the_page_of_all_figures() -> None:

@@ -16,6 +16,7 @@ from kith.core.errors import Forbidden
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Page, Window
+from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import (
@@ -46,7 +47,6 @@ from kith.graph.graphs import (
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing, Pair
 from kith.graph.store import EdgeStore
-from kith.graph.together import together
 from kith.people.plain import PlainPeople
 from kith.people.privacy import Privacy
 

@@ -15,8 +15,8 @@ import msgspec
 from kith.api.presenter import EngagementAnswer, Presenter, RankingAnswer
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
+from kith.core.together import together
 from kith.graph.questions import Questions
-from kith.graph.together import together
 from kith.home.home import HomePage
 from kith.home.rank.candidates import Placed
 from kith.home.slate import Slate

@@ -15,7 +15,7 @@ import msgspec
 from kith.api.answers import Pagination, Time
 from kith.core.labels import shown
 from kith.core.paging import Page
-from kith.graph.together import together
+from kith.core.together import together
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
 from kith.notifications.kept import Reads

@@ -18,12 +18,12 @@ import numpy as np
 from kith.boards.board import Board, decode_board, given_by
 from kith.core.clock import COUNTER_BITS, HLC_MAX, Hlc
 from kith.core.ids import NodeId
+from kith.core.together import together
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import BARRING, Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import BLOCKS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, BOARDS, FOLLOWS, IMPLICIT_FOLLOWS
 from kith.graph.shapes import Ids, Listing
-from kith.graph.together import together
 from kith.graph.walk import whole_list
 from kith.records.store import RecordKind, RecordStore
 

@@ -15,6 +15,7 @@ import msgspec
 from kith.checks.layers import STALE_S, members_of
 from kith.checks.sets import CachedSets, SetKey
 from kith.core.errors import Conflict
+from kith.core.together import together
 from kith.graph.store import EdgeStore
 
 _AT_ONCE = 32
@@ -89,6 +90,6 @@ async def _differing(store: EdgeStore, kept: Mapping[SetKey, frozenset[int]]) ->
     left, differing = list(kept.items()), dict[SetKey, frozenset[int]]()
     for at in range(0, len(left), _AT_ONCE):
         some = left[at : at + _AT_ONCE]
-        true = await asyncio.gather(*(members_of(store, key) for key, _ in some))
+        true = await together(False, *(members_of(store, key) for key, _ in some))
         differing |= {key: members for (key, members), now in zip(some, true, strict=True) if now != members}
     return differing

@@ -16,6 +16,7 @@ from kith.checks.filter import Filter
 from kith.checks.snapshots import Snapshot, SnapshotHead, Snapshots
 from kith.core.errors import KithError
 from kith.core.events import BULK_LOADED, NOWHERE, Event, LogPosition
+from kith.core.stopping import stop
 from kith.graph.edge import State
 from kith.log.store import LogStore
 
@@ -94,7 +95,7 @@ class FollowedFilter:
                         await bell.rung(_REST_S)
                     await asyncio.sleep(GAP_S)
         finally:
-            looking.cancel()
+            await stop(looking)
 
     async def _keep_looking(self) -> None:
         while True:

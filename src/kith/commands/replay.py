@@ -26,6 +26,7 @@ from kith.commands.console import out, say
 from kith.commands.transfer.formats import lines
 from kith.core.errors import BadRequest, Unauthorized, Unavailable
 from kith.core.ids import ID_MAX
+from kith.core.stopping import stop
 
 commands = typer.Typer()
 KINDS = ("MT", "RT", "RE")
@@ -130,8 +131,7 @@ class Player:
                 await asyncio.wait(self._watches)
         finally:
             report.seconds = report.seconds or time.perf_counter() - started
-            for task in tasks | self._watches:
-                task.cancel()
+            await stop(*tasks, *self._watches)
         return report
 
     def _start(self, work: Coroutine[None, None, None], among: set[asyncio.Task[None]]) -> None:

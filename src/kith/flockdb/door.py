@@ -10,6 +10,7 @@ import struct
 
 import structlog
 
+from kith.core.stopping import stop
 from kith.flockdb.calls import Calls
 from kith.flockdb.messages import Inbound, Malformed
 
@@ -36,10 +37,7 @@ class ThriftDoor:
 
     async def close(self) -> None:
         """End every connection, after the call that it is at."""
-        open_ = list(self._open.values())
-        for task in open_:
-            task.cancel()
-        await asyncio.gather(*open_, return_exceptions=True)
+        await stop(*self._open.values())
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) < self._connections_max:

@@ -19,7 +19,7 @@ from kith.core.errors import PostNotFound
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
-from kith.graph.together import together
+from kith.core.together import together
 from kith.home.orders import READERS_MAX, KeptOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.affinity import ListState

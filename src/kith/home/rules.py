@@ -19,12 +19,12 @@ import msgspec
 import numpy as np
 
 from kith.core.ids import NodeId
+from kith.core.together import together
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.people.plain import PlainPeople
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post

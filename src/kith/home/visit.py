@@ -13,7 +13,7 @@ from typing import Any
 
 from kith.core.errors import Unavailable
 from kith.core.ids import NodeId
-from kith.graph.together import together
+from kith.core.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot
 from kith.home.rank.ranker import Ranker, ReaderFacts

@@ -15,6 +15,7 @@ from typing import TypeVar
 import structlog
 
 from kith.core.errors import Conflict, LeaseLost, Unavailable
+from kith.core.stopping import stop
 from kith.leases.holding import Held, Leases
 
 LOOKED_S = 30.0
@@ -53,10 +54,7 @@ class Background:
 
     async def close(self) -> None:
         """Stop; the next process that looks resumes the jobs."""
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await stop(*self._running.values())
 
     def _spawn(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.create_task(self._told(name, piece))

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from kith.core.errors import Conflict, LeaseLost, Unavailable
+from kith.core.stopping import stop
 from kith.leases.store import Lease, LeaseStore
 
 _Answer = TypeVar("_Answer")
@@ -75,8 +76,7 @@ class Held:
                 if not task.done():
                     self.check()
         finally:
-            task.cancel()
-            await asyncio.wait([task])
+            await stop(task)
         return task.result()
 
     async def keep_renewing(self, on_lost: Callable[[], None]) -> None:
@@ -115,8 +115,7 @@ class Leases:
             yield held
         finally:
             if renewing is not None:
-                renewing.cancel()
-                await asyncio.wait([renewing])
+                await stop(renewing)
             if not (terms.rests and self.store.expires):
                 with contextlib.suppress(Unavailable):  # it ends by itself
                     await self.store.release(lease)

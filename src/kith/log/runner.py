@@ -7,7 +7,6 @@ runner waits and repeats the batch. Effects must be idempotent by event: after a
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import time
@@ -21,6 +20,7 @@ import structlog
 from kith.core.backoff import is_due
 from kith.core.errors import Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
+from kith.core.together import together
 from kith.log.stopping import Stopping
 from kith.log.store import Backlog, Batch, Bell, Failure, Fenced, LogStore, Subscription
 
@@ -284,7 +284,7 @@ async def begin(log: LogStore, groups: Iterable[str]) -> None:
     if behind.events or behind.lost:
         return
     new = [group for group in groups if await log.progress(group) is None]
-    await asyncio.gather(*(log.save(group, behind.end, {}) for group in new))
+    await together(False, *(log.save(group, behind.end, {}) for group in new))
 
 
 async def dead(log: LogStore, group: str) -> dict[str, Failure]:

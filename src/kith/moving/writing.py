@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from kith.core.errors import StoreUnavailable
+from kith.core.together import together
 from kith.graph.edge import Edge, EdgeWrite
 from kith.graph.store import EdgeStore
-from kith.graph.together import together
 from kith.log.store import LogStore
 from kith.media.blobs import BlobStore
 from kith.media.media import CONTENT_TYPES, keys_of, read_media

@@ -14,6 +14,7 @@ from kith.boards.board import Board
 from kith.boards.settling import read_boards
 from kith.core.clock import ms_of
 from kith.core.events import NORMAL, Event
+from kith.core.together import together
 from kith.graph.edge import Edge, State
 from kith.graph.graphs import (
     BOARD_FOLLOWS,
@@ -27,7 +28,6 @@ from kith.graph.graphs import (
     SHARES,
     Graphs,
 )
-from kith.graph.together import together
 from kith.log.store import LogStore
 from kith.notifications.notice import NoticeDraft, NoticeType
 from kith.notifications.notices import Notices

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from kith.core.together import together
 from kith.graph.questions import Answers, Questions
 from kith.graph.store import EdgeStore
-from kith.graph.together import together
 from kith.records.store import Record, RecordKind, RecordStore
 
 KEPT_MAX = 1_000

@@ -14,10 +14,10 @@ from kith.boards.board import Board
 from kith.core.errors import BatchTooLarge
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
+from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
-from kith.graph.together import together
 from kith.notifications.grouping import gathers, groups_of, newest_first
 from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore, Users
 from kith.notifications.kept import KeptAnswers, Reads

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kith.core.ids import NodeId
+from kith.core.together import together
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
-from kith.graph.together import together
 from kith.notifications.notice import NoticeDraft
 from kith.notifications.preferences import PreferencesKept
 from kith.notifications.rules import NoticeRules, Showing

@@ -16,6 +16,7 @@ from kith.boards.board import Board, read_board
 from kith.boards.boards import may_see
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
+from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import (
@@ -32,7 +33,6 @@ from kith.graph.graphs import (
 )
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import EdgeKey, Listing
-from kith.graph.together import together
 from kith.notifications.kept import Reads
 from kith.notifications.notice import Notice, NoticeDraft
 from kith.people.privacy import Privacy, Standing

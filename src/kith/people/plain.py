@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kith.core.ids import NodeId
+from kith.core.together import together
 from kith.graph.edge import BARRING, Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS
 from kith.graph.shapes import Listing, Node
-from kith.graph.together import together
 from kith.records.memory import ReadMemory
 from kith.records.tables import Remembered
 

@@ -15,12 +15,12 @@ import msgspec
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, RequesterLimitReached, SelfEdge, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
+from kith.core.together import together
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.people.accounts import check_active, check_not_removed
 from kith.people.barring import barred_by, drop_barred, undo_barred
 from kith.people.privacy import Privacy

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from kith.core.paging import Mark, Page, Window
+from kith.core.together import together
 from kith.graph.graph import Graph
 from kith.graph.graphs import NAMES
 from kith.graph.merged import merged
-from kith.graph.together import together
 from kith.graph.walk import walk
 from kith.people.names import KINDS, entry_of, searched, span_of
 from kith.people.profiles import Profiles

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from kith.core.ids import NodeId
+from kith.core.together import together
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOW_REQUESTS, FOLLOWS, MUTES
-from kith.graph.together import together
 from kith.people.privacy import Privacy
 
 

@@ -15,11 +15,11 @@ import msgspec
 from kith.core.errors import CommentNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
+from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.people.privacy import Privacy, Standing, Viewer
 from kith.posts.comment import Comment, emptied, read_comment, with_labels
 from kith.posts.post import Post

@@ -14,11 +14,11 @@ import msgspec
 from kith.core.clock import Hlc
 from kith.core.errors import CommentNotFound, Forbidden
 from kith.core.ids import NodeId, made_at_ms
+from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.people.accounts import ask_active, check_active
 from kith.posts.comment import TEXT_CHARS_MAX, Comment, comment_record, emptied, read_comment
 from kith.posts.comment_reader import CommentReader, no_comment

@@ -17,13 +17,13 @@ from kith.core.clock import ms_of
 from kith.core.errors import Forbidden, NotFound, PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
+from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome, State
 from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import COMMENTS, LIKES, POST_REPLIES, SAVES, SHARES, VIEWS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy, Viewer
 from kith.posts.post import Post

@@ -19,13 +19,13 @@ from kith.core.clock import Hlc, ms_of
 from kith.core.errors import Forbidden, InvalidContent, NotFound, PostNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.paging import Mark, Page, Window
+from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, MENTIONED
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
 from kith.people.accounts import ask_active, check_active, is_removed

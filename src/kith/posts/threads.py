@@ -16,12 +16,12 @@ import numpy as np
 from kith.core.clock import Hlc
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Page, Window, cut
+from kith.core.together import together
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENT_LIKES, COMMENTS, POST_REPLIES, REPLIES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.graph.walk import BELOW_ALL
 from kith.posts.comment import Comment
 

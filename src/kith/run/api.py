@@ -52,6 +52,7 @@ from kith.api.resources.web import WebResource
 from kith.api.resources.webhooks import WebhooksResource
 from kith.core.errors import KithError
 from kith.core.paging import Cursors
+from kith.core.stopping import stop
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded.committer import Committer
 from kith.engines.embedded.store_file import lost_says
@@ -107,8 +108,7 @@ async def serving(
         try:
             yield api
         finally:
-            for task in beside:
-                task.cancel()
+            await stop(*beside)
             await api.audits.close()
 
 

@@ -17,6 +17,7 @@ from kith.boards.settling import Settling
 from kith.boards.upkeep import Upkeep
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX, NodeId
+from kith.core.stopping import stop
 from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import standing
 from kith.engines.embedded.committer import Committer
@@ -182,8 +183,7 @@ async def _services(
                 devices, push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
     finally:
-        being_here.cancel()
-        ahead.cancel()
+        await stop(being_here, ahead)
         await live.close()
         await watch.close()
         await jobs.close()
@@ -239,8 +239,7 @@ async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> As
         await openings.resume()
         yield
     finally:
-        for task in tasks:
-            task.cancel()
+        await stop(*tasks)
 
 
 def _presence(parts: Opened, live: Live) -> tuple[Presence, asyncio.Task[None]]:

@@ -17,11 +17,11 @@ import numpy as np
 
 from kith.core.ids import EPOCH_MS, NodeId
 from kith.core.paging import Mark, Page, Window, cut
+from kith.core.together import together
 from kith.graph.edge import POSITION_MAX, Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS, MUTES
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.stories.stories import Stories
 
 Closeness: TypeAlias = Callable[[NodeId], Coroutine[Any, Any, Mapping[int, float]]]

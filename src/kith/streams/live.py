@@ -7,7 +7,6 @@ log. A stream that comes back with a place is first told what it missed. Without
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 
@@ -16,6 +15,7 @@ import structlog
 from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
 from kith.core.events import LogPosition
+from kith.core.stopping import stop
 from kith.log.store import Bell, LogStore
 from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement
@@ -115,9 +115,7 @@ class Live:
 
     async def close(self) -> None:
         """Stop following the log."""
-        for task in self._stop():
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await stop(*self._stop())
 
     def _stop(self) -> list[asyncio.Task[None]]:
         """End the tasks that follow; which they were."""

@@ -15,11 +15,11 @@ import numpy as np
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Ids, Listing
-from kith.graph.together import together
 from kith.graph.walk import whole_list
 from kith.posts.post import Post
 from kith.posts.posts import Posts

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kith.core.ids import NodeId
-from kith.graph.together import together
+from kith.core.together import together
 from kith.notifications.notifications import Notifications
 from kith.streams.messages import Message, PostRemoved, RemovedFor, ResetFor, new_post, notification, why_gone
 from kith.streams.open_streams import OpenStreams

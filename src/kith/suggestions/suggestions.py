@@ -26,12 +26,12 @@ from kith.core.errors import Overloaded, SelfEdge, Unavailable
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Mark, Page, Window
+from kith.core.together import together
 from kith.graph.edge import BARRING, Direction, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Ids, Listing, Side
-from kith.graph.together import together
 from kith.people.accounts import check_not_removed
 from kith.people.relations import RelationWritten
 from kith.suggestions.discovery import Ranked, Reach, fingerprint, lists_of, pack, score, unpack, without_faces

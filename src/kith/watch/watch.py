@@ -19,6 +19,7 @@ import structlog
 from kith.core.errors import BadToken, TokenTooOld, Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.core.ids import NodeId
+from kith.core.stopping import stop
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch, Bell, LogStore
 from kith.watch.seeing import Pending, Seeing
@@ -193,10 +194,7 @@ class Watch:
     async def close(self) -> None:
         """End every watcher."""
         self._end_all("stopping")
-        tasks = [*self._catching_up, *([] if self._task is None else [self._task])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop(*self._catching_up, *([] if self._task is None else [self._task]))
 
     async def _run(self) -> None:
         """Tell all watchers, until none is left."""

@@ -15,6 +15,7 @@ import structlog
 
 from kith.core.errors import Unavailable
 from kith.core.events import Event, LogPosition
+from kith.core.stopping import stop
 from kith.graph.graphs import Graphs
 from kith.leases.background import Background
 from kith.leases.holding import Held, Leases
@@ -74,8 +75,7 @@ class WebhookWorker:
                         async with asyncio.timeout(LOOK_S):
                             await self._stopping.wait()
             finally:
-                ringing.cancel()
-                await asyncio.wait([ringing])
+                await stop(ringing)
                 await self._background.close()
 
     async def graphs_of(self, events: Sequence[Event], names: Collection[str] = ()) -> Graphs:

@@ -13,7 +13,7 @@ from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit
 from kith.api.presenter import CommentAnswer, CommentsAnswer, Presenter
 from kith.api.resources.engagement import Liked, counted
 from kith.core.ids import parse_id
-from kith.graph.together import together
+from kith.core.together import together
 from kith.posts.comment_reader import NO_COUNTS, StoredComments
 from kith.posts.comments import Comments
 from kith.posts.threads import ThreadOrder

@@ -18,12 +18,12 @@ from kith.core.clock import HLC_MAX, Hlc, ms_of
 from kith.core.errors import BadRequest, InvalidContent, NotFound, SelfEdge
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import LIMIT_DEFAULT, Mark
+from kith.core.together import together
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
 from kith.graph.ordered import OrderedLists
 from kith.graph.programs import Evaluator, Program, leaves, parse, parse_state
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 
 BodyId = Annotated[
     int,

@@ -14,7 +14,7 @@ from kith.api.operations import ask, delete, get, patch, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
 from kith.api.post_answers import PostAnswers
 from kith.api.presenter import AuthorAnswer, ContentAnswer, PostAnswer, PostsAnswer, Presenter, time_of
-from kith.graph.together import together
+from kith.core.together import together
 from kith.posts.post import Draft, Location, PostEdit, PostType, Visibility
 from kith.posts.posts import Posts
 from kith.records.fields import pack_attributes

@@ -18,12 +18,12 @@ from kith.api.presenter import Presenter, read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
 from kith.core.events import user_changed
 from kith.core.ids import NodeId, parse_id
+from kith.core.together import together
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Node
-from kith.graph.together import together
 from kith.media.library import MediaLibrary
 from kith.media.media import Media
 from kith.people.opening import Openings

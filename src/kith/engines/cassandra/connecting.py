@@ -16,6 +16,7 @@ from typing import Any
 import acsylla
 
 from kith.core.errors import BadRequest, StoreUnavailable
+from kith.core.together import together
 from kith.engines.cassandra.patience import Patience
 
 Row = tuple[Any, ...]
@@ -98,7 +99,7 @@ class Session:
         """Write many, in any order: several in a request, and as many requests at once as allowed."""
         for statement in {statement for statement, _ in statements}:
             await self._prepare(statement)
-        await asyncio.gather(*(self._request(some) for some in _requests(statements)))
+        await together(False, *(self._request(some) for some in _requests(statements)))
 
     async def whole(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
         """Write all of these, of one partition, or none."""

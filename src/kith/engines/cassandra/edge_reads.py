@@ -6,20 +6,20 @@ says so beside its counts.
 
 from __future__ import annotations
 
-import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.paging import Mark, Page, Window
+from kith.core.together import together
 from kith.engines.cassandra.batch import edge_row, read_edge, read_node
 from kith.engines.cassandra.list_reading import TOGETHER_MAX, ListStretch, NewestReader
 from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, ListParts, Span, parts_row, read_parts
-from kith.engines.cassandra.reading import Key
+from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.questions import Answers, Questions
@@ -73,12 +73,13 @@ class EdgeReads:
 
     async def answer(self, questions: Questions) -> Answers:
         towards = [[(graph, source, to) for to in ends] for graph, source, ends in questions.asked_towards]
-        edges, nodes, counts, members, pages = await asyncio.gather(
+        edges, nodes, counts, members, pages = await together(
+            False,
             self._edges([*questions.asked_states, *chain.from_iterable(towards)]),
             self.nodes(questions.asked_nodes),
             self.count_many(questions.asked_counts),
-            asyncio.gather(*(self.contains(listing, ids) for listing, ids in questions.asked_members)),
-            asyncio.gather(*(self.page(listing, window) for listing, window in questions.asked_pages)),
+            together(False, *(self.contains(listing, ids) for listing, ids in questions.asked_members)),
+            together(False, *(self.page(listing, window) for listing, window in questions.asked_pages)),
         )
         states = iter([None if edge is None else edge.state for edge in edges])
         return Answers(
@@ -102,11 +103,12 @@ class EdgeReads:
     async def page(self, listing: Listing, window: Window) -> Page:
         return await self._in_parts(listing, lambda parts: self._page(listing, window, parts))
 
-    async def _in_parts(self, listing: Listing, read: Callable[[ListParts], Awaitable[T]]) -> T:
+    async def _in_parts(self, listing: Listing, read: Callable[[ListParts], Coroutine[Any, Any, T]]) -> T:
         """Read a list that may be divided. It is read as it was divided the last time, or as undivided, which most are,
         while that is being looked up."""
         guess = self._known_parts.get(listing, WHOLE)
-        (row,), found = await asyncio.gather(self._rows.get([parts_row(listing)]), read(guess))
+        reads: tuple[list[Values | None], T] = await together(False, self._rows.get([parts_row(listing)]), read(guess))
+        (row,), found = reads
         if (parts := read_parts(row)) == guess:
             return found
         if len(self._known_parts) >= _DIVIDED_MAX:
@@ -118,7 +120,8 @@ class EdgeReads:
         above, top = span_of(window)
         count = window.limit + 1
         if window.before is not None:
-            newer, older = await asyncio.gather(
+            newer, older = await together(
+                False,
                 self._marks(listing, Span(max(above, window.before), top), count, parts, oldest_first=True),
                 self._marks(listing, Span(above, min(top, window.before)), 1, parts),
             )
@@ -128,7 +131,8 @@ class EdgeReads:
             return Page(items[: window.limit], len(items) > window.limit, False)
         after, below = window.after, Mark(window.after.position, window.after.id - 1)
         if not window.looks_back or not above < after <= top:
-            items, is_newer = await asyncio.gather(
+            items, is_newer = await together(
+                False,
                 self._marks(listing, Span(above, min(top, below)), count, parts),
                 self._newer(listing, Span(max(above, below), top), parts, looks_back=window.looks_back),
             )
@@ -154,7 +158,7 @@ class EdgeReads:
         found: list[Mark] = []
         for at in range(0, len(within), _PARTS_AT_ONCE):
             some = within[at : at + _PARTS_AT_ONCE]
-            for marks in await asyncio.gather(*(self._of_places(listing, *one, limit, oldest_first) for one in some)):
+            for marks in await together(False, *(self._of_places(listing, *one, limit, oldest_first) for one in some)):
                 found += sorted(marks, reverse=not oldest_first)[:limit]
             if len(found) >= limit:
                 break
@@ -191,7 +195,7 @@ class EdgeReads:
         expiring = dict.fromkeys(
             listing for listing, some in zip(listings, cells, strict=True) if any(ends for *_, ends in some)
         )
-        over = dict(zip(expiring, await asyncio.gather(*map(self._over, expiring)), strict=True))
+        over = dict(zip(expiring, await together(False, *map(self._over, expiring)), strict=True))
         return [
             max(0, sum(length for _, length, _ in some) - over.get(listing, 0))
             for listing, some in zip(listings, cells, strict=True)
@@ -212,7 +216,7 @@ class EdgeReads:
         )
 
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
-        lists = await asyncio.gather(*(self.ids(listing, newest) for listing in listings))
+        lists = await together(False, *(self.ids(listing, newest) for listing in listings))
         lengths = np.array([len(ids) for ids in lists], np.int64)
         return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
 

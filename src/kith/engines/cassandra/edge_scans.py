@@ -5,11 +5,11 @@ A scan of one graph passes the rows of all. It is for audits, exports and jobs o
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 
+from kith.core.together import together
 from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.edge_commands import CountEntries, ListEdges, ListEntry, UnlistStrays, shows
@@ -78,7 +78,7 @@ class EdgeScans:
         async for rows in self._session.pages(_NODES_AFTER, last, size=_SCAN_ROWS):
             for at in range(0, len(rows), _AT_ONCE):
                 some = rows[at : at + _AT_ONCE]
-                counted = await asyncio.gather(*(self._degrees(graph, node) for node, _ in some))
+                counted = await together(False, *(self._degrees(graph, node) for node, _ in some))
                 for degrees, (_, token) in zip(counted, some, strict=True):
                     if degrees is not None:
                         found.append(degrees)
@@ -103,7 +103,7 @@ class EdgeScans:
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         wrong: list[tuple[Listing, int, int]] = []
         async for some in self._listings(graph):
-            real = await asyncio.gather(*(self._length(listing) for listing, _ in some))
+            real = await together(False, *(self._length(listing) for listing, _ in some))
             wrong += [
                 (listing, stored, length)
                 for (listing, stored), length in zip(some, real, strict=True)
@@ -118,7 +118,7 @@ class EdgeScans:
         parts = (await self._divided([listing]))[listing]
         if parts.moving is None:
             counted = (self._session.rows(_LENGTH, *listed(listing), begin) for begin in parts.begins)
-            return sum(length for ((length,),) in await asyncio.gather(*counted))
+            return sum(length for ((length,),) in await together(False, *counted))
         found = await self._rows.entries([(listing, begin) for begin in parts.begins])
         return len({other for some in found for other, _ in some})
 
@@ -126,7 +126,7 @@ class EdgeScans:
         """Every list with its stored length: those that are counted, then those that are only there."""
         async for rows in self._session.pages(_NODES, size=_AT_ONCE):
             nodes = [node for (node,) in rows]
-            counted = await asyncio.gather(*(self._lengths(graph, node) for node in nodes))
+            counted = await together(False, *(self._lengths(graph, node) for node in nodes))
             yield [
                 (Listing(graph, node, *part), length)
                 for node, lengths in zip(nodes, counted, strict=True)

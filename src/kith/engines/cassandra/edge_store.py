@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from kith.core.events import NOWHERE, Event, LogPosition
+from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.engines.cassandra.commands import Asker
 from kith.engines.cassandra.edge_commands import EndEdges, ForgetEdges, WriteEdges
@@ -48,7 +48,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
 
     async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
         owners = range(self._asker.partitions.count)
-        found = await asyncio.gather(*(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
+        found = await together(False, *(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
         return sorted(EndingEdge(*row) for rows in found for row in rows)[:limit]
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
@@ -122,7 +122,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
         second."""
         now_ms = self._now_ms()
         owners = range(self._asker.partitions.count)
-        found = await asyncio.gather(*(self._session.rows(_OVER, owner, now_ms, ENDED_AT_ONCE) for owner in owners))
+        found = await together(False, *(self._session.rows(_OVER, owner, now_ms, ENDED_AT_ONCE) for owner in owners))
         asked = [
             (owner, EndEdges([_key(*row) for row in rows])) for owner, rows in zip(owners, found, strict=True) if rows
         ]

@@ -10,7 +10,6 @@ A process reads the rows again only where `changes` is another. Progress and fai
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kith.core.together import together
 from kith.engines.cassandra.connecting import Row, Session
 from kith.engines.cassandra.node_time import NodeTime
 from kith.engines.cassandra.schema import Table
@@ -81,7 +81,7 @@ class CassandraFanoutState:
 
     async def snapshot(self) -> FanoutSnapshot:
         progress = await self._log.progress(self._group)  # first: what is handled meanwhile is merely looked at as well
-        known, failures = await asyncio.gather(self._read(), self._log.failures(self._group, FAILURES_MAX + 1))
+        known, failures = await together(False, self._read(), self._log.failures(self._group, FAILURES_MAX + 1))
         events = [failure.event for failure in failures]
         return FanoutSnapshot(progress, known.name, known.deliveries, known.withheld, events)
 

@@ -13,7 +13,6 @@ one holds.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from kith.core.errors import BatchTooLarge
 from kith.core.ids import ID_MAX
+from kith.core.together import together
 from kith.engines.cassandra.connecting import Session
 from kith.engines.cassandra.node_time import NodeTime
 from kith.engines.cassandra.schema import Table
@@ -135,8 +135,8 @@ class CassandraInboxes:
         nearest = after is not None and before is None
         while True:
             asked = self._weeks
-            found, weeks = await asyncio.gather(
-                self._page(asked, user, least, most, limit, nearest=nearest), self._read_weeks()
+            found, weeks = await together(
+                False, self._page(asked, user, least, most, limit, nearest=nearest), self._read_weeks()
             )
             if weeks == asked:
                 return found
@@ -149,7 +149,7 @@ class CassandraInboxes:
         for place, user in zip(week.places(users), users.tolist(), strict=True):
             by_place[place].append(user)
         asked = [(place, some) for place, all_ in by_place.items() for some in _parts(all_)]
-        answers = await asyncio.gather(*(self._session.rows(_HOLDING, *place, some, notice) for place, some in asked))
+        answers = await together(False, *(self._session.rows(_HOLDING, *place, some, notice) for place, some in asked))
         return np.isin(users, np.array([user for rows in answers for (user,) in rows], np.int64))
 
     async def remove(self, user: int, notices: Sequence[int]) -> None:
@@ -194,7 +194,7 @@ class CassandraInboxes:
             by_place[place].append(row)
         at_us = await self._node_time.now_us()
         parts = [(place, some) for place, all_ in by_place.items() for some in _parts(all_)]
-        added = await asyncio.gather(*(self._add_some(place, some, at_us) for place, some in parts))
+        added = await together(False, *(self._add_some(place, some, at_us) for place, some in parts))
         return {row for some in added for row in some}
 
     async def _add_some(self, place: _Place, rows: Sequence[InboxRow], at_us: int) -> Sequence[InboxRow]:
@@ -219,7 +219,7 @@ class CassandraInboxes:
                 asked = (
                     self._session.rows(statement, *weeks[one].place(user), user, least, most, limit) for one in some
                 )
-                found += [notice for rows in await asyncio.gather(*asked) for (notice,) in rows]
+                found += [notice for rows in await together(False, *asked) for (notice,) in rows]
         return sorted(found[:limit], reverse=True)
 
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol
 
+from kith.core.together import together
 from kith.engines.cassandra.connecting import Session
 from kith.engines.cassandra.reading import Key, RowReader, Values
 from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
@@ -108,11 +108,11 @@ class CassandraRows:
         return [[(partition, length, expiring) for partition, length, expiring in rows] for rows in found]
 
     async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
-        found = await asyncio.gather(*(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
+        found = await together(False, *(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
         return [[other for (other,) in rows] for rows in found]
 
     async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
-        found = await asyncio.gather(*(self.session.rows(_ENTRIES, *listed(listing), part) for listing, part in parts))
+        found = await together(False, *(self.session.rows(_ENTRIES, *listed(listing), part) for listing, part in parts))
         return [[(other, expires_ms) for other, expires_ms in rows] for rows in found]
 
     async def write(self, changes: Sequence[RowChange]) -> None:

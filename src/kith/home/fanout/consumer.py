@@ -20,9 +20,9 @@ from kith.core.clock import wall_ms
 from kith.core.errors import StoreFull
 from kith.core.events import BULK_LOADED, NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
+from kith.core.together import together
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Chunk
-from kith.graph.together import together
 from kith.home.fanout.deliveries import WITHHELD_MAX, Chunks, Deliveries
 from kith.home.fanout.plan import FanoutPlan, Thresholds, plan_fanout
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from kith.graph.together import together
+from kith.core.together import together
 from kith.home.fanout.state import Delivery, FanoutState
 from kith.leases.background import LOOKED_S
 from kith.leases.holding import Held, Leases

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from kith.core.errors import Unavailable
 from kith.core.ids import ID_MAX
 from kith.core.labels import LIMIT
+from kith.core.together import together
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
-from kith.graph.together import together
 from kith.home.rank.features import TYPES, Facts, Floats, Integers
 from kith.media.media import Media, read_media
 from kith.posts.post import Post, read_post

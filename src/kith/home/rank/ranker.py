@@ -9,12 +9,12 @@ import numpy as np
 
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
+from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FEWER, VIEWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
-from kith.graph.together import together
 from kith.home.rank import light
 from kith.home.rank.affinity import Affinities, Affinity, Done, ListState, at_keys
 from kith.home.rank.candidates import Candidates

@@ -19,11 +19,11 @@ from kith.boards.board import Board
 from kith.boards.boards import Boards, may_see
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window
+from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import MUTES, PINS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.together import together
 from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
 from kith.records.memory import ReadMemory

@@ -20,10 +20,10 @@ from kith.core.errors import StoreUnavailable, Unavailable
 from kith.core.events import TIMELINE_WANTED, Event, LogPosition
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
+from kith.core.together import together
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Ids
-from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot, FanoutState
 from kith.home.skeleton.sources import Sources

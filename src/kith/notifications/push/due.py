@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kith.core.ids import NodeId, made_at_ms
+from kith.core.together import together
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
-from kith.graph.together import together
 from kith.notifications.marks import Marks, MarksKept
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices

@@ -14,6 +14,7 @@ import structlog
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreMoved, Unavailable
 from kith.core.events import NOWHERE, LogPosition
+from kith.core.stopping import stop
 from kith.log.keeping import Keeping
 from kith.moving.copying import Copying
 from kith.moving.following import LogMove
@@ -152,5 +153,4 @@ async def decided(deciding: Deciding) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            dividing.cancel()
-            await asyncio.wait([dividing])
+            await stop(dividing)

@@ -12,6 +12,7 @@ from kith.checks.layers import LayeredEdges, SeenLog, StandingSets
 from kith.checks.sets import CachedSets
 from kith.checks.snapshots import Snapshots
 from kith.core.clock import wall_ms
+from kith.core.stopping import stop
 from kith.engines.blobs.archives import open_archive
 from kith.graph.graphs import BLOCKS, FOLLOWS
 from kith.run.config import Settings
@@ -38,9 +39,7 @@ async def layered(settings: Settings, parts: Opened, sets: CachedSets) -> AsyncI
     try:
         yield parts._replace(checked=layers, log=SeenLog(parts.log))
     finally:
-        for task in beside:
-            task.cancel()
-        await asyncio.wait(beside)
+        await stop(*beside)
         await layers.settled()
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kith.access.credentials import CredentialStore
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.errors import BadRequest, StoreUnavailable
+from kith.core.stopping import stop
 from kith.engines.cassandra.clock_watch import ClockWatch
 from kith.engines.cassandra.closed_store import CassandraClosing
 from kith.engines.cassandra.commands import Asker
@@ -109,7 +110,7 @@ async def opened(
             else:
                 yield parts
         finally:
-            looking.cancel()
+            await stop(looking)
             metrics.close()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import Callable
 
 from kith.access.policy import check_raw_write
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, StoreUnavailable
+from kith.core.stopping import stop
 from kith.flockdb.calls import Calls
 from kith.flockdb.door import ThriftDoor
 from kith.flockdb.executes import Executes
@@ -53,9 +53,7 @@ async def serve(
             await stopping.wait()
             server.close()
             await door.close()
-            working.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await working
+            await stop(working)
 
 
 def _named(settings: Settings) -> dict[int, str]:

@@ -11,6 +11,7 @@ import uvloop
 
 from kith.api import errors
 from kith.core.errors import StoreUnavailable
+from kith.core.stopping import stop
 from kith.engines.embedded.committer import Committer
 from kith.engines.embedded.store_file import STORE_FILE, lost_says
 from kith.http.listener import Listener
@@ -51,4 +52,4 @@ async def _serve(settings: Settings, listening: socket.socket, committer: Commit
         await stopping.wait()
         served.end_streams()
         await listener.close(_DRAINED_SHARE * settings.drain_timeout_s)
-        watch.cancel()
+        await stop(watch)

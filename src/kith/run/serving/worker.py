@@ -15,6 +15,7 @@ import structlog
 import uvloop
 
 from kith.core.errors import BadRequest, Unavailable
+from kith.core.stopping import stop
 from kith.leases.holding import Leases
 from kith.run import logs
 from kith.run.backups import schedule
@@ -64,12 +65,12 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
 
         processes.spare_collections()
 
-        def stop() -> None:
+        def end() -> None:
             for worker in workers:
                 worker.follower.stop()
 
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop)
+            asyncio.get_running_loop().add_signal_handler(number, end)
         beside = [
             asyncio.create_task(processes.stay_with_supervisor()),
             *(
@@ -82,12 +83,11 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
         await asyncio.sleep(0)  # from here on the supervisor knows when this process hangs
         _log.info("follows the log", groups=list(names))
         await asyncio.wait(following, return_when=asyncio.FIRST_EXCEPTION)
-        stop()
+        end()
         await asyncio.wait(following)
         for task in following:
             task.result()
-        for task in beside:
-            task.cancel()
+        await stop(*beside)
 
 
 async def _every(

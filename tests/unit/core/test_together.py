@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kith.core.errors import StoreUnavailable
-from kith.graph.together import together
+from kith.core.together import together
 
 
 @pytest.mark.parametrize("immediate", [True, False])
