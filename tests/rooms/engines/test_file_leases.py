@@ -57,6 +57,13 @@ def test_tokens_grow_where_the_clock_goes_back_and_where_they_were_lost(
     assert tokens == [7_000, 7_001, 7_002, 9_000]
 
 
+def test_leases_are_given_where_a_power_cut_left_the_token_empty_or_zeros(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    for left in (b"", bytes(20)):
+        (tmp_path / FOLDER / "tokens").write_bytes(left)
+        assert run_all(acquire(tmp_path, f"{len(left)} bytes")) is not None
+
+
 def test_no_file_is_left_of_a_lease_that_was_released(tmp_path: Path) -> None:
     async def play() -> None:
         store = FileLeases(tmp_path)
