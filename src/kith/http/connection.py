@@ -37,7 +37,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_answering", "_arriving", "_discarded", "_gone", "_head_bytes", "_held", "_in_head", "_is_at_end",
         "_is_between", "_is_finishing", "_is_reading", "_parser", "_queue", "_refusal", "_rest", "_room",
-        "_shared", "_target", "_transport", "_unread", "_unsent", "_unsent_since_s", "closed", "draining",
+        "_sent", "_shared", "_taken", "_taken_at_s", "_target", "_transport", "_unread", "closed", "draining",
         "quiet_since_s", "socket",
     )  # fmt: skip
 
@@ -62,7 +62,8 @@ class Connection(asyncio.Protocol):
         self._held = b""  # written, and not sent yet: see `ServingState.hold`
         self._room: asyncio.Future[None] | None = None  # while the client takes no more
         self._gone: asyncio.Future[None] | None = None
-        self._unsent, self._unsent_since_s = 0, 0.0
+        self._sent = 0  # bytes, ever
+        self._taken, self._taken_at_s = -1, 0.0  # of those the client, at the last look at which more waited for it
 
     # The loop tells what happened.
 
@@ -273,6 +274,7 @@ class Connection(asyncio.Protocol):
         held, self._held = self._held, b""
         transport = self._transport
         if held and transport is not None and not transport.is_closing():
+            self._sent += len(held)
             transport.write(held)
 
     async def room(self) -> None:
@@ -373,11 +375,15 @@ class Connection(asyncio.Protocol):
 
     def look(self, now_s: float, idle_s: float) -> None:
         """End it if it is idle for too long, or takes nothing of what waits for it. Asked every now and then."""
-        unsent = self.unsent()
-        if unsent:
-            if unsent != self._unsent:
-                self._unsent, self._unsent_since_s = unsent, now_s
-            elif now_s - self._unsent_since_s > idle_s:
+        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if waiting:
+            taken = self._sent - waiting
+            if taken != self._taken:
+                self._taken, self._taken_at_s = taken, now_s
+            elif now_s - self._taken_at_s > idle_s:
                 self.abort()
-        elif self._answering is None and now_s - self.quiet_since_s > (LINGER_S if self._is_finishing else idle_s):
+            return
+        self._taken = -1
+        is_at_rest = self._answering is None and not self._held
+        if is_at_rest and now_s - self.quiet_since_s > (LINGER_S if self._is_finishing else idle_s):
             self.abort() if self._is_finishing else self.close()

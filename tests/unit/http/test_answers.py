@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import socket
 from pathlib import Path
 
 import h11
 import pytest
-from http_world import GET, Streams, play, scene, until, world
+from http_world import GET, Streams, one_of, play, scene, until, world
 
 from kith.http.exchange import Exchange
 
@@ -118,3 +120,43 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off() -> None:
         await until(lambda: len(here.listener) > 0)
         await until(lambda: len(here.listener) == 0)
         assert len(await client.rest()) < 64 << 20
+
+
+@scene
+async def test_a_client_that_takes_nothing_is_cut_off_though_ever_more_waits_for_it() -> None:
+    """As heartbeats of a stream do."""
+    door = Streams()
+    async with world(door, idle_s=1_000) as here:
+        await here.client(GET)
+        await door.opened.wait()
+        connection, (outgoing,) = await one_of(here), door.outgoing
+        outgoing.send(bytes(64 << 20))
+        for now_s in range(100, 140, 10):
+            assert not connection.closed
+            await asyncio.sleep(0.05)
+            connection.look(now_s, 25.0)
+            outgoing.send(b"here")
+        await until(lambda: connection.closed)
+
+
+@scene
+async def test_a_connection_is_not_cut_off_for_answers_that_are_just_being_sent() -> None:
+    """Equal ones look like one that the client does not take."""
+    async with world(idle_s=30.0) as here:
+        await here.client()
+        connection = await one_of(here)
+        for now_s in (1_000.0, 1_040.0):
+            connection.write(b"HTTP/1.1 200 OK\r\n")
+            connection.look(now_s, 30.0)
+            connection.quiet_since_s = now_s + 40.0
+            await asyncio.sleep(0.05)
+        assert not connection.closed
+
+
+@scene
+async def test_a_client_that_acknowledges_nothing_is_given_up_by_the_system() -> None:
+    """A phone without its network says no goodbye."""
+    async with world(idle_s=30.0) as here:
+        await here.client()
+        with socket.socket(fileno=os.dup((await one_of(here)).socket or 0)) as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
