@@ -4,8 +4,8 @@ Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people
 `home` (the feed), `notifications`, `devices`, `stories`, `boards`, `uploads` (media), `moderation`, `webhooks`,
 `operations`; `asking` has what they are built from and `programs` the set programs. `routes` makes methods of them,
 `clients` does the I/O, `wire` the rest: requests, retries, tokens. `streams` is the feed as it happens, `watching` all
-that changes. Records: `answers` and `objects` for what people make; `errors`. It needs `kith.core`, httpx and msgspec
-only; `docs/client.md` shows it in use.
+that changes, `reconnecting` what both do with a connection. Records: `answers` and `objects` for what people make;
+`errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in use.
 """
 
 from msgspec import UNSET

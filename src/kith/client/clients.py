@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from kith.client.answers import Id, Page
+from kith.client.reconnecting import Lines
 from kith.client.routes import Awaiting, Blocking, Routes
 from kith.client.streams import FeedEvent, FeedStream, Stream
 from kith.client.watching import Change, WatchStream
@@ -187,13 +188,15 @@ class Kith(_Client, Blocking):
             try:
                 with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
                     if response.is_success:
-                        yield from filter(None, map(stream.read, response.iter_lines()))
+                        lines = Lines()
+                        for chunk in response.iter_bytes():
+                            yield from filter(None, map(stream.read, lines.read(chunk)))
                     else:
                         response.read()
                         outcome = response
             except httpx.RequestError as error:
                 outcome = error
-            self._sleep(stream.wait_s(outcome))
+            self._sleep(stream.pause_or_raise(outcome))
 
 
 class AsyncKith(_Client, Awaiting):
@@ -295,16 +298,16 @@ class AsyncKith(_Client, Awaiting):
             try:
                 async with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
                     if response.is_success:
-                        async for line in response.aiter_lines():
-                            event = stream.read(line)
-                            if event is not None:
+                        lines = Lines()
+                        async for chunk in response.aiter_bytes():
+                            for event in filter(None, map(stream.read, lines.read(chunk))):
                                 yield event
                     else:
                         await response.aread()
                         outcome = response
             except httpx.RequestError as error:
                 outcome = error
-            await self._sleep(stream.wait_s(outcome))
+            await self._sleep(stream.pause_or_raise(outcome))
 
 
 @contextmanager

@@ -15,13 +15,12 @@ from msgspec import field
 
 from kith.client.answers import Id, Record
 from kith.client.notifications import NotificationType
+from kith.client.reconnecting import Reconnecting
 from kith.client.wire import Call, Request, Session, unreadable
 from kith.core.ids import parse_id
 
 SILENCE_S = 60.0
 """Without a word for so long (the service says something every 15 s) the connection counts as lost."""
-TRIES_MAX = 60
-"""Tries to take up a stream that was open, some minutes; one that never opened is given up as any other call."""
 NOTICES_MAX = 1_000
 """Notifications that a stream remembers, so that it tells each once."""
 _PATH = "/api/v1/feed/stream"
@@ -125,7 +124,7 @@ class Stream(Protocol[Event_co]):
         """Take one line; the event that it completes, if any."""
         ...
 
-    def wait_s(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
+    def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
         """How long to wait before coming back; raises ApiError or Unreachable where that is of no use."""
         ...
 
@@ -138,7 +137,7 @@ class FeedStream:
         self._posts = None if posts is None else ",".join(str(parse_id(post, "posts")) for post in posts)
         self._last_id = after
         self._retry_ms = _RETRY_MS
-        self._failures, self._was_open = 0, False
+        self._back = Reconnecting(session)
         self._name, self._data, self._next_id = "", list[str](), after
         self._noticed: dict[int, None] = {}
 
@@ -155,22 +154,13 @@ class FeedStream:
         """How long to wait for what."""
         return httpx.Timeout(timeout_s, read=SILENCE_S)
 
-    def wait_s(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
-        """How long to wait before coming back; raises ApiError or Unreachable where that is of no use.
-
-        `outcome`: a refusal, a lost connection, or None: the service ended the stream.
-        """
-        if outcome is None:
-            return self._retry_ms / 1000
-        self._failures += 1
-        failures = self._failures
-        if self._was_open and failures < TRIES_MAX:
-            failures = min(failures, self._session.retry.tries - 1)
-        return self._session.wait_or_raise(outcome, max(1, failures))
+    def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
+        """See `Stream`."""
+        return self._back.pause_or_raise(outcome, self._retry_ms / 1000)
 
     def read(self, line: str) -> FeedEvent | None:
         """Take one line; the event that it completes, if any. Events of a newer service are passed over."""
-        self._failures, self._was_open = 0, True
+        self._back.heard()
         if line:
             self._field(*_split(line))
             return None

@@ -14,7 +14,8 @@ import httpx
 import msgspec
 
 from kith.client.answers import Id, Record
-from kith.client.streams import SILENCE_S, TRIES_MAX
+from kith.client.reconnecting import Reconnecting
+from kith.client.streams import SILENCE_S
 from kith.client.wire import Call, Request, Session, unreadable
 from kith.core.ids import parse_id
 
@@ -58,7 +59,7 @@ class WatchStream:
         asked = {"kinds": kinds, "graphs": graphs, "nodes": ids}
         self._params = {name: ",".join(values) for name, values in asked.items() if values is not None}
         self._session, self._after = session, after
-        self._failures, self._was_open = 0, False
+        self._back = Reconnecting(session)
 
     def request(self) -> Request:
         """What to send to begin, or to go on."""
@@ -69,19 +70,13 @@ class WatchStream:
         """How long to wait for what."""
         return httpx.Timeout(timeout_s, read=SILENCE_S)
 
-    def wait_s(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
-        """How long to wait before coming back; raises ApiError or Unreachable where that is of no use."""
-        if outcome is None:
-            return _PAUSE_S
-        self._failures += 1
-        failures = self._failures
-        if self._was_open and failures < TRIES_MAX:
-            failures = min(failures, self._session.retry.tries - 1)
-        return self._session.wait_or_raise(outcome, max(1, failures))
+    def pause_or_raise(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
+        """See `streams.Stream`."""
+        return self._back.pause_or_raise(outcome, _PAUSE_S)
 
     def read(self, line: str) -> Change | None:
         """Take one line; the change that it tells, if any."""
-        self._failures, self._was_open = 0, True
+        self._back.heard()
         try:
             fields = msgspec.json.decode(line, type=dict[str, Any])
             self._after = fields["token"]

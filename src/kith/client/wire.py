@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import httpx
@@ -26,7 +26,7 @@ SYSTEM: Final = "system"
 """In place of a user: the back office of the app, which sees all."""
 Acting: TypeAlias = NodeId | Literal["system"] | None
 """Whom a server key acts for; None: a visitor."""
-_RETRIED = frozenset({429, 503})
+RETRIED = frozenset({429, 503})
 _NOT_STARTED = Overloaded.code  # the one 503 that says that nothing was done
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _DOUBLINGS_MAX = 30  # keeps the backoff a float, however many tries are asked for
@@ -161,17 +161,19 @@ class Session:
                     return call.on_503
                 if outcome.status_code == 404 and call.deletes and perhaps_done:
                     return call.parse(b"")
-                if outcome.status_code not in _RETRIED:
+                if outcome.status_code not in RETRIED:
                     return self._answer(call, outcome)
             not_started = _was_not_started(outcome)
             perhaps_done |= not not_started
             yield Wait(self.wait_or_raise(outcome, failures, may_repeat=call.repeatable or not_started))
 
-    def wait_or_raise(self, outcome: Outcome, failures: int, *, may_repeat: bool = True) -> float:
+    def wait_or_raise(
+        self, outcome: Outcome, failures: int, *, may_repeat: bool = True, retried: Collection[int] = RETRIED
+    ) -> float:
         """How long to wait after a refusal or a lost connection; raises it where there should be no other try."""
         if isinstance(outcome, httpx.Response):
             refused = _refusal(outcome)
-            again = may_repeat and outcome.status_code in _RETRIED
+            again = may_repeat and outcome.status_code in retried
             wait_s = self.retry.wait_s(failures, refused.retry_after_s, self.random) if again else None
             if wait_s is None:
                 raise refused

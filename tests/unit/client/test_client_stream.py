@@ -64,12 +64,12 @@ def refusing(status: int, code: str = "X", **headers: str) -> Callable[[], httpx
     return lambda: httpx.Response(status, json={"error": {"code": code, "message": "no"}}, headers=headers)
 
 
-def listen(kind: Any, service: Service, count: int, **arguments: Any) -> list[Any]:
+def listen(kind: Any, service: Service, count: int, stream: str = "feed_stream", **arguments: Any) -> list[Any]:
     """The first events of a stream."""
     settings = {"user": 1, "transport": httpx.MockTransport(service), "retry": Retry(tries=2, base_s=0.0)}
     if kind is Kith:
         kith = Kith(URL, KEY, sleep=service.waited.append, **settings)
-        return list(islice(kith.feed_stream(**arguments), count))
+        return list(islice(getattr(kith, stream)(**arguments), count))
 
     async def sleep(seconds: float) -> None:
         service.waited.append(seconds)
@@ -78,7 +78,7 @@ def listen(kind: Any, service: Service, count: int, **arguments: Any) -> list[An
         found: list[Any] = []
         kith = AsyncKith(URL, KEY, sleep=sleep, **settings)
         if count:
-            async for event in kith.feed_stream(**arguments):
+            async for event in getattr(kith, stream)(**arguments):
                 found.append(event)
                 if len(found) == count:
                     break
@@ -179,3 +179,32 @@ def test_one_that_was_open_is_sought_longer_but_not_for_ever(kind: Any) -> None:
 def test_data_that_is_not_as_promised_is_an_error(kind: Any) -> None:
     with pytest.raises(ApiError, match="postId"):
         listen(kind, Service(streaming('id: 1-1\nevent: new_post\ndata: {"authorId":"2","preview":""}\n\n')), 1)
+
+
+EDGE = (
+    '{{"kind":"edge","token":"t{0}","at":"2024-01-01T00:00:00Z","graph":"follows","source":"1","destination":"2",'
+    '"state":"normal","before":null,"position":"1","updatedAt":"1","said":"{1}"}}\n'
+)
+
+
+@BOTH
+@pytest.mark.parametrize("status", [502, 504])
+@pytest.mark.parametrize("stream", ["feed_stream", "watch"])
+def test_a_stream_that_was_open_outlives_what_a_proxy_says_of_a_restart(kind: Any, stream: str, status: int) -> None:
+    first, second = HELLO + new_post("1-1", 1), new_post("1-2", 2)
+    if stream == "watch":
+        first, second = EDGE.format(1, ""), EDGE.format(2, "")
+    restarting = httpx.Response(status, text="<html>Bad Gateway</html>")
+    service = Service(streaming(first, breaks=True), lambda: restarting, lambda: restarting, streaming(second))
+    assert len(listen(kind, service, 2, stream)) == 2
+    with pytest.raises(ApiError, match="check the URL"):  # one that was never open may have a wrong one
+        listen(kind, Service(lambda: restarting), 1, stream)
+
+
+@BOTH
+def test_a_change_may_hold_whatever_else_ends_lines(kind: Any) -> None:
+    """Texts that are pasted have U+2028 at times."""
+    said = "".join(EDGE.format(number, f"one{char}two") for number, char in enumerate("\u2028\u2029\x85"))
+    changes = listen(kind, Service(streaming(said[:170], said[170:200], said[200:])), 3, "watch")
+    assert [change.token for change in changes] == ["t0", "t1", "t2"]
+    assert {len(change.fields["said"]) for change in changes} == {7}
