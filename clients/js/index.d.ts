@@ -149,7 +149,7 @@ export class KithError extends Error {
     message: string,
     more?: { status?: number; details?: Record<string, unknown>; retryAfter?: number | null; cause?: unknown },
   );
-  /** One of the service's, or UNREACHABLE, TIMEOUT, HTTP_<status>, INVALID_ANSWER. */
+  /** One of the service's, or UNREACHABLE, TIMEOUT, NO_KEY, HTTP_<status>, INVALID_ANSWER, INVALID_ID. */
   readonly code: string;
   /** 0 where there is no answer. */
   readonly status: number;

@@ -58,18 +58,21 @@ export function requestOf(name, operation, given, options = {}) {
 /** JSON with ids of any kind. Numbers that have lost digits are refused, as in paths. */
 function encoded(body) {
   return JSON.stringify(body, (name, value) => {
-    if (typeof value === "bigint") return String(value);
-    if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
-      throw new KithError("INVALID_ID", `\`${name}\` is beyond 2**53 and has lost digits; send it as a string`);
-    }
-    return value;
+    return typeof value === "bigint" ? String(value) : checkedDigits(value, name);
   });
+}
+
+function checkedDigits(value, name) {
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    throw new KithError("INVALID_ID", `\`${name}\` is beyond 2**53 and has lost digits; send it as a string`);
+  }
+  return value;
 }
 
 export function queryOf(names, options) {
   const query = new URLSearchParams();
   for (const name of names) {
-    if (options[name] != null) query.set(name, String(options[name]));
+    if (options[name] != null) query.set(name, String(checkedDigits(options[name], name)));
   }
   const text = String(query);
   return text && `?${text}`;

@@ -1,8 +1,10 @@
+import { KithError } from "./errors.js";
+
 /**
  * The key of a client: a server key or user token, or a function that gets one.
  *
- * A function is asked at the first call and again when the service refuses what it gave, once for all calls that were
- * refused meanwhile. So a page that slept through the night goes on with a new token, and nobody needs a clock.
+ * A function is asked at the first call, and again when the service refuses what it gave: once for all calls that were
+ * refused meanwhile. So a page that slept through the night goes on.
  */
 export class Credential {
   #source;
@@ -27,10 +29,17 @@ export class Credential {
 
   async #ask() {
     if (typeof this.#source !== "function") return this.#key;
-    this.#asked ??= Promise.resolve(this.#source()).finally(() => (this.#asked = null));
+    this.#asked ??= Promise.resolve()
+      .then(this.#source)
+      .catch(failed)
+      .finally(() => (this.#asked = null));
     this.#key = headerValue(await this.#asked, "key");
     return this.#key;
   }
+}
+
+function failed(cause) {
+  throw new KithError("NO_KEY", "`key` failed; see `cause`", { cause });
 }
 
 /** The value, where a header can carry it. The error does not quote it: it may be a secret. */

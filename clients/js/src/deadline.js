@@ -5,8 +5,7 @@ const TIMER_MAX_MS = 2 ** 31 - 1; // beyond, timers fire at once
 /**
  * A signal that aborts with `outer`, or with the error that `late` makes, so many milliseconds after the last `touch`.
  *
- * `end` it in any case: it lets go of `outer`, which may live as long as the page (`AbortSignal.any` would do, but
- * is missing where Kith's client is wanted, and leaks in Node 20).
+ * `end` it in any case: it lets go of `outer`, which may live as long as the page (`AbortSignal.any` leaks in Node 20).
  */
 export function limited(outer, ms = Infinity, late = undefined) {
   const inner = new AbortController();

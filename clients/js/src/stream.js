@@ -107,7 +107,7 @@ class EventStream {
     const { retry, random } = this.#session.shared;
     const askedMs = (error.retryAfter ?? 0) * 1000;
     const patient = { ...retry, tries: Infinity, capMs: Math.max(PAUSE_MAX_MS, askedMs) };
-    const again = mayPass(error) || (state.wasOpen && RESTARTING.has(error.status));
+    const again = mayPass(error) || (state.wasOpen && (RESTARTING.has(error.status) || error.code === "NO_KEY"));
     const ms = again ? waitMs(++state.failures, error, state.wasOpen ? patient : retry, random) : null;
     if (ms === null) throw error;
     return ms;

@@ -37,6 +37,7 @@ test("ids are strings, bigints, or numbers that have all their digits", () => {
     assert.throws(() => requested("post", [id]), { name: "KithError", code: "INVALID_ID", details: { field: "post" } });
   }
   assert.throws(() => requested("relationships", [[2 ** 60]]), { code: "INVALID_ID" });
+  assert.throws(() => requested("edgesOut", ["follows", "1"], { since: 2 ** 60 }), { code: "INVALID_ID" });
 });
 
 test("words of a path cannot leave it", () => {

@@ -205,11 +205,14 @@ test("a token that is refused again is not renewed for ever", async () => {
   assert.equal(fixed.asked.length, 1);
 });
 
-test("what the function of the key throws is the app's own; where it hangs, the deadline ends the call", async () => {
+test("what the function of the key throws is the cause of NO_KEY; where it hangs, the deadline ends the call", async () => {
   const why = new Error("signed out");
-  const { kith } = await clientOf([{}], { key: () => Promise.reject(why) });
-  await assert.rejects(kith.user(1), why);
-  await assert.rejects(kith.user(1), why);
+  for (const key of [() => Promise.reject(why), () => { throw why; }]) {
+    const { kith, asked } = await clientOf([{}], { key });
+    await assert.rejects(kith.user(1), { code: "NO_KEY", cause: why });
+    await assert.rejects(kith.user(1), { code: "NO_KEY", cause: why });
+    assert.equal(asked.length, 0);
+  }
   const hanging = await clientOf([{}], { key: () => new Promise(() => {}), deadlineMs: 20 });
   await assert.rejects(hanging.kith.user(1), { code: "TIMEOUT" });
 });

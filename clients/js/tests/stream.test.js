@@ -215,3 +215,28 @@ test("an id that is none is refused before anything is sent", async () => {
   assert.throws(() => kith.feedStream({ posts: ["x"] }), KithError);
   assert.equal(asked.length, 0);
 });
+
+test("a stream that was open asks for its key until it is had; one that was not throws", async () => {
+  const away = new TypeError("fetch failed"); // the app's own backend
+  const keys = ["old", away, away, "new"];
+  const key = async () => {
+    const next = keys.shift();
+    if (next === away) throw away;
+    return next;
+  };
+  const { kith, asked } = await clientOf(
+    [
+      streaming([removed(1)], cuts),
+      refusal(401, "UNAUTHORIZED"),
+      refusal(401, "UNAUTHORIZED"),
+      refusal(401, "UNAUTHORIZED"),
+      streaming([removed(2)], stays),
+    ],
+    { key },
+  );
+  assert.deepEqual(idsOf(await first(kith.feedStream(), 2)), ["1", "2"]);
+  assert.equal(asked.at(-1).headers.authorization, "Bearer new");
+
+  const never = await clientOf([{}], { key: () => Promise.reject(away) });
+  await assert.rejects(first(never.kith.feedStream(), 1), { code: "NO_KEY", cause: away });
+});
