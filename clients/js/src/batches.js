@@ -3,8 +3,8 @@
 import { unreadable } from "./errors.js";
 
 /**
- * The answers to all items, in their order. `items` may be any iterable, async too, and is read as it is sent: a
- * generator over a file will do. If a request fails, those before it stay done; sending all again is safe.
+ * The answers to all items, in their order. `items` may be any iterable, async too, and is read as it is sent. If a
+ * request fails, those before it stay done; sending all again is safe.
  */
 export async function askInBatches(items, size, ask) {
   const answers = [];

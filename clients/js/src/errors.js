@@ -5,7 +5,7 @@
  *
  *   UNREACHABLE       no answer came, in all tries (`cause`: of the last one). A write may have happened all the same
  *   TIMEOUT           no answer came in time; likewise
- *   NO_KEY            the app's `key` failed (`cause`)
+ *   NO_KEY            `key` failed (`cause`)
  *   HTTP_<status>     the answer is of something in front of the service
  *   INVALID_ANSWER    a success that does not say what the service promises
  *

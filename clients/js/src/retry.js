@@ -1,4 +1,4 @@
-/** When to try again, and how long to wait before it. Pure, so that a table can test it. */
+/** When to try again, and how long to wait before it. */
 
 export const RETRY = { tries: 4, baseMs: 200, capMs: 5_000 };
 const DOUBLINGS_MAX = 30; // keeps the back-off finite, however many tries are asked for
