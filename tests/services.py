@@ -14,6 +14,7 @@ from reference_records import records_over
 from scrambled_edges import ScrambledEdges
 
 from kith.boards.boards import Boards
+from kith.boards.collaborators import Collaborators
 from kith.boards.following import BoardFollowing
 from kith.boards.pins import Pins
 from kith.boards.settling import Settling
@@ -133,6 +134,10 @@ class Services:
     @cached_property
     def boards(self) -> Boards:
         return Boards(self.settling, self.snowflakes, self.upkeep.prepare, self.upkeep.finish)
+
+    @cached_property
+    def collaborators(self) -> Collaborators:
+        return Collaborators(self.boards)
 
     @cached_property
     def board_following(self) -> BoardFollowing:

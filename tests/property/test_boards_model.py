@@ -151,7 +151,7 @@ class History:
         naive, kith = self.naive, self.kith
         if naive.blocked(owner, to):
             return
-        await self.does(lambda: kith.boards.invite(owner, board, to))
+        await self.does(lambda: kith.collaborators.invite(owner, board, to))
         naive.members.add((to, board))
         if self.opened or owner in naive.private:  # who follows it, as lists show them, is asked below
             await self.catch_up_with_all()

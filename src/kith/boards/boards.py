@@ -14,7 +14,6 @@ import msgspec
 
 from kith.boards.board import (
     BOARDS_MAX,
-    MEMBERS_MAX,
     Board,
     board_record,
     check_name,
@@ -29,7 +28,7 @@ from kith.core.errors import BadRequest, BoardLimitReached, Conflict, Forbidden,
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
-from kith.core.tokens import WriteMark
+from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import BOARD_MEMBERS
 from kith.graph.merged import merged
@@ -40,7 +39,7 @@ from kith.people.accounts import check_active, is_removed
 from kith.people.privacy import SYSTEM, Privacy, Standing, Viewer
 from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
-from kith.records.store import AtVersion, Put, RecordKind
+from kith.records.store import AtVersion, Put, Record, RecordKind
 
 BOARD_LOOKS_MAX = 5_000
 """How many boards a page of a list may look at to find those that its viewer may see."""
@@ -75,8 +74,8 @@ class Boards:
         self.settling, self._snowflakes = settling, snowflakes
         self._prepare, self._finish = prepare, finish
         self.graph, self.store, self._records = settling.graph, settling.store, settling.records
-        self._privacy = Privacy(self.graph)
-        self._boards, self._members = settling.boards, self.graph.graphs.number(BOARD_MEMBERS)
+        self.privacy = Privacy(self.graph)
+        self._boards, self.members = settling.boards, self.graph.graphs.number(BOARD_MEMBERS)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -87,9 +86,10 @@ class Boards:
         """
         check_name(name)
         await check_active(self.store, actor)
-        await self._check_room(actor)
         id_, version = self._snowflakes.next(), self.graph.clock.next()
         claim = None if key is None else claim_of("board", actor, key, fingerprint_of(name, secret), id_, version)
+        if claim is None or (await self._records.claimed([claim]))[0] is None:
+            await self._check_room(actor)
         board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
         put = await self._records.put([board_record(board, version)], [self._listing(board, version)], claim=claim)
         again = put.claimed is not None
@@ -130,13 +130,16 @@ class Boards:
         return (await self._rewrite(actor, id_, lambda board, _: _emptied(board))).mark
 
     async def move(self, actor: NodeId, id_: int, to: NodeId) -> BoardWritten:
-        """Give a board to `to`, one of its members. Users who follow the board itself go on following it.
+        """Give a board to `to`, one of its members. Users who follow the board itself go on following it. Repeating it
+        changes nothing, until they change the board.
 
         Errors: BoardNotFound; Forbidden for all but its owner, where the two block each other, where `to` is no member,
         and where one of the board's followers and `to` block each other; UserNotFound if `to` is not there;
         BoardLimitReached; Conflict while its followers are still being settled after the previous change.
         """
-        board = await self._owned(actor, id_)
+        if (given := await self._given(actor, id_, to)) is not None:
+            return BoardWritten(given, NO_MARK)
+        board = await self.owned(actor, id_)
         if board.owner == to:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
         await self._check_may_take(board, actor, to)
@@ -148,25 +151,23 @@ class Boards:
                 id=str(id_),
             )
         moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
-        drop = self.graph.dropping(self._members, to, NodeId(id_))
+        drop = self.graph.dropping(self.members, to, NodeId(id_))
         await self.store.apply([drop])
         return moved
 
     async def merge(self, actor: NodeId, id_: int, into: int) -> WriteMark:
-        """Put the pins and followers of a board on another of the same owner, and delete it.
+        """Put the pins and followers of a board on another of the same owner, and delete it. Repeating it changes
+        nothing.
 
         Errors: BadRequest for one and the same; BoardNotFound; Forbidden for boards of others; Conflict between a
         secret board and a public one, as that would show or hide what is pinned.
         """
         if id_ == into:
             raise BadRequest("a board cannot be merged into itself; name another", id=str(id_))
-        board, target = await self.get(actor, id_), await self.get(actor, into)
-        for one in (board, target):
-            if one.owner != actor:
-                raise _not_owner(one.id)
-        if board.secret != target.secret:
-            raise Conflict("one of these boards is secret; make both secret, or neither, first", id=str(id_))
-        return (await self._rewrite(actor, id_, lambda one, at: _emptied(one, into, at))).mark
+        (board,) = await self.settling.read([id_])
+        if board is not None and board.deleted and (board.owner, board.merged_into) == (actor, into):
+            return (await self._finish(id_)).mark
+        return (await self._rewrite(actor, id_, lambda one, at: _emptied(one, into, at), into=into)).mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
         """Empty boards of a removed owner; may be repeated. `listing`: the list that is being removed."""
@@ -186,54 +187,6 @@ class Boards:
 
             await rewrite("a board of this account", id_, empty)
 
-    # --- members ---------------------------------------------------------------------------------------
-
-    async def invite(self, actor: NodeId, id_: int, member: NodeId) -> WriteMark:
-        """Make `member` a collaborator: they see the board, and pin on it. Repeating it changes nothing.
-
-        Errors: BoardNotFound; Forbidden for all but its owner, and where the two block each other; SelfEdge;
-        UserNotFound; BoardLimitReached.
-        """
-        board = await self._owned(actor, id_)
-        if member == board.owner:
-            raise SelfEdge("this board is theirs; invite another user", id=str(member))
-        (count,) = await self.store.count_many([Listing(self._members, id_, Direction.IN)])
-        if count >= MEMBERS_MAX:
-            raise BoardLimitReached(f"a board has {MEMBERS_MAX} collaborators at most", max=MEMBERS_MAX)
-        write = msgspec.structs.replace(
-            self.graph.adding(self._members, member, NodeId(id_)),
-            if_active=True,
-            unless=self._privacy.blocks_between(actor, [member]),
-        )
-        (change,), mark = await self.graph.write([write])
-        if change.outcome is Outcome.FORBIDDEN:
-            raise Forbidden("one of you has blocked the other", id=str(member))
-        if change.outcome is Outcome.INACTIVE:
-            raise UserNotFound("this account is deactivated", id=str(member))
-        return mark
-
-    async def dismiss(self, actor: NodeId, id_: int, member: NodeId) -> WriteMark:
-        """Undo `invite`; for the owner, and for the member themselves. Errors: BoardNotFound; Forbidden for others."""
-        board = await self.get(actor, id_)
-        if actor not in (board.owner, member):
-            raise _not_owner(id_)
-        return (await self.graph.write([self.graph.dropping(self._members, member, NodeId(id_))]))[1]
-
-    async def members(self, viewer: Viewer, id_: int, window: Window) -> Page:
-        """The collaborators of a board, the newest first, for its owner and members. BoardNotFound; Forbidden."""
-        board = await self.get(viewer, id_)
-        if viewer not in (SYSTEM, board.owner) and not await self._is_member(viewer, id_):
-            raise Forbidden("only its owner and members may see who else pins on a board", id=str(id_))
-        return await self.store.page(Listing(self._members, id_, Direction.IN), window)
-
-    async def for_pinning(self, actor: NodeId, id_: int) -> Board:
-        """A board on which `actor` may pin. Errors: BoardNotFound; Forbidden for all but its owner and members."""
-        await check_active(self.store, actor)
-        board = await self.get(actor, id_)
-        if actor != board.owner and not await self._is_member(actor, id_):
-            raise Forbidden("only the owner of a board and those whom they invited may pin on it", id=str(id_))
-        return board
-
     # --- reading ---------------------------------------------------------------------------------------
 
     async def get(self, viewer: Viewer, id_: int) -> Board:
@@ -242,6 +195,17 @@ class Boards:
         if board is None:
             raise missing(id_)
         return board
+
+    async def owned(self, actor: NodeId, id_: int) -> Board:
+        """One board of `actor`. Errors: BoardNotFound; Forbidden for one of others."""
+        board = await self.get(actor, id_)
+        if board.owner != actor:
+            raise _not_owner(id_)
+        return board
+
+    async def is_member(self, viewer: Viewer, id_: int) -> bool:
+        """Whether `viewer` is a collaborator; see `collaborators`."""
+        return isinstance(viewer, int) and await self.graph.exists(self.members, NodeId(viewer), NodeId(id_))
 
     async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Board | None]:
         """The board of each id, or None if `viewer` must not see it: one batch of records and one of the graph.
@@ -259,9 +223,9 @@ class Boards:
     ) -> Callable[[Answers], list[Board | None]]:
         """Ask which of these boards `viewer` may see."""
         there = [board for board in boards if board is not None and not board.deleted]
-        standings = self._privacy.ask_standings(questions, viewer, [board.owner for board in there])
+        standings = self.privacy.ask_standings(questions, viewer, [board.owner for board in there])
         others = [board.id for board in there if board.owner != viewer]
-        asked = questions.states([(self._members, viewer, id_) for id_ in others] if isinstance(viewer, int) else [])
+        asked = questions.states([(self.members, viewer, id_) for id_ in others] if isinstance(viewer, int) else [])
 
         def seen(answers: Answers) -> list[Board | None]:
             found: Mapping[int, Standing] = standings(answers)
@@ -283,10 +247,6 @@ class Boards:
         lists = [Listing(self._boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.NEGATIVE)]
         return await self.listed(viewer, lists, window)
 
-    async def joined(self, user: NodeId, window: Window) -> tuple[list[Board], Page]:
-        """The boards of others on which `user` may pin, the newest invitation first."""
-        return await self.listed(user, [Listing(self._members, user, Direction.OUT)], window)
-
     async def listed(self, viewer: Viewer, lists: Sequence[Listing], window: Window) -> tuple[list[Board], Page]:
         """The boards of some lists that `viewer` may see, newest first, and their page."""
         shown: dict[int, Board] = {}
@@ -306,15 +266,6 @@ class Boards:
 
     # --- how -------------------------------------------------------------------------------------------
 
-    async def _owned(self, actor: NodeId, id_: int) -> Board:
-        board = await self.get(actor, id_)
-        if board.owner != actor:
-            raise _not_owner(id_)
-        return board
-
-    async def _is_member(self, viewer: Viewer, id_: int) -> bool:
-        return isinstance(viewer, int) and await self.graph.exists(self._members, NodeId(viewer), NodeId(id_))
-
     async def _check_room(self, owner: NodeId) -> None:
         """BoardLimitReached if a user has as many boards as one may."""
         states = (State.NORMAL, State.NEGATIVE)
@@ -322,11 +273,19 @@ class Boards:
         if sum(counts) >= BOARDS_MAX:
             raise BoardLimitReached(f"a user may own {BOARDS_MAX} boards; delete or merge some first", max=BOARDS_MAX)
 
+    async def _given(self, actor: NodeId, id_: int, to: NodeId) -> Board | None:
+        """A board that is just as `actor` gave it to `to`; None for any other."""
+        (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
+        board = None if record is None else read_board(record)
+        if record is None or board is None or record.updated_at != board.owned_since:
+            return None
+        return board if (board.owner, *board.past_owners[:1]) == (to, actor) else None
+
     async def _check_may_take(self, board: Board, actor: NodeId, to: NodeId) -> None:
         """The errors of `move` that concern the new owner."""
-        if any(await self._privacy.blocked_either_way(actor, [to])):
+        if any(await self.privacy.blocked_either_way(actor, [to])):
             raise Forbidden("one of you has blocked the other", id=str(to))
-        if not await self._is_member(to, board.id):
+        if not await self.is_member(to, board.id):
             raise Forbidden("only a collaborator can take a board; invite them first", id=str(to))
         (node,) = await self.store.nodes([to])
         if node.state != State.NORMAL or node.labels & HIDE:
@@ -343,24 +302,23 @@ class Boards:
                 )
 
     def _listing(self, board: Board, version: Hlc) -> EdgeWrite:
-        """The edge that lists a board with its owner as it is now. Equal arguments give an equal edge."""
-        owner, id_ = NodeId(board.owner), NodeId(board.id)
-        edge = Edge(self._boards, owner, id_, board.listed_as, board.created_at, version)
-        return EdgeWrite(edge, if_active=board.listed_as == State.NORMAL)
+        """The edge that lists a new board with its owner. Equal arguments give an equal edge."""
+        return EdgeWrite(self._edge_of(board, version), if_active=board.listed_as == State.NORMAL)
 
-    async def _rewrite(self, actor: NodeId, id_: int, change: Callable[[Board, Hlc], Board]) -> BoardWritten:
-        """Replace a board by what `change` makes of it and its new version; retry if somebody else changed it."""
+    async def _rewrite(
+        self, actor: NodeId, id_: int, change: Callable[[Board, Hlc], Board], into: int | None = None
+    ) -> BoardWritten:
+        """Replace a board by what `change` makes of it and its new version; retry if somebody else changed it.
+
+        `into`: the board that it is merged into. That is written too, as it is: who changes it meanwhile, or merges it
+        the other way, must look again.
+        """
 
         async def replace() -> tuple[Put, Board]:
-            (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
-            stored, questions = None if record is None else read_board(record), Questions()
-            seeing = self.ask_seeing(questions, actor, [stored])
-            (board,) = seeing(await self.store.answer(questions))
-            if board is None or record is None:
-                raise missing(id_)
-            if board.owner != actor:
-                raise _not_owner(id_)
+            (record, board), *target = await self._read_owned(actor, [id_] if into is None else [id_, into])
             await check_active(self.store, actor)
+            if any(board.secret != other.secret for _, other in target):
+                raise Conflict("one of these boards is secret; make both secret, or neither, first", id=str(id_))
             version = next_version(self.graph.clock, record)
             new = change(board, version)
             await self._prepare(board, new, version)
@@ -368,14 +326,33 @@ class Boards:
             if new.owner != board.owner:
                 gone = Edge(self._boards, NodeId(board.owner), NodeId(id_), State.REMOVED, board.created_at, version)
                 edges.append(EdgeWrite(gone))
-            seen = AtVersion(RecordKind.BOARD, id_, record.updated_at)
+            kept = [
+                msgspec.structs.replace(other, updated_at=next_version(self.graph.clock, other)) for other, _ in target
+            ]
             changed = board_record(new, version)
             changed = changed if new.deleted else with_newer_fields(changed, record)
-            return await self._records.put([changed], edges, only_if=[seen]), new
+            seen = [
+                AtVersion(RecordKind.BOARD, one.id, one.updated_at) for one in (record, *(one for one, _ in target))
+            ]
+            return await self._records.put([*kept, changed], edges, only_if=seen), new
 
         put, new = await rewrite("this board", id_, replace)
         mark, _ = await self._finish(id_)
         return BoardWritten(new, self.graph.both(put.mark, mark))
+
+    async def _read_owned(self, actor: NodeId, ids: Sequence[int]) -> list[tuple[Record, Board]]:
+        """Boards of `actor`, with their records. Errors: BoardNotFound; Forbidden for boards of others."""
+        records, questions = await self._records.get_many(RecordKind.BOARD, ids), Questions()
+        stored = [None if record is None else read_board(record) for record in records]
+        boards = self.ask_seeing(questions, actor, stored)(await self.store.answer(questions))
+        found = []
+        for id_, record, board in zip(ids, records, boards, strict=True):
+            if record is None or board is None:
+                raise missing(id_)
+            if board.owner != actor:
+                raise _not_owner(id_)
+            found.append((record, board))
+        return found
 
     def _edge_of(self, board: Board, version: Hlc) -> Edge:
         return Edge(self._boards, NodeId(board.owner), NodeId(board.id), board.listed_as, board.created_at, version)

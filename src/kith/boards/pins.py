@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kith.boards.boards import Boards
+from kith.core.errors import Forbidden
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
 from kith.graph.graphs import PINS
 from kith.graph.shapes import Listing
+from kith.people.accounts import check_active
 from kith.people.privacy import Viewer
 from kith.posts.post import Post
 from kith.posts.posts import Posts, Prefetch, no_prefetch
@@ -28,14 +30,14 @@ class Pins:
 
         Errors: BoardNotFound; Forbidden for all but its owner and members; PostNotFound.
         """
-        await self._boards.for_pinning(actor, board)
+        await self._check_may_pin(actor, board)
         await self._posts.get(actor, post)
         (change,), mark = await self._graph.write([self._graph.adding(self._pins, NodeId(board), NodeId(post))])
         return change.outcome is Outcome.APPLIED, mark
 
     async def remove(self, actor: NodeId, board: int, post: int) -> tuple[bool, WriteMark]:
         """Take a post off a board, whoever may see the post. Errors: BoardNotFound; Forbidden as in `add`."""
-        await self._boards.for_pinning(actor, board)
+        await self._check_may_pin(actor, board)
         (change,), mark = await self._graph.write([self._graph.dropping(self._pins, NodeId(board), NodeId(post))])
         return change.outcome is Outcome.APPLIED, mark
 
@@ -49,3 +51,10 @@ class Pins:
     async def counts(self, boards: Sequence[int]) -> list[int]:
         """How many pins each board has, whoever may see them."""
         return await self._graph.store.count_many([Listing(self._pins, board, Direction.OUT) for board in boards])
+
+    async def _check_may_pin(self, actor: NodeId, id_: int) -> None:
+        """Errors: BoardNotFound; Forbidden for all but the owner of a board and its collaborators."""
+        await check_active(self._graph.store, actor)
+        board = await self._boards.get(actor, id_)
+        if actor != board.owner and not await self._boards.is_member(actor, id_):
+            raise Forbidden("only the owner of a board and those whom they invited may pin on it", id=str(id_))

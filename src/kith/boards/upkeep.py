@@ -171,7 +171,7 @@ class Upkeep:
     async def handle(self, events: Sequence[Event]) -> None:
         """Settle what each change concerns. Any of them may come again, and in any order."""
         settling, ties = self._settling, dict[tuple[NodeId, NodeId], None]()
-        blocks, pins = list[tuple[NodeId, NodeId]](), list[Pair]()
+        blocks, pins = list[Event](), list[Pair]()
         for event in events:
             source, destination = NodeId(event.source), NodeId(event.destination)
             if event.state == BULK_LOADED:
@@ -184,17 +184,35 @@ class Upkeep:
                 ties[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
                 ties[source, destination] = ties[destination, source] = None
-                blocks.append((source, destination))
+                blocks.append(event)
             elif event.graph == self._pins:
                 if event.state == State.NORMAL:
                     pins.append((source, destination))
             else:
                 await self._handle(event, source, destination)
-        await drop_barred(self._graph, blocks)
+        await drop_barred(self._graph, [(NodeId(event.source), NodeId(event.destination)) for event in blocks])
+        for event in blocks:
+            await self._dismiss(event, event.source, event.destination)
+            await self._dismiss(event, event.destination, event.source)
         for user, owner in await settling.depending(list(ties)):
             await settling.changed(user, owner, ended=False)
         if pins:
             await self._look_at_pins(pins)
+
+    async def _dismiss(self, block: Event, member: int, owner: int) -> None:
+        """End what `member` was on boards of `owner` when one blocked the other; an invitation after it stands."""
+        ids = (await whole_list(self._store, Listing(self._members, member, Direction.OUT))).tolist()
+        for start in range(0, len(ids), _PAGE):
+            boards = await self._settling.read(ids[start : start + _PAGE])
+            theirs = [(member, board.id) for board in boards if board is not None and board.owner == owner]
+            edges = await self._store.get_many(self._members, theirs) if theirs else []
+            writes = [
+                EdgeWrite(msgspec.structs.replace(_ended(edge), updated_at=Hlc(block.updated_at)))
+                for edge in edges
+                if edge is not None and edge.updated_at < block.updated_at
+            ]
+            if writes:
+                await self._store.apply(writes)
 
     async def _handle(self, event: Event, source: NodeId, destination: NodeId) -> None:
         """Settle what a change of a board's or an author's own edge concerns."""

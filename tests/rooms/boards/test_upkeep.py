@@ -76,7 +76,7 @@ def test_a_board_is_moved_again_once_its_followers_are_settled(run: Run, kith: S
         run(kith.board_following.follow(user, board.id))
         run(kith.people.follow(user, BOB))
     for member in (BOB, CAROL):
-        run(kith.boards.invite(ALICE, board.id, member))
+        run(kith.collaborators.invite(ALICE, board.id, member))
     run(kith.boards.move(ALICE, board.id, BOB))
     with pytest.raises(Conflict, match="try again in some seconds"):
         run(kith.boards.move(BOB, board.id, CAROL))

@@ -12,6 +12,7 @@ from homes import HomeScene, alices_home, failing, ids_of
 from opened import Whole
 from services import boards_over
 
+from kith.boards.collaborators import Collaborators
 from kith.boards.following import BoardFollowing
 from kith.boards.pins import Pins
 from kith.core.errors import StoreUnavailable
@@ -152,7 +153,7 @@ def test_a_board_comes_home_by_its_new_owner_as_soon_as_it_is_moved(run: Run, at
             await at.pin(board, post, by)
         assert await at.both() == posts[::-1]
         for board, owner, to in ((boards[0], ERIN, HEIR), (boards[1], BOB, CAROL)):
-            await at.boards.invite(owner, board, to)
+            await Collaborators(at.boards).invite(owner, board, to)
             await at.boards.move(owner, board, to)
         assert await at.both() == posts[::-1]
         for owner in (HEIR, CAROL):

@@ -11,6 +11,7 @@ from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from desk import Desk
 
+from kith.boards.collaborators import Collaborators
 from kith.core.clock import Hlc
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Window
@@ -326,7 +327,7 @@ def test_a_follower_of_a_board_and_an_invitation_are_told_while_they_hold(run: R
         boards, following = desk.services.boards, desk.services.board_following
         board = (await boards.create(ALICE, "Recipes")).board
         await following.follow(CAROL, board.id)
-        await boards.invite(ALICE, board.id, BOB)
+        await Collaborators(boards).invite(ALICE, board.id, BOB)
         await desk.handle(times=3)
         (followed,) = (await desk.page(ALICE)).entries
         assert (followed.notices[0].type, [one.actor for one in followed.notices]) == ("board_follow", [CAROL])
@@ -335,15 +336,15 @@ def test_a_follower_of_a_board_and_an_invitation_are_told_while_they_hold(run: R
         assert found.boards[board.id].name == "Recipes"
         await boards.change(ALICE, board.id, secret=True)  # has members, no followers
         assert (await desk.told(ALICE), await desk.told(BOB)) == ([], [("board_invite", ALICE)])
-        await boards.dismiss(ALICE, board.id, BOB)
+        await Collaborators(boards).dismiss(ALICE, board.id, BOB)
         assert await desk.told(BOB) == []
-        await boards.invite(ALICE, board.id, BOB)
+        await Collaborators(boards).invite(ALICE, board.id, BOB)
         await desk.handle()
         assert await desk.told(BOB) == [("board_invite", ALICE)], "the one of before"
-        await boards.dismiss(ALICE, board.id, BOB)
-        await boards.invite(ALICE, board.id, CAROL)
+        await Collaborators(boards).dismiss(ALICE, board.id, BOB)
+        await Collaborators(boards).invite(ALICE, board.id, CAROL)
         await boards.move(ALICE, board.id, CAROL)
-        await boards.invite(CAROL, board.id, BOB)
+        await Collaborators(boards).invite(CAROL, board.id, BOB)
         await desk.handle()
         assert await desk.told(BOB) == [("board_invite", CAROL)], "not that of an earlier owner, who took it back"
         await boards.delete(CAROL, board.id)
@@ -365,7 +366,7 @@ def test_followers_that_a_merged_board_brings_are_no_news(run: Run, desk: Desk) 
         await following.follow(BOB, other)
         await desk.handle()
         assert await desk.told(ALICE) == [("board_follow", BOB)]
-        await boards.invite(ALICE, other, DANA)
+        await Collaborators(boards).invite(ALICE, other, DANA)
         await boards.move(ALICE, other, DANA)
         assert await desk.told(ALICE) == [], "it is Dana's board now"
 

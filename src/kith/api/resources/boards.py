@@ -14,6 +14,7 @@ from kith.api.parameters import Cursor, Id, IdempotencyKey, Limit, ObjectLimit
 from kith.api.presenter import AuthorAnswer, PostsAnswer, Presenter, UsersAnswer, time_of
 from kith.boards.board import Board
 from kith.boards.boards import Boards
+from kith.boards.collaborators import Collaborators
 from kith.boards.following import BoardFollowing, FollowKind
 from kith.boards.pins import Pins
 from kith.core.ids import parse_id
@@ -137,6 +138,7 @@ class BoardsResource:
         self, boards: Boards, following: BoardFollowing, pins: Pins, access: ReadPolicy, present: Presenter
     ) -> None:
         self._boards, self._following, self._pins = boards, following, pins
+        self._collaborators = Collaborators(boards)
         self._access, self._present = access, present
 
     @post("/boards", "Make a board", status=201, callers="acting", quota="posts")
@@ -192,12 +194,12 @@ class BoardsResource:
     @post("/boards/{board_id}/collaborators/{user_id}", "Invite a collaborator", callers="acting")
     async def invite_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
         """They see the board, also if it is secret, and may pin on it. Its owner only."""
-        return InvitedAnswer(True, call.wrote(await self._boards.invite(call.acting, board_id, user_id)))
+        return InvitedAnswer(True, call.wrote(await self._collaborators.invite(call.acting, board_id, user_id)))
 
     @delete("/boards/{board_id}/collaborators/{user_id}", "Dismiss a collaborator", callers="acting")
     async def dismiss_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
         """For its owner, and for collaborators who leave. Their pins stay."""
-        return InvitedAnswer(False, call.wrote(await self._boards.dismiss(call.acting, board_id, user_id)))
+        return InvitedAnswer(False, call.wrote(await self._collaborators.dismiss(call.acting, board_id, user_id)))
 
     @get("/boards/{board_id}/collaborators", "Who pins on a board")
     async def board_collaborators(
@@ -205,7 +207,7 @@ class BoardsResource:
     ) -> UsersAnswer:
         """Newest first; for its owner and collaborators."""
         query = f"collaborators {board_id}"
-        page = await self._boards.members(call.viewer, board_id, self._window(call, query, limit, cursor))
+        page = await self._collaborators.of(call.viewer, board_id, self._window(call, query, limit, cursor))
         shown = await self._access.without_unseen(call.caller, page)
         return UsersAnswer(await self._present.users(shown), call.pagination(query, shown))
 
@@ -217,7 +219,7 @@ class BoardsResource:
         check_own_read(call.caller, user_id)
         query = f"collaborations {user_id}"
         return await self._page(
-            call, query, await self._boards.joined(user_id, self._window(call, query, limit, cursor))
+            call, query, await self._collaborators.joined(user_id, self._window(call, query, limit, cursor))
         )
 
     # --- following -------------------------------------------------------------------------------------

@@ -1,0 +1,157 @@
+"""What is asked again, as after a lost answer, answers the same; of two who meet neither is left with nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from cast import ALICE, BOB, CAROL, FakeClock
+from coroutines import Run
+from scrambled_edges import ScrambledEdges
+from services import Services
+
+from kith.boards import boards, collaborators
+from kith.core.errors import BoardNotFound, Conflict, Forbidden, KithError
+from kith.core.ids import NodeId
+from kith.people.privacy import SYSTEM
+
+NOBODYS_BOARD = 999
+
+
+@pytest.fixture(params=[True, False])
+def kith(run: Run, request: pytest.FixtureRequest) -> Services:
+    made: Services = run(Services.in_memory(transactional=request.param, clock=FakeClock()))
+    return made
+
+
+def settled(run: Run, kith: Services) -> None:
+    """Let the consumer handle all there is, and lists show it."""
+    for _ in range(4):
+        if isinstance(kith.edges, ScrambledEdges):
+            kith.edges.settle()
+        run(kith.upkeep.handle(kith.edges.log))
+        while run(kith.upkeep.work_backlog()):
+            pass
+
+
+def test_a_board_and_an_invitation_that_took_the_last_place_are_repeated(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boards, "BOARDS_MAX", 1)
+    monkeypatch.setattr(collaborators, "MEMBERS_MAX", 1)
+    board = run(kith.boards.create(ALICE, "Recipes", key="mine")).board
+    settled(run, kith)
+    assert run(kith.boards.create(ALICE, "Recipes", key="mine")).board == board
+    for _ in range(2):
+        run(kith.collaborators.invite(ALICE, board.id, BOB))
+        settled(run, kith)
+    for refused in (kith.boards.create(ALICE, "Soups", key="other"), kith.collaborators.invite(ALICE, board.id, CAROL)):
+        with pytest.raises(KithError, match=r"at most|1 boards"):
+            run(refused)
+
+
+def test_who_left_a_secret_board_leaves_it_again(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board
+    run(kith.collaborators.invite(ALICE, board.id, BOB))
+    for id_ in (board.id, board.id, NOBODYS_BOARD):
+        run(kith.collaborators.dismiss(BOB, id_, BOB))
+    assert run(kith.boards.visible(BOB, [board.id])) == [None]
+    with pytest.raises(BoardNotFound):
+        run(kith.collaborators.dismiss(BOB, board.id, CAROL))
+
+
+def test_boards_are_merged_again(run: Run, kith: Services) -> None:
+    board, into = (run(kith.boards.create(ALICE, name)).board for name in ("Recipes", "Soups"))
+    for _ in range(2):
+        run(kith.boards.merge(ALICE, board.id, into.id))
+    for actor, target in ((BOB, into.id), (ALICE, NOBODYS_BOARD)):
+        with pytest.raises(BoardNotFound):
+            run(kith.boards.merge(actor, board.id, target))
+
+
+def test_a_board_is_given_again_until_its_new_owner_changes_it(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board
+    run(kith.collaborators.invite(ALICE, board.id, BOB))
+    settled(run, kith)
+    given = run(kith.boards.move(ALICE, board.id, BOB)).board
+    assert run(kith.boards.move(ALICE, board.id, BOB)).board == given
+    for actor in (BOB, CAROL):
+        with pytest.raises(KithError):
+            run(kith.boards.move(actor, board.id, BOB))
+    run(kith.boards.change(BOB, board.id, name="What Alice may not know"))
+    with pytest.raises(BoardNotFound):
+        run(kith.boards.move(ALICE, board.id, BOB))
+
+
+def meet(kith: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next two changes of boards meet: each has read the boards before the other writes."""
+    real, both = kith.boards._read_owned, asyncio.Barrier(2)
+    left = [2]
+
+    async def read(actor: NodeId, ids: list[int]) -> object:
+        found = await real(actor, ids)
+        if left[0]:
+            left[0] -= 1
+            await both.wait()
+        return found
+
+    monkeypatch.setattr(kith.boards, "_read_owned", read)
+
+
+def test_of_two_boards_that_are_merged_crosswise_one_is_left_with_all_pins(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (run(kith.boards.create(ALICE, name)).board.id for name in ("Recipes", "Soups"))
+    for board in (one, other):
+        run(kith.pins.add(ALICE, board, run(kith.write(ALICE)).id))
+    meet(kith, monkeypatch)
+
+    async def crosswise() -> list[object]:
+        merging = (kith.boards.merge(ALICE, one, other), kith.boards.merge(ALICE, other, one))
+        return list(await asyncio.gather(*merging, return_exceptions=True))
+
+    assert sum(isinstance(answer, BoardNotFound) for answer in run(crosswise())) == 1
+    settled(run, kith)
+    (left,) = (board.id for board in run(kith.boards.visible(ALICE, [one, other])) if board is not None)
+    assert run(kith.pins.counts([left])) == [2]
+
+
+@pytest.mark.parametrize(("change", "error"), [("delete", BoardNotFound), ("open", Conflict)])
+def test_a_board_is_not_merged_into_one_that_is_deleted_or_made_public_meanwhile(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch, change: str, error: type[KithError]
+) -> None:
+    one, other = (run(kith.boards.create(ALICE, name, secret=True)).board.id for name in ("Recipes", "Soups"))
+    real = kith.boards._read_owned
+
+    async def read(actor: NodeId, ids: list[int]) -> object:
+        found = await real(actor, ids)
+        monkeypatch.setattr(kith.boards, "_read_owned", real)
+        await (
+            kith.boards.delete(ALICE, other) if change == "delete" else kith.boards.change(ALICE, other, secret=False)
+        )
+        return found
+
+    monkeypatch.setattr(kith.boards, "_read_owned", read)
+    with pytest.raises(error):
+        run(kith.boards.merge(ALICE, one, other))
+    settled(run, kith)
+    assert run(kith.boards.visible(ALICE, [one])) != [None]
+
+
+def test_a_block_ends_what_the_two_are_on_boards_of_each_other(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board.id
+    theirs = run(kith.boards.create(BOB, "Soups", secret=True)).board.id
+    kept = run(kith.boards.create(CAROL, "Cakes", secret=True)).board.id
+    for owner, id_, member in ((ALICE, board, BOB), (BOB, theirs, ALICE), (CAROL, kept, BOB)):
+        run(kith.collaborators.invite(owner, id_, member))
+    settled(run, kith)
+    run(kith.people.block(ALICE, BOB))
+    run(kith.people.unblock(ALICE, BOB))
+    settled(run, kith)
+    assert run(kith.boards.visible(BOB, [board, kept])) == [None, run(kith.boards.get(SYSTEM, kept))]
+    assert run(kith.boards.visible(ALICE, [theirs])) == [None]
+    with pytest.raises((BoardNotFound, Forbidden)):
+        run(kith.pins.add(BOB, board, run(kith.write(BOB)).id))
+    run(kith.collaborators.invite(ALICE, board, BOB))
+    settled(run, kith)
+    assert run(kith.boards.visible(BOB, [board])) != [None], "an invitation after it stands, whoever comes again"
