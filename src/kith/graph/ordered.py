@@ -3,7 +3,7 @@
 Stores keep lists by position. So the first request for a part by id reads the whole list once, in bounded calls, and
 keeps the next WINDOW_IDS ids in order; requests within KEPT_MS are answered from this window. Edges added meanwhile are
 read from the newest end of the list; removed ones are found by their rows. Only an edge that is put back at an older
-position (restored, imported) may be missing, for KEPT_MS at most.
+position (restored, imported: by more than LATE_MS) may be missing, for KEPT_MS at most.
 
 Limit: WINDOWS_MAX windows, 512 KB each. One list is read at a time.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,9 @@ WINDOWS_MAX = 32
 KEPT_MS = 2_000
 ADDED_MAX = 10_000
 """A window is dropped once this many edges were added to its list."""
+LATE_MS, LATE_MAX = 5_000, 1_000
+"""What is added may be older than the newest edge by so much, as of a process whose commit took longer; among the
+LATE_MAX newest."""
 
 
 class OrderedIds(NamedTuple):
@@ -42,7 +45,7 @@ class _Kept(NamedTuple):
     start: int | None
     ids: Ids
     is_last: bool
-    newest: Mark  # of the list when it was read; what came since is above it
+    recent: Mark  # of the list when it was read; what is added since is above it
     read_ms: int
 
 
@@ -65,8 +68,8 @@ class OrderedLists:
         reached = None if kept.is_last else int(kept.ids[-1])
         if len(ids) > limit:
             ids, reached = ids[:limit], int(ids[limit - 1])
-        came = after(ordered(await self._came(listing, kept, down), down), beyond, down)
-        ids = ordered(np.concatenate([ids, as_far_as(came, reached, down)]), down)
+        added = after(ordered(await self._added_since(listing, kept, down), down), beyond, down)
+        ids = ordered(np.concatenate([ids, as_far_as(added, reached, down)]), down)
         return OrderedIds(ids[await self._store.contains(listing, ids)], reached)
 
     async def _window(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
@@ -84,7 +87,7 @@ class OrderedLists:
     async def _read(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
         """Go through a list, and keep the WINDOW_IDS ids that are next."""
         read_ms = self._now_ms()
-        newest = (await self._store.page(listing, Window(1))).items
+        recent = _below_recent((await self._store.page(listing, Window(LATE_MAX))).items)
         best, waiting, count, dropped = np.empty(0, np.int64), list[Ids](), 0, False
         place: bytes | None = None
         while True:
@@ -100,15 +103,23 @@ class OrderedLists:
                 dropped = dropped or len(best) > WINDOW_IDS
                 best, waiting, count = best[:WINDOW_IDS], [], 0
             if place is None:
-                return _Kept(beyond, best, not dropped, newest[0] if newest else BELOW_ALL, read_ms)
+                return _Kept(beyond, best, not dropped, recent, read_ms)
             await asyncio.sleep(0)  # others get their turn
 
-    async def _came(self, listing: Listing, kept: _Kept, down: bool) -> Ids:
-        """The ids of edges that came to the list since."""
-        page = await self._store.page(listing, Window(ADDED_MAX, before=kept.newest))
+    async def _added_since(self, listing: Listing, kept: _Kept, down: bool) -> Ids:
+        """The ids of edges that were added to the list since, and of the recent ones before."""
+        page = await self._store.page(listing, Window(ADDED_MAX, before=kept.recent))
         if page.more_before and self._kept.get((listing, down)) is kept:
             del self._kept[listing, down]
         return np.array([mark.id for mark in page.items], np.int64)
+
+
+def _below_recent(newest: Sequence[Mark]) -> Mark:
+    """The place below what may still be added late. `newest`: the first page of a list."""
+    if not newest:
+        return BELOW_ALL
+    late = Mark(max(BELOW_ALL.position, newest[0].position - LATE_MS), BELOW_ALL.id)
+    return max(late, newest[-1]) if len(newest) == LATE_MAX else late
 
 
 def ordered(ids: Ids, down: bool) -> Ids:

@@ -287,6 +287,20 @@ def test_what_came_and_went_since_a_list_was_gone_through_is_known(
     assert top() == [7000, 6000, 2004], "one put at an older place is there when the list is gone through anew"
 
 
+@pytest.mark.parametrize("late_ms", [0, 3])
+def test_what_comes_in_the_same_millisecond_or_from_a_slower_process_is_known(
+    celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch, late_ms: int
+) -> None:
+    """It stands below the newest edge of the list that was gone through."""
+    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
+    lists, newest = OrderedLists(celebrity, FakeClock()), edge_of(5000, DANA).position + 10_000
+    run(celebrity.apply(writes_of(edge_of(7000, DANA, newest))))
+    for added in (6999, 6998):
+        assert added not in run(Evaluator(celebrity, lists).page(leaf(DANA, Direction.IN), None, 3)).ids
+        run(celebrity.apply(writes_of(edge_of(added, DANA, newest - late_ms))))
+        assert added in run(Evaluator(celebrity, lists).page(leaf(DANA, Direction.IN), None, 3)).ids
+
+
 def test_no_call_reads_or_asks_more_than_its_bound_however_long_the_lists_are(
     celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
