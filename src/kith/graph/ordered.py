@@ -27,7 +27,7 @@ WINDOWS_MAX = 32
 KEPT_MS = 2_000
 ADDED_MAX = 10_000
 """A window is dropped once this many edges were added to its list."""
-LATE_MS, LATE_MAX = 5_000, 1_000
+LATE_MS, LATE_MAX = 2_000, 500
 """What is added may be older than the newest edge by so much, as of a process whose commit took longer; among the
 LATE_MAX newest."""
 

@@ -237,6 +237,7 @@ def test_pages_at_any_depth_go_through_a_long_list_once(
 ) -> None:
     """Dana's thousand followers but Alice, who is none: page by page, with no list read again."""
     monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
+    monkeypatch.setattr(ordered, "LATE_MAX", 1)
     everyone = leaf(DANA, Direction.IN)
     lists = OrderedLists(celebrity, FakeClock())
 
