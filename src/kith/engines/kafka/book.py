@@ -21,7 +21,17 @@ import structlog
 
 from kith.core.errors import KithError, StoreUnavailable, Unavailable
 from kith.engines.kafka import book_state
-from kith.engines.kafka.book_state import Beat, BookSnapshot, BookVerdict, Entry, Expel, NameLog, applied
+from kith.engines.kafka.book_state import (
+    Beat,
+    BookSnapshot,
+    BookVerdict,
+    Entry,
+    Expel,
+    KeptFailure,
+    NameLog,
+    Save,
+    applied,
+)
 from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Broker, BrokerRecord, Following, fetch_all
 from kith.engines.kafka.commits import pack
 from kith.engines.kafka.positions import NAME_BYTES, Positions
@@ -31,6 +41,7 @@ BEAT_S = 2.0
 EXPELLED_S = 10.0
 _VERDICTS_MAX = 10_000
 """Verdicts of records that are kept for those who appended them."""
+_FAILURE_BYTES = 256  # about, without the data of its event
 _entries = msgspec.msgpack.Decoder(Entry)
 _log = structlog.get_logger("kith.log")
 
@@ -95,7 +106,18 @@ class OpenBook:
         await self._until(offset + 1)
         if offset % SNAPSHOT_RECORDS == SNAPSHOT_RECORDS - 1 and self._knows_all:
             await self._snapshot()
+        if offset not in self._verdicts:  # this process was paused for so long that a snapshot has it
+            raise StoreUnavailable("it is not known what became of what was saved in Kafka; try again")
         return self._verdicts[offset]
+
+    async def save(self, save: Save) -> BookVerdict:
+        """Append a checkpoint and failures; where these are large, in several records, the checkpoint in the last."""
+        *before, last = _in_parts(save.failures)
+        for some in before:
+            verdict = await self.write(msgspec.structs.replace(save, places=None, failures=some))
+            if not verdict:
+                return verdict
+        return await self.write(msgspec.structs.replace(save, failures=last))
 
     async def sync(self) -> book_state.Book:
         """Read all that was appended until now."""
@@ -118,22 +140,24 @@ class OpenBook:
         while True:
             try:
                 await self.write(Beat(self.instance))
-                for instance in self._silent():
-                    if await self.write(Expel(instance, self.now.instances[instance])):
+                for instance, beat in self._silent():
+                    if await self.write(Expel(instance, beat)):
                         _log.warning("a process is gone, its partitions are handed over", instance=instance)
             except Unavailable as error:
                 _log.warning("waiting for Kafka", error=error.message)
+            except Exception:
+                _log.exception("a beat failed; the next follows")
             await asyncio.sleep(min(BEAT_S, self._expelled_s / 4))
 
-    def _silent(self) -> list[str]:
-        """Other processes whose last beat has been the same for too long."""
+    def _silent(self) -> list[tuple[str, int]]:
+        """Other processes whose last beat has been the same for too long, with it."""
         now_s, before = time.monotonic(), self._seen
         self._seen = {
             instance: before[instance] if before.get(instance, (None,))[0] == beat else (beat, now_s)
             for instance, beat in self.now.instances.items()
             if instance != self.instance
         }
-        return [instance for instance, (_, seen_s) in self._seen.items() if now_s - seen_s > self._expelled_s]
+        return [(instance, beat) for instance, (beat, at_s) in self._seen.items() if now_s - at_s > self._expelled_s]
 
     async def _snapshot(self) -> None:
         """Append all there is as one record, and delete those before it. Left to the next if another was faster."""
@@ -179,3 +203,18 @@ class OpenBook:
             self.positions.name = self.now.name
         self._grown.set()
         self._grown = asyncio.Event()
+
+
+def _in_parts(failures: Sequence[KeptFailure]) -> list[list[KeptFailure]]:
+    """Failures in parts that fit into a record; one part at least."""
+    parts: list[list[KeptFailure]] = [[]]
+    size = 0
+    for one in failures:
+        failure = one[2]
+        size_of_one = _FAILURE_BYTES + (0 if failure is None else len(failure.event.data) + len(failure.error))
+        if parts[-1] and size + size_of_one > RECORD_BYTES_MAX // 2:
+            parts.append([])
+            size = 0
+        parts[-1].append(one)
+        size += size_of_one
+    return parts

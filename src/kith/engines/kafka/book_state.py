@@ -15,6 +15,8 @@ were handed over is refused, whatever it still believes, and a lease and what is
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from kith.core.events import LogPosition
@@ -23,6 +25,10 @@ from kith.log.store import LEASES_MAX, Failure
 
 FULL = "full"
 """What a lease is answered for which there is no room."""
+
+
+KeptFailure: TypeAlias = tuple[int, LogPosition, Failure | None]
+"""The partition of an event, its mark, and how it failed; None: it is settled."""
 
 
 class NameLog(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -71,7 +77,7 @@ class Save(msgspec.Struct, frozen=True, array_like=True, tag=7):
     member: str
     since: dict[int, int] | None
     places: dict[int, Place] | None
-    failures: list[tuple[int, LogPosition, Failure | None]]
+    failures: list[KeptFailure]
 
 
 class TakeLease(msgspec.Struct, frozen=True, array_like=True, tag=8):

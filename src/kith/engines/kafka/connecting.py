@@ -258,6 +258,7 @@ class _Producer:
             }
         )
         self._done: deque[tuple[asyncio.Future[int], Any, int | None]] = deque()
+        self._is_told = False  # that there is some; false from before it is looked at
         self._closing = False
         self._thread = threading.Thread(target=self._poll, name="kafka-acknowledged", daemon=True)
         self._thread.start()
@@ -267,9 +268,9 @@ class _Producer:
         appended: asyncio.Future[int] = self._loop.create_future()
 
         def acknowledged(error: Any, message: Any) -> None:  # in the thread that polls
-            first = not self._done
             self._done.append((appended, error, OFFSET_INVALID if error else message.offset()))
-            if first:
+            if not self._is_told:
+                self._is_told = True
                 with contextlib.suppress(RuntimeError):  # the loop has ended
                     self._loop.call_soon_threadsafe(self._tell)
 
@@ -280,6 +281,7 @@ class _Producer:
         return appended
 
     def _tell(self) -> None:
+        self._is_told = False
         while self._done:
             appended, error, offset = self._done.popleft()
             self.is_dead = self.is_dead or bool(error and error.fatal())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from kith.core.clock import wall_ms
-from kith.core.errors import Overloaded, StoreUnavailable
+from kith.core.errors import Overloaded, StoreUnavailable, Unavailable
 from kith.core.events import Event, LogPosition
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import FULL, EndGroup, Free, Save, TakeLease
@@ -157,7 +157,8 @@ class KafkaLog:
     async def subscribe(self, group: str) -> KafkaSubscription:
         await self.open()
         subscription = KafkaSubscription(self, self._book, self._recent, group, self._broker.partitions)
-        await subscription.join()
+        with suppress(Unavailable):  # it may have joined all the same; reading joins again, by the same name
+            await subscription.join()
         return subscription
 
     async def progress(self, group: str) -> Progress | None:
@@ -178,7 +179,7 @@ class KafkaLog:
         if places is not None:
             places = dict.fromkeys(range(self._broker.partitions), START) | places
         kept = [(self._book.positions.partition(mark), mark, failure) for mark, failure in failures.items()]
-        await self._book.write(Save(group, "", None, places, kept))
+        await self._book.save(Save(group, "", None, places, kept))
 
     async def forget(self, group: str) -> None:
         await self.open()

@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 
 import structlog
 
+from kith.core.backoff import pause_ms
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, StoreUnavailable
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Group, Join, Leave, Release
-from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all
+from kith.engines.kafka.broker import RECORD_BYTES_MAX, Broker, BrokerRecord, fetch_all
 from kith.engines.kafka.commands import unpacked
 from kith.engines.kafka.commits import CommandAnswer, LoggedRow, Owned, row_of
 from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
@@ -31,16 +32,17 @@ from kith.log.store import Fenced
 GROUP = "owners of writes"
 BATCH_MAX = 500
 """Commands that are decided at once."""
-COMMIT_ROWS_MAX = 20_000
-"""Events of a commit; a batch of more is several, between two of its commands."""
+COMMIT_ROWS_MAX, COMMIT_BYTES_MAX = 20_000, RECORD_BYTES_MAX // 2
+"""Events of a commit, and about their bytes; a batch of more is several, between two of its commands."""
 WAITING_MAX = 2_000
 """Commands of a partition that are read ahead; when there are more, it is read on once they are fewer than a batch."""
 CUT_OFF_S = 6.0
 """How long a process tries in vain to reach its store before it leaves its partitions to others."""
 _APART_S, _APART_S_MAX = 5.0, 60.0
 """How long it owns none then; twice as long each time that it comes back in vain."""
-_RETRY_S, _RETRY_S_MAX = 0.05, 1.0
+_RETRY_MS, _RETRY_MS_MAX = 100, 1_000
 _LOOKED_S = 1.0
+_EVENT_BYTES = 64  # about, without its data
 _log = structlog.get_logger("kith.log")
 T = TypeVar("T")
 
@@ -102,10 +104,10 @@ class Owning:
                 await self._rest()
             except KithError as error:
                 _log.warning("waiting for Kafka", error=error.message)
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(_RETRY_MS / 1000)
             except Exception:
                 _log.exception("taking and leaving partitions failed; it goes on")
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(_RETRY_MS / 1000)
         await asyncio.gather(*(part.close() for part in self._tasks.values()))
         with contextlib.suppress(KithError):  # if it is away, others notice that this process is gone
             await self.book.write(Leave(GROUP, self._name))
@@ -130,7 +132,7 @@ class Owning:
             group = self.book.now.groups[GROUP]
         ours, to_be = group.of(self._name), group.divided()
         for at in list(self._tasks):
-            if self._tasks[at].since != ours.get(at) or to_be[at] != self._name:
+            if self._tasks[at].since != ours.get(at) or to_be[at] != self._name or self._tasks[at].is_over:
                 await self._tasks[at].close()
                 del self._tasks[at]
                 if at in ours and to_be[at] != self._name:
@@ -189,6 +191,11 @@ class _Partition:
         self.away_since_s: float | None = None  # since when its store has not answered
         self._task = asyncio.create_task(self._run())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its task has ended, as it does only when it is closed."""
+        return self._task.done()
+
     def put(self, records: Sequence[BrokerRecord]) -> None:
         """Queue commands to be decided."""
         if self.is_ready:
@@ -203,7 +210,7 @@ class _Partition:
         """Finish the batch that is under way, and decide no more."""
         self._stopping.set()
         self._arrived.set()
-        await self._task
+        await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         tries = 0
@@ -225,7 +232,7 @@ class _Partition:
                 self._owning.follow()
             tries += 1
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(_RETRY_S_MAX, _RETRY_S * 2**tries)):
+                async with asyncio.timeout(pause_ms(tries, _RETRY_MS, _RETRY_MS_MAX) / 1000):
                     await self._stopping.wait()
 
     async def _take(self) -> Owned:
@@ -287,13 +294,14 @@ class _Partition:
 
 
 def _parts(decided: Sequence[Decided]) -> list[list[Decided]]:
-    """Commands in parts of up to COMMIT_ROWS_MAX events, or of one command."""
+    """Commands in parts of up to COMMIT_ROWS_MAX events and COMMIT_BYTES_MAX bytes, or of one command."""
     parts: list[list[Decided]] = [[]]
-    rows = 0
+    rows = size = 0
     for one in decided:
-        if parts[-1] and rows + len(one.events) > COMMIT_ROWS_MAX:
+        size_of_one = len(one.outcome) + sum(_EVENT_BYTES + len(event.data) for event in one.events)
+        if parts[-1] and (rows + len(one.events) > COMMIT_ROWS_MAX or size + size_of_one > COMMIT_BYTES_MAX):
             parts.append([])
-            rows = 0
+            rows = size = 0
         parts[-1].append(one)
-        rows += len(one.events)
+        rows, size = rows + len(one.events), size + size_of_one
     return [part for part in parts if part]

@@ -65,7 +65,7 @@ class KafkaSubscription:
         kept = [(positions.partition(mark), mark, failure) for mark, failure in failures.items()]
         since = {at: self._since.get(at, -1) for at in [*(places or {}), *(at for at, _, _ in kept)]}
         save = Save(self._group, self._name, since, places, kept)
-        if (at is not None and not places) or not await self._book.write(save):
+        if (at is not None and not places) or not await self._book.save(save):
             self._at, self._since = {}, {}
             raise Fenced(f"another worker of {self._group} has partitions that were read here")
 

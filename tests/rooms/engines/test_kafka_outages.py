@@ -1,0 +1,268 @@
+"""What goes on by itself after outages of Kafka, late answers, deaths and large batches. Over a Kafka in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from coroutines import Run
+from kafka_in_memory import MemoryKafka
+from owners import Scene
+
+from kith.core.clock import Hlc
+from kith.core.errors import KithError, NotConfirmed, StoreUnavailable
+from kith.core.events import RECORD_CHANGED, Event
+from kith.engines.kafka import connecting, owning
+from kith.engines.kafka.book import OpenBook
+from kith.engines.kafka.book_state import Join
+from kith.engines.kafka.broker import RECORD_BYTES_MAX, Topic
+from kith.engines.kafka.commits import Owned, row_of
+from kith.engines.kafka.opening import KafkaEngine
+from kith.engines.kafka.positions import START
+from kith.log.commands import Decided
+from kith.log.runner import Pace, Runner, begin
+
+LONG = ("😀" * 10_000).encode()  # the longest post
+
+
+class Consumer:
+    name = "fanout"
+
+    def __init__(self, fails: Callable[[Event], bool] = lambda _: False) -> None:
+        self.seen, self._fails = set[int](), fails
+
+    async def handle(self, events: Sequence[Event]) -> None:
+        if any(map(self._fails, events)):
+            raise ValueError("cannot handle this one")
+        self.seen |= {event.destination for event in events}
+
+    async def work_backlog(self) -> bool:
+        return False
+
+    async def lost(self) -> None: ...
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
+
+
+def test_writes_are_decided_again_after_an_outage_of_any_length(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owning, "_RETRY_MS_MAX", 0)  # else 1,100 tries take 18 minutes
+
+    async def scene() -> None:
+        async with Scene(MemoryKafka(1), answered_s=1.0) as scene:
+            owner = await scene.owning()
+            await scene.asked(0)
+            scene.cut_off(owner)
+            tries, real = 0, owner.owner.take
+
+            async def take(partition: int, place: int) -> Sequence[Decided]:
+                nonlocal tries
+                tries += 1
+                return await real(partition, place)
+
+            monkeypatch.setattr(owner.owner, "take", take)
+            with pytest.raises(NotConfirmed):
+                await scene.asked(0)
+            await until(lambda: tries > 1_100)
+            scene.cut_off(owner, away=False)
+            await until(lambda: owner.is_ready)
+            await scene.asked(0)
+
+    run(scene())
+
+
+def test_a_partition_whose_task_is_over_is_taken_anew(run: Run) -> None:
+    async def scene() -> None:
+        async with Scene(MemoryKafka(1)) as scene:
+            owner = await scene.owning()
+            await scene.asked(0)
+            owner._tasks[0]._task.cancel()
+            await until(lambda: owner.is_ready and not owner._tasks[0].is_over)
+            await scene.asked(0)
+
+    run(scene())
+
+
+def test_an_acknowledgement_is_told_that_comes_just_as_those_before_it_are(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes from a thread of its own, at any moment."""
+    told: list[Callable[..., None]] = []
+
+    class Driver:
+        def __init__(self, _: object) -> None: ...
+
+        def produce(self, *_: object, on_delivery: Callable[..., None], **__: object) -> None:
+            told.append(on_delivery)
+
+        def poll(self, _: float) -> None: ...
+
+        def flush(self, _: float) -> None: ...
+
+    class Message:
+        def offset(self) -> int:
+            return 7
+
+    monkeypatch.setattr(connecting, "Producer", Driver)
+
+    class Loop:
+        def __init__(self) -> None:
+            self.soon: list[Callable[[], None]] = []
+
+        def create_future(self) -> asyncio.Future[int]:
+            return asyncio.get_running_loop().create_future()
+
+        def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
+            self.soon.append(call)
+
+        def turn(self) -> None:
+            soon, self.soon = self.soon, []
+            for call in soon:
+                call()
+
+    class Interrupted(deque[Any]):
+        """The loop has its turn between any two steps of the thread."""
+
+        def append(self, one: Any) -> None:
+            loop.turn()
+            super().append(one)
+
+    loop = Loop()
+
+    async def scene() -> None:
+        producer = connecting._Producer({})
+        producer._loop, producer._done = loop, Interrupted()  # type: ignore[assignment]
+        appended = [producer.append("events", 0, b"") for _ in range(3)]
+        for acknowledge in told:
+            acknowledge(None, Message())
+        loop.turn()
+        assert [one.result() for one in appended] == [7, 7, 7]
+        await producer.close()
+
+    run(scene())
+
+
+def test_a_worker_whose_joining_was_answered_too_late_has_its_whole_share(run: Run) -> None:
+    class LateAnswer(MemoryKafka):
+        is_late = False
+
+        async def append(self, topic: Topic, partition: int, value: bytes) -> int:
+            offset = await super().append(topic, partition, value)
+            if topic == "groups" and self.is_late:
+                self.is_late = False
+                raise StoreUnavailable("no answer in time; try again")
+            return offset
+
+    async def scene() -> None:
+        kafka, consumer = LateAnswer(4), Consumer()
+        engine = KafkaEngine(kafka, lambda node: node % 4)
+        await engine.log.open()
+        await begin(engine.log, [consumer.name])
+        kafka.is_late = True
+        runner = Runner(consumer, engine.log, Pace(outage_max_s=0.01))
+        running = asyncio.create_task(runner.run())
+        for at in range(4):
+            owned = Owned(kafka, at)
+            await owned.take(START)
+            await owned.commit(1, [row_of(Event(1, None, 0, at, at, 0, Hlc(1)))], {})
+        await until(lambda: consumer.seen == {0, 1, 2, 3})
+        runner.stop()
+        await running
+        await engine.close()
+
+    run(scene())
+
+
+def test_survivors_beat_on_though_another_expels_the_dead_first(run: Run) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(4)
+        books = [OpenBook(kafka, expelled_s=0.2) for _ in range(2)]
+        dead = [OpenBook(kafka, expelled_s=1e9) for _ in range(2)]
+        for book in (*books, *dead):
+            await book.open()
+            await book.write(Join("fanout", book.instance, book.instance, 4, gentle=False))
+        one, other = books
+        real = one.write
+
+        async def write(entry: Any) -> Any:
+            for instance, beat in other._silent():  # the other is a step ahead
+                await other.write(type(entry)(instance, beat)) if type(entry).__name__ == "Expel" else None
+            return await real(entry)
+
+        one.write = write  # type: ignore[method-assign]
+        one.beat()
+        other.beat()
+        await until(lambda: set(one.now.groups["fanout"].members) == {book.instance for book in books})
+        await asyncio.sleep(0.5)
+        assert set(one.now.groups["fanout"].members) == {book.instance for book in books}
+        await asyncio.gather(*(book.close() for book in (*books, *dead)))
+
+    run(scene())
+
+
+def test_what_waited_together_is_committed_in_records_that_kafka_takes() -> None:
+    decided = [
+        Decided(number, b"done", [Event(0, None, RECORD_CHANGED, 2, number, 0, Hlc(1), data=LONG)] * 2)
+        for number in range(300)
+    ]
+    parts = owning._parts(decided)
+    assert [one for part in parts for one in part] == decided
+    assert 2 < len(parts) < 10
+    assert all(2 * len(part) * len(LONG) < RECORD_BYTES_MAX // 2 for part in parts)
+
+
+class Bounded(MemoryKafka):
+    """It takes records of RECORD_BYTES_MAX, as a real one does."""
+
+    async def append(self, topic: Topic, partition: int, value: bytes) -> int:
+        if len(value) > RECORD_BYTES_MAX:
+            raise StoreUnavailable("Message size too large")
+        return await super().append(topic, partition, value)
+
+
+def test_a_worker_goes_on_after_many_long_events_that_it_cannot_handle(run: Run) -> None:
+    async def scene() -> None:
+        kafka, consumer = Bounded(1), Consumer(lambda event: bool(event.data))
+        engine, owned = KafkaEngine(kafka, lambda _: 0), Owned(kafka, 0)
+        await engine.log.open()
+        await begin(engine.log, [consumer.name])
+        await owned.take(START)
+        for place in range(5):
+            long = [Event(0, None, RECORD_CHANGED, 2, place * 50 + at, 0, Hlc(1), data=LONG) for at in range(50)]
+            await owned.commit(place, list(map(row_of, long)), {})
+        await owned.commit(6, [row_of(Event(0, None, RECORD_CHANGED, 2, 1_000, 0, Hlc(1)))], {})
+        runner = Runner(consumer, engine.log, Pace(outage_max_s=0.01))
+        running = asyncio.create_task(runner.run())
+        await until(lambda: consumer.seen == {1_000})
+        runner.stop()
+        await running
+        assert len(await engine.log.failures(consumer.name)) == 250
+        failures = {one.event.mark: one for one in await engine.log.failures(consumer.name)}
+        await engine.log.save(consumer.name, await engine.log.end(), failures)
+        await engine.close()
+
+    run(scene())
+
+
+def test_what_became_of_a_record_that_a_snapshot_covers_is_not_guessed(run: Run) -> None:
+    async def scene() -> None:
+        book = OpenBook(MemoryKafka(1))
+        await book.open()
+        real = book._until
+
+        async def forgets(end: int) -> None:
+            await real(end)
+            book._verdicts.clear()
+
+        book._until = forgets  # type: ignore[method-assign]
+        with pytest.raises(KithError, match="try again"):
+            await book.write(Join("fanout", "one", book.instance, 1, gentle=False))
+        await book.close()
+
+    run(scene())
