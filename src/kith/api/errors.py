@@ -64,8 +64,10 @@ def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
 
 
 def respond(error: errors.KithError) -> tuple[int, list[tuple[str, str]], bytes]:
-    """Status, headers and body of an error."""
-    return status_of(error), headers_of(error), body_of(error.code, error.message, error.details)
+    """Status, headers and body of an error. What clients are not told stands in the log."""
+    if error.for_clients != error.message:
+        _log.warning("a request could not be answered", code=error.code, error=error.message)
+    return status_of(error), headers_of(error), body_of(error.code, error.for_clients, error.details)
 
 
 def unexpected(error: Exception, where: str) -> errors.KithError:

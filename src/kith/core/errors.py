@@ -36,7 +36,7 @@ class KithError(Exception):
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = self.for_clients = message
         self.details = details
 
 
@@ -235,7 +235,13 @@ class StoreFull(Unavailable):
 
 
 class StoreUnavailable(Unavailable):
+    """A store does not answer. `for_clients`: what they are told, where `message` says what a driver did."""
+
     code = "STORE_UNAVAILABLE"
+
+    def __init__(self, message: str, *, for_clients: str = "", **details: Any) -> None:
+        super().__init__(message, **details)
+        self.for_clients = for_clients or message
 
 
 class Overloaded(Unavailable):

@@ -166,4 +166,4 @@ def _unavailable() -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
-        raise FeedUnavailable(f"no feed can be made now; try again. {error.message}", cause=error.code) from error
+        raise FeedUnavailable(f"no feed can be made now; try again. {error.for_clients}", cause=error.code) from error

@@ -257,4 +257,5 @@ def _translated(action: str) -> Iterator[None]:
 
 
 def _unavailable(action: str, error: Exception) -> StoreUnavailable:
-    return StoreUnavailable(f"could not {action}: {type(error).__name__} {error}")
+    said = f"could not {action}: {type(error).__name__} {error}"
+    return StoreUnavailable(said, for_clients="a store does not answer; try again")

@@ -52,7 +52,8 @@ async def translated(doing: str, within_s: float = ANSWERED_S) -> AsyncIterator[
         async with asyncio.timeout(within_s):
             yield
     except (KafkaException, TimeoutError) as error:
-        raise StoreUnavailable(f"Kafka could not {doing} ({_said(error)}); try again") from error
+        said = f"Kafka could not {doing} ({_said(error)}); try again"
+        raise StoreUnavailable(said, for_clients="the log does not answer; try again") from error
 
 
 def _said(error: Exception) -> str:

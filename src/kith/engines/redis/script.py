@@ -200,4 +200,5 @@ async def ask_all(cluster: RedisCluster, commands: Iterable[Sequence[Any]]) -> l
 def _ours(error: BaseException) -> Exception:
     if isinstance(error, OutOfMemoryError):
         return StoreFull("a Redis node has no memory left; raise its maxmemory, or lower `timelines_max`")
-    return StoreUnavailable(f"Redis Cluster does not answer ({type(error).__name__}: {error}); it is tried again")
+    said = f"Redis Cluster does not answer ({type(error).__name__}: {error}); it is tried again"
+    return StoreUnavailable(said, for_clients="a store does not answer; try again")
