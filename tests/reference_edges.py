@@ -42,7 +42,7 @@ from kith.graph.edge import (
     decide,
     resolve,
 )
-from kith.graph.graphs import assign
+from kith.graph.graphs import UserEnds, assign
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import (
     ANYTHING,
@@ -185,7 +185,8 @@ class ReferenceEdges:
     def _apply(self, write: EdgeWrite) -> EdgeChange:
         self._tick()
         stored = self.rows.get(key_of(write.edge))
-        ends = max(self._node_state(write.edge.source), self._node_state(write.edge.destination))
+        users = UserEnds(self._numbers).of(write.edge)
+        ends = max(map(self._node_state, users), default=State.NORMAL)
         edge = resolve(stored, write, ends)
         outcome = decide(
             stored,

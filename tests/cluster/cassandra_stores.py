@@ -12,7 +12,7 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -47,6 +47,7 @@ from kith.engines.cassandra.small_stores import (
     CassandraLeases,
     CassandraSuggestions,
 )
+from kith.graph.graphs import UserEnds
 from kith.home.timelines import TimelineStore
 from kith.leases.store import LeaseStore
 from kith.moving.writing import StoreSide
@@ -156,12 +157,20 @@ class Opened:
     def __init__(self, rows: CassandraRows, now_ms: Clock = wall_ms) -> None:
         self.partitions, self.events = Partitions(PARTITIONS), Events()
         self.events.now_ms = now_ms
-        self.commands = LocalCommands(CassandraOwner(rows, self.partitions), PARTITIONS, self.events, now_ms)
+        self._owner = CassandraOwner(rows, self.partitions)
+        self.commands = LocalCommands(self._owner, PARTITIONS, self.events, now_ms)
         self.commands.begin(offset_of_now())
         asker = Asker(self.commands, joined)
         self.edges = CassandraEdges(rows, asker, now_ms)
+        self._declare, self.edges.declare = self.edges.declare, self._declared  # type: ignore[method-assign]
         self.records = CassandraRecords(rows, asker, self.edges)
         self.divider = Divider(rows, asker, part_max=PART_MAX, settle_s=0)
+
+    async def _declared(self, names: Iterable[str]) -> Mapping[str, int]:
+        """Its owner knows what was declared, as one has when a process opens the stores."""
+        numbers = await self._declare(names)
+        self._owner.user_ends = UserEnds(numbers)
+        return numbers
 
     def next_offset(self) -> int:
         """The offset of the first of some commands of others."""

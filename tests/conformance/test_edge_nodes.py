@@ -7,12 +7,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run, run_all
 from edges import OUT, G, edge_of, fill, state_of, writes_of
 from engines import Engine
 
+from kith.core.clock import Hlc
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.graph.audit import audit
@@ -114,6 +116,25 @@ def test_an_edge_added_to_a_node_that_is_away_is_stored_in_its_state(
     assert run(store.get_many(G, [(ALICE, BOB)])) == [edge_of(ALICE, BOB, 4, state, 1)]
     run(store.apply(writes_of(edge_of(ALICE, CAROL, 1, State.NEGATIVE))))
     assert run(store.get_many(G, [(ALICE, CAROL)])) == [edge_of(ALICE, CAROL, 1, State.NEGATIVE)]
+
+
+def test_a_post_does_not_take_the_state_of_a_user_with_the_same_id(store: EdgeStore, run: Run) -> None:
+    """Ids of users come from the app."""
+    numbers = run(store.declare(["follows", "likes", "comments"]))
+    run(store.change_node(DANA, state=State.REMOVED))
+    asked = [
+        ("likes", ALICE, DANA), ("comments", DANA, BOB), ("comments", BOB, DANA),
+        ("likes", DANA, BOB), ("follows", ALICE, DANA), ("follows", DANA, BOB),
+    ]  # fmt: skip
+    for version in (1, 2):  # new, and merged
+        edges = [Edge(numbers[graph], *ends, State.NORMAL, version, Hlc(version)) for graph, *ends in asked]
+        changes = [run(store.apply([EdgeWrite(edge)]))[0] for edge in edges]
+        together = run(store.apply([EdgeWrite(msgspec.structs.replace(one, updated_at=Hlc(10))) for one in edges]))
+        states = [one.after.state for one in changes if one.after]
+        assert states == [State.NORMAL] * 3 + [State.REMOVED] * 3
+        assert [one.after.state for one in together if one.after] == states
+    active = EdgeWrite(Edge(numbers["likes"], BOB, DANA, State.NORMAL, 1, Hlc(1)), if_active=True)
+    assert [one.outcome for one in run(store.apply([active]))] == [Outcome.APPLIED]
 
 
 def test_a_write_for_a_node_in_one_state_is_skipped_in_another(store: EdgeStore, run: Run) -> None:

@@ -67,7 +67,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
 
     1. `chained`: UNCHANGED if the write before it in the same call was REFUSED, or left out for this same reason
        (checked by the engine).
-    2. `if_active`: INACTIVE unless both nodes themselves are NORMAL.
+    2. `if_active`: INACTIVE unless both nodes themselves, where they are users, are NORMAL.
     3. `keep_live`: UNCHANGED if the stored edge is already in that state, with that end (a double follow keeps its
        place). Where only its end is another, it gets the new one, and with `supersede` keeps its place.
     4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).
@@ -171,8 +171,8 @@ def merge(stored: Edge | None, incoming: Edge) -> Edge:
 def resolve(stored: Edge | None, write: EdgeWrite, ends: State = State.NORMAL) -> Edge:
     """The complete edge of `write`: the one that is compared, stored and logged.
 
-    `ends` is the greater state of the two nodes themselves. An edge added to an archived or removed node takes the
-    state of that node.
+    `ends` is the greater state of its two nodes themselves, of those that are users (`graphs.UserEnds`). An edge added
+    to an archived or removed node takes the state of that node.
     """
     edge = write.edge
     if write.as_is:

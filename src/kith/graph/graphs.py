@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from kith.core.errors import BadRequest, UnknownGraph
+from kith.graph.edge import Edge
 
 FOLLOWS = "follows"  # user -> user; people, home, streams, stories, suggestions
 BLOCKS = "blocks"  # user -> user; people, suggestions, streams
@@ -66,6 +67,29 @@ def check_name(name: str) -> str:
     return name
 
 
+class UserEnds:
+    """Which ends of edges are users. Objects (posts, comments...) have ids of their own, which may equal a user's: the
+    state of that user says nothing of their edges.
+    """
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        """`numbers`: of all graphs of a store."""
+        self.from_objects = frozenset(numbers[name] for name in (*_BETWEEN_OBJECTS, NAMES) if name in numbers)
+        """Numbers of the graphs whose sources are no users."""
+        self.to_objects = frozenset(numbers[name] for name in (*_BETWEEN_OBJECTS, *_TO_OBJECTS) if name in numbers)
+        """Numbers of the graphs whose destinations are posts, comments, stories or boards, not users."""
+
+    def of(self, edge: Edge) -> tuple[int, ...]:
+        """The ends of an edge that are users."""
+        if edge.graph in self.from_objects:
+            return () if edge.graph in self.to_objects else (edge.destination,)
+        return (edge.source,) if edge.graph in self.to_objects else (edge.source, edge.destination)
+
+
+NO_OBJECTS = UserEnds({})
+"""Of a store in which all ends are users."""
+
+
 class Graphs:
     """The graphs of a store, by name and by number. `declared` is read again when a name is unknown: another process,
     such as an import, may have declared it meanwhile.
@@ -74,10 +98,8 @@ class Graphs:
     def __init__(self, numbers: Mapping[str, int], declared: Callable[[], Mapping[str, int]] = dict) -> None:
         self._numbers, self._declared = dict(numbers), declared
         self._names = {number: name for name, number in numbers.items()}
-        self.from_objects = frozenset(numbers[name] for name in (*_BETWEEN_OBJECTS, NAMES) if name in numbers)
-        """Numbers of the graphs whose sources are no users, but objects (posts...), whose ids may equal a user's."""
-        self.to_objects = frozenset(numbers[name] for name in (*_BETWEEN_OBJECTS, *_TO_OBJECTS) if name in numbers)
-        """Numbers of the graphs whose destinations are posts, comments, stories or boards, not users."""
+        self.user_ends = UserEnds(numbers)
+        self.from_objects, self.to_objects = self.user_ends.from_objects, self.user_ends.to_objects
         self.by_others = frozenset(numbers[name] for name in _BY_OTHERS if name in numbers)
         """Numbers of the graphs in which others write a user's edges: they may tell what the user must not see."""
 

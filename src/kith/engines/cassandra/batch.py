@@ -18,6 +18,7 @@ from kith.engines.cassandra.parts import ListParts, parts_row, parts_values, rea
 from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.rows import RowChange, cell_row, listed
 from kith.graph.edge import Direction, Edge, State, as_of
+from kith.graph.graphs import UserEnds
 from kith.graph.shapes import EdgeKey, Listing, Node
 
 PART_MAX = 100_000
@@ -75,8 +76,9 @@ class RowBatch:
         read: Mapping[Key, Values | None],
         lengths: Mapping[Listing, int],
         entries: Mapping[Listing, tuple[int, int]],
+        user_ends: UserEnds,
     ) -> None:
-        self.partition, self.partitions = partition, partitions
+        self.user_ends, self.partition, self.partitions = user_ends, partition, partitions
         self._read, self._lengths, self._entries = read, lengths, entries
         self._changes: dict[Key, RowChange] = {}
         self.missing: dict[Key, None] = {}

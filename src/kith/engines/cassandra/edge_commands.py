@@ -235,7 +235,7 @@ def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
     asked = write.edge
     batch.end_over()
     stored = batch.current((asked.graph, asked.source, asked.destination))
-    ends = max(batch.node(asked.source).state, batch.node(asked.destination).state)
+    ends = max((batch.node(user).state for user in batch.user_ends.of(asked)), default=State.NORMAL)
     edge = resolve(stored, write, ends)
 
     def state_of(other: EdgeKey) -> State:

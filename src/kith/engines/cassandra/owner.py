@@ -25,6 +25,7 @@ from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.rows import RowChange, Rows, cell_row
 from kith.engines.cassandra.schema import TABLES_BY_NAME
 from kith.graph.edge import Direction
+from kith.graph.graphs import NO_OBJECTS, UserEnds
 from kith.graph.shapes import EdgeKey, Listing
 from kith.log.commands import Command, Decided
 from kith.log.store import Fenced
@@ -56,8 +57,8 @@ class _Needed(NamedTuple):
 class CassandraOwner:
     """See `log.commands.Owner`."""
 
-    def __init__(self, rows: Rows, partitions: Partitions) -> None:
-        self._rows, self._partitions = rows, partitions
+    def __init__(self, rows: Rows, partitions: Partitions, user_ends: UserEnds = NO_OBJECTS) -> None:
+        self._rows, self._partitions, self.user_ends = rows, partitions, user_ends
         self._epochs: dict[int, int] = {}
         self._held: dict[int, dict[Key, Values | None]] = {}
 
@@ -108,7 +109,7 @@ class CassandraOwner:
         asked = [read_command(command.data) for command in commands]
         read = await self._read(partition, [one for one in asked if one is not None], commands[-1].at_ms)
         while True:
-            batch = RowBatch(partition, self._partitions, read.rows, read.lengths, read.entries)
+            batch = RowBatch(partition, self._partitions, read.rows, read.lengths, read.entries, self.user_ends)
             decided = _decide(batch, commands, asked, read.ended)
             if not batch.missing:
                 return batch, decided

@@ -122,16 +122,19 @@ class Transaction:
         return Node() if row is None else read_node(row)
 
     def ends(self, edge: Edge) -> State:
-        """The greater state of the two nodes of an edge; costs nothing while no node has a row of its own."""
+        """The greater state of the users at the ends of an edge; costs nothing while no node has a row of its own."""
         if not self.nodes_known:
             return State.NORMAL
-        return max(self.node(edge.source).state, self.node(edge.destination).state)
+        users = self.environment.user_ends.of(edge)
+        return max((self.node(user).state for user in users), default=State.NORMAL)
 
     def away(self, writes: Iterable[EdgeWrite]) -> dict[int, State]:
-        """The ends of the edges to write whose own state is not NORMAL; costs nothing while no node has a row."""
+        """The users at the ends of the edges to write whose own state is not NORMAL; costs nothing while no node has a
+        row."""
         if not self.nodes_known:
             return {}
-        nodes = {node for write in writes for node in (write.edge.source, write.edge.destination)}
+        of = self.environment.user_ends.of
+        nodes = {node for write in writes for node in of(write.edge)}
         rows = self.txn.cursor(self.environment.nodes).getmulti([node_key(node) for node in sorted(nodes)])
         states = {first_number(key): read_node(row).state for key, row in rows}
         return {node: state for node, state in states.items() if state is not State.NORMAL}

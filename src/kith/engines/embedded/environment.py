@@ -31,7 +31,7 @@ from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
 from kith.engines.embedded.store_file import STORE_FILE, OpenedFiles, check_length, make_store, sync_folder
 from kith.engines.embedded.turns import Turns
-from kith.graph.graphs import GRAPHS_MAX, assign
+from kith.graph.graphs import GRAPHS_MAX, UserEnds, assign
 
 LOG_WHOLE_AFTER = "log/whole-after"
 """The note that says after which event the log holds every change; without it, from the first on."""
@@ -280,6 +280,7 @@ class Environment:
                 write.txn.put(b"graphs", json.dumps(numbers).encode(), db=self.meta)
                 opened = {number: self._open_graph(number, write.txn) for number in numbers.values()}
             self._graphs.update(opened)
+            self.user_ends = UserEnds(numbers)
         numbers = self.graph_numbers()
         if not self._graphs.keys() >= set(numbers.values()):  # others declared some
             with translated("open graphs"), self._turns.taken(), self.lmdb.begin(write=True) as txn:
@@ -369,9 +370,10 @@ class Environment:
 
     def _open_graphs(self, txn: Txn) -> None:
         """Open the databases of all graphs that are declared."""
-        raw = txn.get(b"graphs", b"{}", self.meta)
-        for number in set(json.loads(raw).values()) - set(self._graphs):
+        numbers = json.loads(txn.get(b"graphs", b"{}", self.meta))
+        for number in set(numbers.values()) - set(self._graphs):
             self._graphs[number] = self._open_graph(number, txn)
+        self.user_ends = UserEnds(numbers)
 
     def _open_graph(self, number: int, txn: Txn) -> lmdb._Database:
         """Open the database of a graph, which is made if it is new.

@@ -122,7 +122,9 @@ def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[
         edge, row = write.edge, stored_row(key)
         stored = None if row is None else read_edge(graph, edge.source, edge.destination, row)
         if stored is not None or away or edge.expires_ms or write.only_from is not None:
-            ends = max(away.get(edge.source, State.NORMAL), away.get(edge.destination, State.NORMAL))
+            ends = State.NORMAL
+            if away:
+                ends = max((away.get(user, ends) for user in batch.environment.user_ends.of(edge)), default=ends)
             edge = resolve(stored, write, ends)
             outcome = decide(stored, write, edge, barred=_never, out_count=_none)
             if outcome is not Outcome.APPLIED:

@@ -47,7 +47,7 @@ from kith.engines.redis.activity_store import RedisActivity
 from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.set_store import RedisSets
 from kith.graph.graph import Graph
-from kith.graph.graphs import BUILT_IN, Graphs
+from kith.graph.graphs import BUILT_IN, Graphs, UserEnds
 from kith.home.fanout import consumer as fanout
 from kith.leases.holding import Leases
 from kith.log.runner import begin
@@ -238,14 +238,14 @@ async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, decla
         contents=CassandraContents(session),
         metrics=metrics,
         folder=None,
-        deciding=_deciding(engines),
+        deciding=_deciding(engines, graphs.user_ends),
         refusing=lambda: engines.clock.wrong,
         check_clock=engines.clock.check,
     )
 
 
-def _deciding(engines: _Engines) -> Deciding:
-    owner = CassandraOwner(engines.rows, engines.asker.partitions)
+def _deciding(engines: _Engines, user_ends: UserEnds) -> Deciding:
+    owner = CassandraOwner(engines.rows, engines.asker.partitions, user_ends)
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[Callable[[], bool]]:
