@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,12 @@ from calls import home, make, ok
 from cast import People, people_of
 from cluster_engines import NODES
 from coroutines import Run
+from redis import Redis
+from redis.crc import key_slot
 from servers import API, Server, eventually, serving
 
 from kith.core.clock import wall_ms
+from kith.core.errors import StoreUnavailable
 from kith.engines.redis.connecting import connect
 from kith.engines.redis.timeline_store import RedisTimelines
 from kith.home.timelines import RATE_MAX
@@ -97,3 +103,65 @@ def test_users_of_many_buckets_get_what_those_of_one_get(run: Run) -> None:
         await cluster.aclose()
 
     run(scene())
+
+
+@pytest.mark.parametrize("first", ["reads", "timelines"])
+def test_a_push_while_its_slot_moves_is_tried_again_and_not_lost(run: Run, first: str) -> None:
+    """As `redis-cli --cluster reshard` moves it: some keys are on the other node already."""
+
+    async def scene() -> None:
+        prefix = f"tests_{wall_ms()}"
+        cluster, users = connect(NODES), np.arange(1, 9, dtype=np.int64)
+        store = RedisTimelines(cluster, slots=1_000, now_ms=wall_ms, buckets=1, prefix=prefix)
+        for user in users.tolist():
+            assert await store.put(user, np.array([99, 98], np.int64), await store.begin(user))
+        with moving(f"{prefix}:{{0}}:reads") as slot:
+            slot.move(lambda key: key.endswith(b":reads") == (first == "reads"))
+            with pytest.raises(StoreUnavailable):
+                await store.push(200, users)
+            slot.move(lambda _: True)
+        async with asyncio.timeout(20):
+            while True:
+                with contextlib.suppress(StoreUnavailable):
+                    assert await store.push(200, users) == len(users)
+                    break
+                await asyncio.sleep(0.1)
+        for user in users.tolist():
+            timeline = await store.read(user)
+            assert timeline is not None
+            assert timeline.ids.tolist() == [200, 99, 98]
+        await cluster.aclose()
+
+    run(scene())
+
+
+class Moving:
+    """A slot that moves from one node to another."""
+
+    def __init__(self, slot: int, source: Redis, target: Redis) -> None:
+        self._slot, self._source, self._target = slot, source, target
+
+    def move(self, wanted: Callable[[bytes], bool]) -> None:
+        """Move the keys that are wanted."""
+        keys = [
+            key for key in self._source.execute_command("CLUSTER", "GETKEYSINSLOT", self._slot, 1_000) if wanted(key)
+        ]
+        if keys:
+            host, port = self._target.get_connection_kwargs()["host"], self._target.get_connection_kwargs()["port"]
+            self._source.execute_command("MIGRATE", host, port, "", 0, 5_000, "KEYS", *keys)
+
+
+@contextlib.contextmanager
+def moving(key: str) -> Iterator[Moving]:
+    """The slot of a key while it moves; at the end it has moved."""
+    host, port = NODES.split(",")[0].split(":")
+    slot = key_slot(key.encode())
+    rows = Redis(host, int(port)).execute_command("CLUSTER", "SLOTS")
+    nodes = {name.decode(): Redis(ip.decode(), node_port) for _, _, (ip, node_port, name, *_), *_ in rows}
+    (owner,) = (primary[2].decode() for first, last, primary, *_ in rows if first <= slot <= last)
+    other = next(name for name in nodes if name != owner)
+    nodes[other].execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", owner)
+    nodes[owner].execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", other)
+    yield Moving(slot, nodes[owner], nodes[other])
+    for node in (nodes[other], nodes[owner]):
+        node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", other)

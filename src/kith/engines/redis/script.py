@@ -36,6 +36,10 @@ _NOT_HERE = (AskError, MovedError, NoScriptError, TryAgainError, ClusterDownErro
 """What a node says that did nothing: the script is not known, or the key is another's, or will be."""
 
 
+_NEVER = ":never"
+"""What the name of a key that nobody writes ends with."""
+
+
 class Script:
     """The script in a `file` beside this one. A node that does not know it yet is told it.
 
@@ -44,8 +48,12 @@ class Script:
     it.
     """
 
-    def __init__(self, cluster: LinkedCluster, file: str) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: LinkedCluster, file: str, *, uses_more: bool = False) -> None:
+        """`uses_more`: it uses keys that it is not called with. While a slot moves to another node some of these are
+        there already, and look missing here. So it is called with another key that nobody writes: a node says of two
+        keys that are not both there to try again, until the slot has moved.
+        """
+        self._cluster, self._uses_more = cluster, uses_more
         self._text = resources.files(__package__).joinpath(file).read_text()
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
         self._asked: list[_Call] = []
@@ -83,7 +91,7 @@ class Script:
             else:
                 self.leave(call)
         for node, calls in by_node.values():
-            commands = [(("EVALSHA", self._sha, 1, call.of[0], *call.of[1]), call) for call in calls]
+            commands = [(self._command(*call.of), call) for call in calls]
             if not self._cluster.links.send(node, commands):
                 for call in calls:
                     self.leave(call)
@@ -121,7 +129,11 @@ class Script:
         return answers
 
     async def _sent(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        return await send(self._cluster, [("EVALSHA", self._sha, 1, key, *arguments) for key, arguments in calls])
+        return await send(self._cluster, [self._command(*call) for call in calls])
+
+    def _command(self, key: RedisKey, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        keys = (2, key, f"{key!s}{_NEVER}") if self._uses_more else (1, key)
+        return ("EVALSHA", self._sha, *keys, *arguments)
 
 
 class _Caller:

@@ -48,7 +48,7 @@ class RedisTimelines:
     ) -> None:
         self._cluster, self._now_ms, self._buckets, self._prefix = cluster, now_ms, Buckets(buckets), prefix
         self._places = max(1, slots // buckets)
-        self._script = Script(cluster, "timelines.lua")
+        self._script = Script(cluster, "timelines.lua", uses_more=True)
 
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         bucket, member = self._buckets.of(user)

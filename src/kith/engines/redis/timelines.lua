@@ -1,6 +1,7 @@
 -- What one bucket of timelines does, in one step. Called for one bucket at a time; see timeline_store.py for the keys.
 --
 -- KEYS[1]  the bucket's sorted set of last reads; the other keys of the bucket begin as it does, before its last five letters
+-- KEYS[2]  never there, see `Script`: without it a push would find no timeline where that has moved to another node already
 -- ARGV[1]  the operation
 -- Ids, users and rates are 8 bytes, little-endian, and many of them stand one after the other in one string. They have
 -- 63 bits and Lua's numbers have 53, so they are compared in halves.
