@@ -119,7 +119,6 @@ def test_a_push_while_its_slot_moves_is_tried_again_and_not_lost(run: Run, first
             slot.move(lambda key: key.endswith(b":reads") == (first == "reads"))
             with pytest.raises(StoreUnavailable):
                 await store.push(200, users)
-            slot.move(lambda _: True)
         async with asyncio.timeout(20):
             while True:
                 with contextlib.suppress(StoreUnavailable):
@@ -162,6 +161,10 @@ def moving(key: str) -> Iterator[Moving]:
     other = next(name for name in nodes if name != owner)
     nodes[other].execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", owner)
     nodes[owner].execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", other)
-    yield Moving(slot, nodes[owner], nodes[other])
-    for node in (nodes[other], nodes[owner]):
-        node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", other)
+    made = Moving(slot, nodes[owner], nodes[other])
+    try:
+        yield made
+    finally:
+        made.move(lambda _: True)
+        for node in (nodes[other], nodes[owner]):
+            node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", other)
