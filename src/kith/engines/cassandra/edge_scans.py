@@ -138,15 +138,16 @@ class EdgeScans:
             cells = await self._rows.cells(lists)
             yield [(listing, 0) for listing, some in zip(lists, cells, strict=True) if not some]
 
-    async def _recount(self, listings: Iterable[Listing]) -> None:
-        """Have each owner of entries count them anew."""
-        asked: dict[int, list[Listing]] = defaultdict(list)
-        for listing in listings:
-            out = listing.direction is Direction.OUT
-            owners = [self._asker.partitions.of_node(listing.node)] if out else range(self._asker.partitions.count)
-            for partition in owners:
-                asked[partition].append(listing)
-        await self._asker.many([(partition, CountEntries(some)) for partition, some in asked.items()], type(None))
+    async def _recount(self, listings: Sequence[Listing]) -> None:
+        """Have each owner of entries count them anew, some lists at a time, as it decides nothing else meanwhile."""
+        for at in range(0, len(listings), _AT_ONCE):
+            asked: dict[int, list[Listing]] = defaultdict(list)
+            for listing in listings[at : at + _AT_ONCE]:
+                out = listing.direction is Direction.OUT
+                owners = [self._asker.partitions.of_node(listing.node)] if out else range(self._asker.partitions.count)
+                for partition in owners:
+                    asked[partition].append(listing)
+            await self._asker.many([(partition, CountEntries(some)) for partition, some in asked.items()], type(None))
 
     async def strays(self, graph: int, repair: bool) -> int:
         found = 0
