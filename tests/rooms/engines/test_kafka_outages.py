@@ -13,9 +13,9 @@ from kafka_in_memory import MemoryKafka
 from owners import Scene
 
 from kith.core.clock import Hlc
-from kith.core.errors import KithError, NotConfirmed, StoreUnavailable
-from kith.core.events import RECORD_CHANGED, Event
-from kith.engines.kafka import connecting, owning
+from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreUnavailable
+from kith.core.events import RECORD_CHANGED, TIMELINE_WANTED, Event
+from kith.engines.kafka import connecting, log_store, owning
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Join
 from kith.engines.kafka.broker import RECORD_BYTES_MAX, Topic
@@ -264,5 +264,29 @@ def test_what_became_of_a_record_that_a_snapshot_covers_is_not_guessed(run: Run)
         with pytest.raises(KithError, match="try again"):
             await book.write(Join("fanout", "one", book.instance, 1, gentle=False))
         await book.close()
+
+    run(scene())
+
+
+def test_homes_wish_for_so_many_timelines_at_once_that_owners_can_commit(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_store, "WISHES_A_SECOND", 3)
+    now_s = [7.0]
+    monkeypatch.setattr(log_store.time, "monotonic", lambda: now_s[0])
+
+    async def scene() -> None:
+        engine = KafkaEngine(MemoryKafka(1), lambda _: 0)
+
+        async def wished() -> list[bool]:
+            wishes = (engine.log.announce(Event(0, None, TIMELINE_WANTED, at, 0, 0, Hlc(1))) for at in range(5))
+            answers = await asyncio.gather(*wishes, return_exceptions=True)
+            assert all(answer is None or isinstance(answer, Overloaded) for answer in answers)
+            return [answer is None for answer in answers]
+
+        for _ in range(2):
+            assert await wished() == [True, True, True, False, False]
+            now_s[0] += 1
+        await engine.close()
 
     run(scene())

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, suppress
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded, StoreUnavailable, Unavailable
-from kith.core.events import Event, LogPosition
+from kith.core.events import TIMELINE_WANTED, Event, LogPosition
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import FULL, EndGroup, Free, Save, TakeLease
 from kith.engines.kafka.broker import ANSWERED_S, Broker
@@ -18,6 +18,9 @@ from kith.engines.kafka.recent import Recent
 from kith.engines.kafka.retention import KEEP, PartitionBounds
 from kith.engines.kafka.subscription import KafkaSubscription, failures_of
 from kith.log.store import LEASES_MAX, Backlog, Batch, Bell, Failure, LogLease, Progress
+
+WISHES_A_SECOND = 200
+"""Timelines that a process asks fan-out for, as when Redis was emptied; other homes are read from outboxes."""
 
 
 class KafkaLog:
@@ -37,6 +40,7 @@ class KafkaLog:
         self._kept = keep.events_max // broker.partitions
         self._recent = recent
         self._turn = 0
+        self._wished_in_s, self._wishes = 0, 0  # how many timelines were wished for in this second
         self.covers, self.joined = book.positions.covers, book.positions.joined
 
     async def open(self) -> None:
@@ -124,11 +128,24 @@ class KafkaLog:
 
     async def announce(self, event: Event) -> None:
         await self.open()
+        if event.state == TIMELINE_WANTED:
+            self._check_wishes()
         at = self._partition_of(event.source)
         offset = await self._broker.append("events", at, pack(Announced(row_of(event))))
         until_s = time.monotonic() + ANSWERED_S
         while self._recent.ends[at].offset <= offset and time.monotonic() < until_s:
             await self._recent.grown(ANSWERED_S)
+
+    def _check_wishes(self) -> None:
+        """Overloaded, where too many timelines are wished for: an owner's commit counts only if nothing lies between it
+        and the one before, so it would have to try again and again.
+        """
+        now_s = int(time.monotonic())
+        if now_s != self._wished_in_s:
+            self._wished_in_s, self._wishes = now_s, 0
+        self._wishes += 1
+        if self._wishes > WISHES_A_SECOND:
+            raise Overloaded("very many timelines are wished for at once; try again in some seconds")
 
     async def lease(self, name: str, at: LogPosition) -> bool:
         await self.open()
