@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from kith.core.events import RECORD_CHANGED, TIMELINE_WANTED, Event
 from kith.engines.kafka import connecting, log_store, owning
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Join
-from kith.engines.kafka.broker import RECORD_BYTES_MAX, Topic
+from kith.engines.kafka.broker import RECORD_BYTES_MAX, BrokerRecord, Topic
 from kith.engines.kafka.commits import Owned, row_of
 from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.positions import START
@@ -288,5 +289,41 @@ def test_homes_wish_for_so_many_timelines_at_once_that_owners_can_commit(
             assert await wished() == [True, True, True, False, False]
             now_s[0] += 1
         await engine.close()
+
+    run(scene())
+
+
+def test_a_read_that_is_given_up_leaves_the_consumer_to_the_next_one_when_it_is_done(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads in a thread, which goes on."""
+    reading, most, go_on = 0, 0, threading.Event()
+
+    def fetched(*_: object) -> list[BrokerRecord]:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        go_on.wait(5)
+        reading -= 1
+        return [BrokerRecord(0, 0, b"")]
+
+    monkeypatch.setattr(connecting, "_fetched", fetched)
+
+    async def scene() -> None:
+        kafka = connecting.Kafka("127.0.0.1:1")
+
+        async def ends(topic: Topic) -> list[int]:
+            return [1]
+
+        monkeypatch.setattr(kafka, "ends", ends)
+        given_up = asyncio.create_task(kafka.fetch("events", 0, 0, 1))
+        await until(lambda: reading == 1)
+        given_up.cancel()
+        next_one = asyncio.create_task(kafka.fetch("events", 0, 0, 1))
+        await asyncio.sleep(0.05)
+        go_on.set()
+        await asyncio.wait([given_up, next_one])
+        assert given_up.cancelled()
+        assert (most, len(next_one.result())) == (1, 1)
 
     run(scene())

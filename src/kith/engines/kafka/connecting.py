@@ -217,7 +217,12 @@ class Kafka:
             return []
         async with translated("be read"), self._asked:
             part = TopicPartition(self.named(topic), partition, first)
-            found = await asyncio.to_thread(_fetched, self._asking, part, min(end - first, _FETCHED))
+            fetching = asyncio.create_task(asyncio.to_thread(_fetched, self._asking, part, min(end - first, _FETCHED)))
+            try:
+                found = await asyncio.shield(fetching)
+            except asyncio.CancelledError:
+                await asyncio.wait([fetching])  # the thread uses the consumer still, which is the next one's after this
+                raise
         if not found:
             raise StoreUnavailable("Kafka could not be read (no answer in time); try again")
         return [record for record in found if record.offset < end]
