@@ -184,9 +184,11 @@ class Settling:
         """
         noted = NO_MARK
         if ended and not self.store.transactional:
-            boards, noted = await together(self.store.immediate, self.said(user, owner), self._note_end(user, owner))
+            boards, noted = await together(
+                self.store.immediate, self.boards_named_by(user, owner), self._note_end(user, owner)
+            )
         else:
-            boards = await self.said(user, owner)
+            boards = await self.boards_named_by(user, owner)
             if ended and boards:
                 noted = await self._note_end(user, owner)
         settled = await self.settle([(user, board) for board in boards])
@@ -200,7 +202,7 @@ class Settling:
         write = EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.REMOVED}))
         return mark_of(await self.store.apply([write]))
 
-    async def said(self, user: int, owner: int) -> list[Board]:
+    async def boards_named_by(self, user: int, owner: int) -> list[Board]:
         """The boards of an owner that a user followed or unfollowed by themselves, as the rows say.
 
         If lists may lag, the owner's lists are read, because the user's are just changing.

@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
             if self._queue:  # one who sends ahead may take no answers
                 self.send_held()
             if self._room is not None:
-                await self.room()
+                await self.wait_for_room()
             if not self._is_reading:
                 self._resume_reading()  # the body of the next may be what has to come
         self._answering = None
@@ -277,13 +277,13 @@ class Connection(asyncio.Protocol):
             self._sent += len(held)
             transport.write(held)
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until the client takes more."""
         self.send_held()
         while self._room is not None and not self.closed:
             await asyncio.shield(self._room)
 
-    async def gone(self) -> None:
+    async def wait_until_gone(self) -> None:
         """Wait until the client has gone, or its last answer ended. What else it asks is thrown away: while that waited
         unread, nobody would see the client go.
         """

@@ -92,11 +92,11 @@ class Free(msgspec.Struct, frozen=True, array_like=True, tag=9):
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag=10):
-    """`upto`: forget what lies before; `surely`: that much even if it is leased."""
+    """`upto`: forget what lies before; `even_if_leased`: that much in any case."""
 
     partition: int
     upto: Place
-    surely: Place
+    even_if_leased: Place
     now_ms: int
 
 
@@ -269,4 +269,4 @@ def _leased(book: Book, entry: TakeLease) -> BookVerdict:
 def _forget(book: Book, entry: Forget) -> None:
     at, live = entry.partition, [lease for lease in book.leases.values() if entry.now_ms < lease.until_ms]
     kept = min([entry.upto, *(lease.places.get(at, START) for lease in live)])
-    book.forgotten[at] = max(book.start(at), kept, entry.surely)
+    book.forgotten[at] = max(book.start(at), kept, entry.even_if_leased)

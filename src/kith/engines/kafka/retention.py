@@ -53,8 +53,8 @@ class PartitionRetention:
         if end.events - start.events <= self._events_max:
             return
         upto = await self._find(start, end, end.events - self._events_max)
-        surely = await self._find(start, end, end.events - self._leased_max)
-        await self._book.write(Forget(self._partition, upto, surely, self._now_ms()))
+        even_if_leased = await self._find(start, end, end.events - self._leased_max)
+        await self._book.write(Forget(self._partition, upto, even_if_leased, self._now_ms()))
         forgotten = self._book.now.start(self._partition)
         if forgotten.offset > start.offset:
             await self._broker.forget("events", self._partition, forgotten.offset)

@@ -39,7 +39,7 @@ class Links:
     def __init__(self, answered_s: float) -> None:
         self._answered_s = answered_s
         self._links: dict[str, _Link] = {}
-        self._from_s: dict[str, float] = {}
+        self._not_before_s: dict[str, float] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
 
     def send(self, node: ClusterNode, commands: Sequence[tuple[RedisCommand, Asked]]) -> bool:
@@ -54,7 +54,7 @@ class Links:
     def _open(self, node: ClusterNode) -> None:
         """Connect to a node, unless that is under way or failed a moment ago."""
         loop, name = asyncio.get_running_loop(), node.name
-        if name not in self._opening and loop.time() >= self._from_s.get(name, 0.0):
+        if name not in self._opening and loop.time() >= self._not_before_s.get(name, 0.0):
             self._opening[name] = task = loop.create_task(self._connect(node))
             task.add_done_callback(lambda _: self._opening.pop(name, None))
 
@@ -76,7 +76,7 @@ class Links:
 
     def _lost(self, name: str) -> None:
         self._links.pop(name, None)
-        self._from_s[name] = asyncio.get_running_loop().time() + _REST_S
+        self._not_before_s[name] = asyncio.get_running_loop().time() + _REST_S
 
     def close(self) -> None:
         """End all. What was not answered fails."""

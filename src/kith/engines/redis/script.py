@@ -57,7 +57,7 @@ class Script:
         self._text = resources.files(__package__).joinpath(file).read_text()
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
         self._asked: list[_Call] = []
-        self._left: list[_Call] = []
+        self._handed_over: list[_Call] = []
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self, key: RedisKey, *arguments: Any) -> Any:
@@ -89,21 +89,21 @@ class Script:
             if nodes:
                 by_node.setdefault(nodes[0].name, (nodes[0], []))[1].append(call)
             else:
-                self.leave(call)
+                self.hand_to_client(call)
         for node, calls in by_node.values():
             commands = [(self._command(*call.of), call) for call in calls]
             if not self._cluster.links.send(node, commands):
                 for call in calls:
-                    self.leave(call)
+                    self.hand_to_client(call)
 
-    def leave(self, call: _Call) -> None:
-        """Leave a call to the cluster's client."""
-        if not self._left:
+    def hand_to_client(self, call: _Call) -> None:
+        """Have the cluster's client ask it, which finds out who can answer."""
+        if not self._handed_over:
             asyncio.get_running_loop().call_soon(self._ask_client)
-        self._left.append(call)
+        self._handed_over.append(call)
 
     def _ask_client(self) -> None:
-        left, self._left = self._left, []
+        left, self._handed_over = self._handed_over, []
         answering = asyncio.get_running_loop().create_task(self._answer(left))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
@@ -172,7 +172,7 @@ class _Call:
     def answered(self, answer: Any) -> None:
         """Over a link."""
         if isinstance(answer, _NOT_HERE):
-            self._script.leave(self)
+            self._script.hand_to_client(self)
         else:
             self.caller.take(self.at, answer)
 
