@@ -176,6 +176,23 @@ def test_a_comment_and_a_reply_are_there_at_once_and_taken_back_where_they_are_r
     assert sorted(one["text"] for one in said) == ["I was first", "a comment"]
 
 
+def test_a_reply_of_ones_own_is_there_once_when_the_others_are_fetched(stage: Stage) -> None:
+    post = stage.post(stage.alice, "ask me")
+    comment = stage.ask("POST", f"/posts/{post}/comments", {"text": "what is new?"}, stage.bob)["id"]
+    for number in range(6):
+        stage.ask("POST", f"/posts/{post}/comments", {"text": f"reply {number}", "replyTo": comment}, stage.carol)
+    page = stage.open(stage.alice)
+    stage.at(page, f"#/post/{post}")
+    thread = page.get_by_role("article", name="Comment of Bob")
+    thread.get_by_role("button", name="Reply").first.click()
+    page.get_by_label("Write a reply").fill("my own words")
+    thread.get_by_role("button", name="Send").click()
+    stage.settled(page)
+    thread.get_by_role("button", name="more replies").click()
+    expect(thread.get_by_text("reply 5", exact=True)).to_have_count(1)
+    expect(thread.get_by_text("my own words", exact=True)).to_have_count(1)
+
+
 def test_a_story_is_told_and_seen_and_deleted_by_its_author_who_knows_who_saw_it(stage: Stage) -> None:
     stage.follow(stage.bob, stage.alice)
     author = stage.open(stage.alice)

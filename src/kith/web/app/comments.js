@@ -14,24 +14,25 @@ const TEXT_MAX = 2_000;
 /** A comment with its replies. `post`: the id of the post. */
 export function commentThread(comment, post) {
   const replies = h("div", { class: "replies" }, comment.replies.map((reply) => commentBox(reply, post, () => answer())));
+  const shown = new Set(comment.replies.map(({ id }) => id));
+  const isFresh = ({ id }) => !shown.has(id) && shown.add(id);
   const left = comment.replyCount - comment.replies.length;
-  if (left > 0) replies.append(moreReplies(comment, post, replies, left));
+  if (left > 0) replies.append(moreReplies(comment, post, left, isFresh));
   const place = h("div");
   const show = (element) => replies.append(element);
-  const made = (reply) => (place.replaceChildren(), show(commentBox(reply, post, answer)));
+  const made = (reply) => (place.replaceChildren(), isFresh(reply) && show(commentBox(reply, post, answer)));
   const answer = () => place.replaceChildren(writeComment(post, comment.id, { show, made }));
   return h("article", { class: "thread", "aria-label": comment.author ? `Comment of ${nameOf(comment.author)}` : "Deleted comment" }, commentBox(comment, post, answer), replies, place);
 }
 
-function moreReplies(comment, post, replies, left) {
+/** `isFresh(reply)`: it is not on the screen yet, and will be from now on. */
+function moreReplies(comment, post, left, isFresh) {
   let cursor;
   const more = button(`${left} more ${left === 1 ? "reply" : "replies"}`, load, { class: "plain link" });
   async function load() {
     try {
       const page = await session.kith.commentRepliesPage(comment.id, { sort: "oldest", limit: 20, cursor });
-      const shown = new Set(comment.replies.map(({ id }) => id));
-      const fresh = page.items.filter(({ id }) => !shown.has(id));
-      more.before(...fresh.map((reply) => commentBox(reply, post)));
+      more.before(...page.items.filter(isFresh).map((reply) => commentBox(reply, post)));
       cursor = page.pagination.nextCursor;
       if (!page.pagination.hasMore) more.remove();
     } catch (error) {
