@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from pictures import photo
 from playwright.sync_api import Route, expect
 from scenes import PATIENCE_S, STREAM, TO_THE_END, Stage, card, loaded, until
@@ -57,6 +58,13 @@ new PerformanceObserver((all) => {
 }).observe({ type: "layout-shift", buffered: true });
 """
 """The end of the list, which says that more comes, makes room for it: that is no jump."""
+NOTE_PLACES = """
+(name) => {
+  places = 0;
+  listener = new BroadcastChannel(name);
+  listener.onmessage = ({ data }) => (places += data.type === "place" && data.eventId !== null);
+}
+"""
 SHIFTED_MAX = 0.1
 """What Web Vitals call good."""
 
@@ -226,6 +234,28 @@ def test_ten_tabs_share_one_stream_and_the_next_takes_over(stage: Stage) -> None
     for tab in tabs[1:]:
         expect(tab.get_by_role("button", name="2 new posts")).to_be_visible()
     assert len(opened) == 2
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["opened before it began", "opened while it was silent"])
+def test_a_tab_that_heard_nothing_takes_over_where_the_stream_was(stage: Stage, early: bool) -> None:
+    stage.follow(stage.alice, stage.bob)
+    context, held = stage.context(), list[Route]()
+    context.route(f"**{STREAM}*", lambda route: held.append(route))  # noqa: PLW0108 - not a builtin
+    first = stage.open(stage.alice, context)
+    first.evaluate(NOTE_PLACES, f"kith-live-{stage.alice}")
+    eventually(lambda: first.evaluate("true") and held, PATIENCE_S)
+    second = stage.open(stage.alice, context) if early else None
+    held.pop().continue_()
+    until(first, "places > 0")
+    if second is None:
+        first.evaluate("places = 0")
+        second = stage.open(stage.alice, context)
+        until(first, "places > 0")
+    first.close()
+    eventually(lambda: second.evaluate("true") and held, PATIENCE_S)
+    stage.post(stage.bob, "posted in between")
+    held.pop().continue_()
+    expect(second.get_by_role("button", name="1 new post")).to_be_visible()
 
 
 def test_a_list_that_changes_and_a_token_that_ends_while_one_scrolls(stage: Stage) -> None:

@@ -1,31 +1,37 @@
 /**
  * What happens, as it happens: one stream for all tabs of a browser.
  *
- * The tab that holds a lock reads the stream and tells the others over a channel; when it goes, the next one holds the
- * lock and goes on after the last event that it heard. Where a browser has no locks (a page over plain HTTP from another
- * machine), each tab reads its own.
+ * The tab that holds a lock reads the stream and tells the others over a channel: events, and how far the stream is,
+ * which moves without events too. When it goes, the next one holds the lock and goes on from there. Where a browser has
+ * no locks (a page over plain HTTP from another machine), each tab reads its own.
  */
 
 import { heed, session, sessionEvents } from "./session.js";
 
 const PAUSE_MS = 10_000;
+/** How often the other tabs are told how far the stream is, where it moved. */
+const SHARED_MS = 1_000;
 /** Events of the stream, by their type; `connection` with true or false. */
 export const live = new EventTarget();
-let channel;
+let channel = null; // where tabs share a stream
+let stream = null; // where this tab reads it
 let lastEventId = null;
 
 /** Begin for the user of the session. */
 export function goLive() {
-  channel = new BroadcastChannel(`kith-live-${session.user}`);
-  channel.addEventListener("message", ({ data }) => hear(data));
-  if (navigator.locks) navigator.locks.request(`kith-live-${session.user}`, lead);
-  else lead();
+  const name = `kith-live-${session.user}`;
+  if (!navigator.locks) return void lead();
+  channel = new BroadcastChannel(name);
+  channel.addEventListener("message", ({ data }) => (data.type === "asks" ? sharePlace() : hear(data)));
+  channel.postMessage({ type: "asks" });
+  navigator.locks.request(name, lead);
 }
 
 /** Read the stream for all tabs, as long as this one lives. */
 async function lead() {
+  setInterval(() => stream.lastEventId !== lastEventId && sharePlace(), SHARED_MS);
   for (;;) {
-    const stream = session.kith.feedStream({ after: lastEventId, onConnection: (is) => tell({ type: "connection", is }) });
+    stream = session.kith.feedStream({ after: lastEventId, onConnection: (is) => tell({ type: "connection", is }) });
     try {
       for await (const event of stream) tell(event);
     } catch (error) {
@@ -35,8 +41,13 @@ async function lead() {
   }
 }
 
+/** Tell how far the stream is, if this tab reads it. */
+function sharePlace() {
+  if (stream) tell({ type: "place", eventId: stream.lastEventId });
+}
+
 function tell(event) {
-  channel.postMessage(event);
+  channel?.postMessage(event);
   hear(event);
 }
 
