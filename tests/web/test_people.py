@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import expect
-from scenes import Stage, card
+from scenes import PATIENCE_S, Stage, card
+from servers import eventually
 
 
 def test_who_blocks_sees_them_no_more_and_is_not_seen(stage: Stage) -> None:
@@ -134,3 +135,38 @@ def test_a_post_is_pinned_to_a_board_that_others_follow(stage: Stage) -> None:
     follow = reader.get_by_role("button", name="Follow", exact=True)
     follow.click()
     expect(reader.get_by_role("button", name="Following", exact=True)).to_be_visible()
+
+
+def test_an_old_post_at_home_says_that_a_board_brought_it(stage: Stage) -> None:
+    post = stage.post(stage.carol, "an old post")
+    board = stage.ask("POST", "/boards", {"name": "Fine things"}, stage.bob)["id"]
+    stage.ask("POST", f"/boards/{board}/follow", user=stage.alice)
+    stage.ask("POST", f"/boards/{board}/pins", {"post": post}, stage.bob)
+    expect(card(stage.open(stage.alice), "an old post")).to_contain_text("On a board you follow")
+
+
+def test_an_invitation_leads_to_a_secret_board_from_which_a_collaborator_unpins(stage: Stage) -> None:
+    board = stage.ask("POST", "/boards", {"name": "Hush", "secret": True}, stage.bob)["id"]
+    stage.ask("POST", f"/boards/{board}/collaborators/{stage.alice}", user=stage.bob)
+    stage.ask("POST", f"/boards/{board}/pins", {"post": stage.post(stage.bob, "between us")}, stage.bob)
+    eventually(lambda: stage.ask("GET", "/notifications", user=stage.alice)["items"], PATIENCE_S)
+    page = stage.open(stage.alice)
+    stage.at(page, "#/inbox")
+    page.get_by_role("article", name="invited you to a board").get_by_role("link", name="Open").click()
+    expect(page.get_by_role("heading", name="Hush")).to_be_visible()
+    expect(page.get_by_role("button", name="Follow", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Unpin").click()
+    stage.settled(page)
+    assert stage.ask("GET", f"/boards/{board}/pins", user=stage.bob)["items"] == []
+
+
+def test_who_may_not_pin_on_a_board_is_not_offered_to_unpin(stage: Stage) -> None:
+    board = stage.ask("POST", "/boards", {"name": "Fine things"}, stage.bob)["id"]
+    stage.ask("POST", f"/boards/{board}/collaborators/{stage.alice}", user=stage.bob)
+    stage.ask("POST", f"/boards/{board}/pins", {"post": stage.post(stage.bob, "worth keeping")}, stage.bob)
+    for user, may in ((stage.alice, True), (stage.bob, True), (stage.carol, False)):
+        page = stage.open(user)
+        stage.at(page, f"#/board/{board}")
+        expect(card(page, "worth keeping")).to_be_visible()
+        expect(page.get_by_role("button", name="Follow", exact=True)).to_have_count(int(user != stage.bob))
+        expect(page.get_by_role("button", name="Unpin")).to_have_count(int(may))

@@ -10,7 +10,7 @@ import { change, postEvents, postOf } from "./posts.js";
 import { session } from "./session.js";
 import { ago, exactly } from "./time.js";
 
-const REASONS = { friend_interaction: "You often meet them", recent: "New", popular: "Popular", content_type: "A kind you like" };
+const REASONS = { friend_interaction: "You often meet them", recent: "New", popular: "Popular", content_type: "A kind you like", followed_board: "On a board you follow" };
 const AUDIENCES = { friends: "Friends", private: "Only you", custom: "Some people" };
 const LONG_CHARS = 700;
 

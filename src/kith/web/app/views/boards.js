@@ -34,18 +34,18 @@ export function board(id) {
   const head = h("section", { class: "profile", "aria-label": "Board" }, h("div", { class: "placeholder", "aria-hidden": "true" }));
   const view = h("div", { class: "view" }, head);
   view.title = "Board";
-  Promise.all([session.kith.board(id), session.kith.checkBoards({ boards: [id] })]).then(
-    ([found, checked]) => draw(found, checked.boards[0].following),
+  Promise.all([session.kith.board(id), session.kith.checkBoards({ boards: [id] }), mayPin(id)]).then(
+    ([found, checked, pins]) => draw(found, checked.boards[0].following, pins),
     (error) => {
       heed(error);
       head.replaceChildren(h("p", { class: "quiet", role: "alert" }, explained(error)));
     },
   );
 
-  function draw(found, follows) {
+  function draw(found, follows, pins) {
     view.title = found.name;
     const own = found.owner.id === session.user;
-    const act = own ? button("Delete", remove, { class: "danger" }) : followBoard(id, follows);
+    const act = own ? button("Delete", remove, { class: "danger" }) : !found.secret && followBoard(id, follows); // a secret one has no followers
     head.replaceChildren(h("div", { class: "row" }, h("h1", { class: "grow", dir: "auto" }, found.name), act), h("p", { class: "note" }, "By ", nameLink(found.owner)), about(found));
     view.append(
       new EndlessList({
@@ -53,7 +53,7 @@ export function board(id) {
           const page = await session.kith.boardPinsPage(id, { limit: 20, cursor });
           return { ...page, items: page.items.map(keep) };
         },
-        draw: (post) => (own ? h("div", { class: "stack" }, new PostCard(post), unpin(id, post)) : new PostCard(post)),
+        draw: (post) => (pins ? h("div", { class: "stack" }, new PostCard(post), unpin(id, post)) : new PostCard(post)),
         ahead: fetchAhead,
         empty: "Nothing is pinned here yet.",
       }),
@@ -70,6 +70,17 @@ export function board(id) {
     }
   }
   return view;
+}
+
+/** Whether the reader may pin and unpin: they alone are told who else may. */
+async function mayPin(id) {
+  try {
+    await session.kith.boardCollaboratorsPage(id, { limit: 1 });
+    return true;
+  } catch (error) {
+    if (error.code === "FORBIDDEN") return false;
+    throw error;
+  }
 }
 
 function followBoard(id, follows) {

@@ -91,8 +91,9 @@ function mark(item, row, is) {
 }
 
 /** Where it leads. */
-function target({ type, post, actors }) {
+function target({ type, post, board, actors }) {
   if (post) return h("a", { href: `#/post/${post.id}`, class: "button" }, "Open");
+  if (board) return h("a", { href: `#/board/${board.id}`, class: "button" }, "Open");
   if (type === "follow_request") return h("a", { href: "#/requests", class: "button main" }, "Answer");
   return actors[0] ? h("a", { href: `#/user/${actors[0].id}`, class: "button" }, "Open") : null;
 }
