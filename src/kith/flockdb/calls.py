@@ -218,7 +218,9 @@ def _priority(raw: int | None) -> Priority:
 
 
 def _check_queries(queries: Sequence[Any] | None) -> None:
-    if queries is None or len(queries) > QUERIES_MAX:
+    if queries is None:
+        raise BadRequest("a call has a list of queries, and this one lacks it")
+    if len(queries) > QUERIES_MAX:
         raise BadRequest(f"a call has {QUERIES_MAX} queries at most")
 
 

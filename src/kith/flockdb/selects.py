@@ -270,3 +270,5 @@ class Selects:
 def _check(asked: PageAsked) -> None:
     if not 0 < asked.rows <= COUNT_MAX:
         raise BadRequest(f"a page has 1 to {COUNT_MAX} rows, not {asked.rows}")
+    if asked.cursor < -ID_MAX:
+        raise BadRequest(f"a cursor is {-ID_MAX} or more, not {asked.cursor}; -1 begins")

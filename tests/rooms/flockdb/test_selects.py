@@ -217,3 +217,17 @@ def test_a_program_that_cannot_be_answered_says_why(flock: Flock, program: list[
 def test_a_page_of_no_rows_or_of_too_many_is_refused(flock: Flock, count: int) -> None:
     with pytest.raises(shapes.FlockException, match="a page has 1 to"):
         flock.select([simple(1)], count)
+
+
+@pytest.mark.parametrize("others", [None, [2]], ids=["by position", "by id"])
+def test_a_cursor_that_no_row_can_have_is_refused(flock: Flock, others: list[int] | None) -> None:
+    with pytest.raises(shapes.FlockException, match=r"a cursor is -9223372036854775807 or more"):
+        flock.select([simple(1, others=others)], 5, -(2**63))
+    for furthest in (2**63 - 1, 1 - 2**63):
+        assert flock.select([simple(1, others=others)], 5, furthest) == ([], 0, 0)
+
+
+@pytest.mark.parametrize("method", ["select2", "count2", "select_edges"])
+def test_a_call_that_lacks_its_queries_says_so(flock: Flock, method: str) -> None:
+    with pytest.raises(shapes.FlockException, match="this one lacks it"):
+        flock.call(method, queries=None)
