@@ -3,12 +3,14 @@
 An operation that names its edges and is due is done at once, and acknowledged when it is durable. One that is for
 later, of low priority, or for all edges of a node becomes a job (`jobs`), and is acknowledged when the job is durable.
 
-An operation has a version. Given no time, it is newer than what it finds; given one, that is its version. The merge law
-decides, so any order and repetition give one result. Adding an edge that is there leaves it in its place.
+An operation has a version. Given no time, it is newer than what it finds; given one, that is its version, and the merge
+law decides: operations with a time that name their edges leave each edge in one state, in any order and however often
+they are repeated. Two things depend on the order: the position, as adding an edge that is there or archived leaves it
+in its place; and what an operation on all edges of a node leaves, as it changes the edges that it finds.
 
 Archiving all edges of a node in a direction marks that side of it as away: an edge of the graph FLOCK_AWAY from the
-node to `graph number * 2 + direction`, with the version of the operation. An edge added while a side of it is away is
-stored as archived.
+node to `graph number * 2 + direction`, with the version of the operation. An edge added or negated while a side of it
+is away is stored as archived.
 """
 
 from __future__ import annotations
@@ -38,11 +40,16 @@ _STATES = {
     ExecuteOperation.NEGATE: State.NEGATIVE,
 }
 _FROM = {
-    ExecuteOperation.ADD: (State.ARCHIVED,),
+    ExecuteOperation.ADD: (State.ARCHIVED, State.NEGATIVE),
     ExecuteOperation.REMOVE: (State.NORMAL, State.NEGATIVE, State.ARCHIVED),
-    ExecuteOperation.ARCHIVE: (State.NORMAL,),
+    ExecuteOperation.ARCHIVE: (State.NORMAL, State.NEGATIVE),
     ExecuteOperation.NEGATE: (State.NORMAL,),
 }
+"""The states that an operation on all edges of a node changes, in the order of its lists."""
+_PLACED = (State.NORMAL, State.ARCHIVED)
+"""An edge in one of these states keeps its place where it is added; any other gets a new one."""
+_BARRED = (ExecuteOperation.ADD, ExecuteOperation.NEGATE)
+"""What these make is archived while a side of it is away."""
 
 
 class ExecuteTask(NamedTuple):
@@ -149,7 +156,7 @@ class Executes:
         stored = await self._store.get_many(graph, pairs)
         writes = []
         for pair, edge in zip(pairs, stored, strict=True):
-            keeps = edge is not None and (edge.state == _STATES[task.change] or task.change is not ExecuteOperation.ADD)
+            keeps = edge is not None and (edge.state in _PLACED or task.change is not ExecuteOperation.ADD)
             position = edge.position if edge is not None and keeps and task.version else task.position
             version = task.version or self._graph.clock.next()
             at = ms_of(version) if position is None else position
@@ -158,13 +165,13 @@ class Executes:
                     Edge(graph, NodeId(pair[0]), NodeId(pair[1]), _STATES[task.change], at, version),
                     supersede=task.version is None,
                     keep_place=keeps,
-                    unless=self._away_keys(graph, *pair) if task.change is ExecuteOperation.ADD else (),
+                    unless=self._away_keys(graph, *pair) if task.change in _BARRED else (),
                 )
             )
         return writes
 
     async def _apply(self, writes: Sequence[EdgeWrite]) -> None:
-        """Apply writes; what may not be added, because a side of it is away, is stored as archived."""
+        """Apply writes; what may not be there, because a side of it is away, is stored as archived."""
         changes = await self._store.apply(writes)
         refused = [write for write, change in zip(writes, changes, strict=True) if change.outcome is Outcome.FORBIDDEN]
         if not refused:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from cast import START_MS
 from coroutines import time_flies
-from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, NEGATE, NEGATIVE, REMOVE, REMOVED, Flock, term
+from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, NEGATE, NEGATIVE, POSITIVE, REMOVE, REMOVED, Flock, term
 
 from kith.core.errors import BadRequest, StoreFull
 from kith.flockdb import jobs as queues
@@ -39,6 +39,15 @@ def test_adding_again_keeps_the_place_and_adding_after_a_removal_takes_a_new_one
     assert (removed.state_id, removed.updated_at) == (REMOVED, NOW_S + 5)
     flock.execute(ADD, term(ALICE, others=[BOB]))
     assert flock.edge(ALICE, BOB).position == START_MS + 5_000
+
+
+def test_adding_an_archived_edge_keeps_its_place_and_a_negative_one_gets_a_new_one(flock: Flock) -> None:
+    for change, place in ((ARCHIVE, 5), (NEGATE, 99)):
+        flock.execute(ADD, term(ALICE, others=[change]), position=5)
+        flock.execute(change, term(ALICE, others=[change]))
+        flock.execute(ADD, term(ALICE, others=[change]), position=99)
+        edge = flock.edge(ALICE, change)
+        assert (edge.state_id, edge.position) == (POSITIVE, place)
 
 
 def test_operations_of_one_call_do_what_they_do_one_by_one(service: Service) -> None:
@@ -112,6 +121,37 @@ def test_archiving_a_side_archives_its_edges_and_those_added_meanwhile(service: 
     assert set(flock.ids(ALICE)) == {*range(10, 20), 99}
     assert flock.call("get_metadata", source_id=ALICE, graph_id=1).state_id == 0
     assert flock.contains(CAROL, 99) is False
+
+
+def test_archiving_and_adding_all_take_negative_edges_along(service: Service) -> None:
+    flock = service.flock
+    flock.execute(NEGATE, term(ALICE, others=[BOB]), position=5)
+    flock.execute(ARCHIVE, term(ALICE))
+    service.settle()
+    flock.execute(NEGATE, term(ALICE, others=[CAROL]), position=6)
+    assert set(flock.ids(ALICE, states=[ARCHIVED])) == {BOB, CAROL}
+    flock.execute(ADD, term(ALICE))
+    service.settle()
+    assert flock.ids(ALICE) == [CAROL, BOB]
+    flock.execute(NEGATE, term(ALICE, others=[BOB]))
+    flock.execute(ADD, term(ALICE))
+    service.settle()
+    assert [flock.edge(ALICE, other).position for other in flock.ids(ALICE)] == [6, 5]
+
+
+def test_the_order_of_operations_with_a_time_decides_positions_alone(flock: Flock) -> None:
+    adds = [(5, NOW_S - 20), (9, NOW_S - 10)]
+    for node, order in ((ALICE, adds), (BOB, adds[::-1])):
+        for position, at in order:
+            flock.execute(ADD, term(node, others=[CAROL]), at=at, position=position)
+    told = [flock.edge(node, CAROL) for node in (ALICE, BOB)]
+    assert [(edge.state_id, edge.updated_at) for edge in told] == [(POSITIVE, NOW_S - 10)] * 2
+    assert [edge.position for edge in told] == [5, 9], "the place that it had first"
+
+
+def test_an_edge_of_a_node_with_itself_is_stored(flock: Flock) -> None:
+    flock.execute(ADD, term(ALICE, others=[ALICE]))
+    assert flock.ids(ALICE) == flock.ids(ALICE, forward=False) == [ALICE]
 
 
 def test_an_edge_stays_archived_while_its_other_end_is(service: Service) -> None:

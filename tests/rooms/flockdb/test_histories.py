@@ -32,9 +32,9 @@ NODES = [2, 3, 4, 5]
 """And no 1: the cursor back from a page that begins with it would be -1, which begins anew."""
 MADE = {ADD: POSITIVE, REMOVE: REMOVED, ARCHIVE: ARCHIVED, NEGATE: NEGATIVE}
 CHANGED_BY = {
-    ADD: (ARCHIVED,),
+    ADD: (ARCHIVED, NEGATIVE),
     REMOVE: (POSITIVE, NEGATIVE, ARCHIVED),
-    ARCHIVE: (POSITIVE,),
+    ARCHIVE: (POSITIVE, NEGATIVE),
     NEGATE: (POSITIVE,),
 }
 """The states that an operation on all edges of a node changes."""
@@ -52,8 +52,8 @@ class Naive:
 
     def change(self, kind: int, ends: tuple[int, int], position: int) -> None:
         stored = self.edges.get(ends)
-        state = ARCHIVED if kind == ADD and self.is_away(*ends) else MADE[kind]
-        keeps = stored is not None and (kind != ADD or stored[0] == POSITIVE)
+        state = ARCHIVED if kind in (ADD, NEGATE) and self.is_away(*ends) else MADE[kind]
+        keeps = stored is not None and (kind != ADD or stored[0] in (POSITIVE, ARCHIVED))
         self.edges[ends] = (state, stored[1] if stored and keeps else position)
 
     def change_all(self, kind: int, node: int, *, forward: bool) -> None:
