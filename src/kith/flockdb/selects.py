@@ -2,7 +2,9 @@
 
 A lone list pages by position, newest first. Where a query names destination ids, or combines others, it pages by
 destination id, the greatest first. A cursor of -1 begins, a positive one goes down from that row, a negative one goes
-back up from it; 0 says that there is no more on that side. Source: FlockDB's documentation of paging.
+back up from it; 0 says that there is no more on that side. It says nothing on a page without rows; and by destination
+id a page that went down from a cursor names a way back, though there may be nothing. Source: FlockDB's documentation of
+paging.
 
 A position says nothing of rows that share it, so a page ends behind the last row of its position, and may have up to
 TIES_MAX rows more than were asked for.
