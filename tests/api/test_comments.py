@@ -64,9 +64,40 @@ def test_a_post_counts_the_replies_to_its_comments_and_a_deleted_comment_stays_f
     ok(alice.post(f"{API}/comments/{reply}/like"))
     assert code(alice.post(f"{API}/posts/{post}/comments", json={"text": "x", "replyTo": first}), 404)
     finish(http, carol.post(f"{API}/users/{people.carol}/deactivate"))
-    assert (count(), texts(alice, f"/posts/{post}/comments")) == (0, [])
+    assert (count(), texts(alice, f"/posts/{post}/comments")) == (0, [""]), "it stays for the reply of one who is away"
     finish(http, http.post(f"{API}/users/{people.carol}/reactivate"))
     assert (count(), texts(alice, f"/comments/{first}/replies")) == (1, ["reply"])
+
+
+def test_replies_of_who_was_away_are_listed_though_the_comment_above_was_deleted_meanwhile(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    post = make(carol)
+    first = say(alice, post, "first")
+    reply = say(bob, post, "reply", replyTo=first)
+    finish(http, bob.post(f"{API}/users/{people.bob}/deactivate"))
+    assert alice.delete(f"{API}/comments/{first}").status_code == 204
+    finish(http, http.post(f"{API}/users/{people.bob}/reactivate"))
+    (stub,) = ok(carol.get(f"{API}/posts/{post}/comments"))["items"]
+    assert (stub["id"], stub["deleted"], [one["id"] for one in stub["replies"]]) == (first, True, [reply])
+    assert texts(carol, f"/comments/{first}/replies") == ["reply"]
+    assert bob.delete(f"{API}/comments/{reply}").status_code == 204
+    assert texts(carol, f"/posts/{post}/comments") == [], "nothing needs the stub any more"
+
+
+def test_a_reply_is_found_below_two_comments_of_one_who_is_away(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    post = make(carol)
+    first = say(bob, post, "first")
+    second = say(bob, post, "second", replyTo=first)
+    say(alice, post, "third", replyTo=second)
+    finish(http, bob.post(f"{API}/users/{people.bob}/deactivate"))
+    assert ok(carol.get(f"{API}/posts/{post}"))["engagement"]["commentCount"] == 1
+    lists = (f"/posts/{post}/comments", f"/comments/{first}/replies", f"/comments/{second}/replies")
+    assert [texts(carol, path) for path in lists] == [[""], [""], ["third"]]
 
 
 def test_comments_sort_by_likes_newest_or_oldest_and_page(acting: Acting, people: People) -> None:

@@ -38,7 +38,7 @@ class CommentCounts(NamedTuple):
     likes: int
     replies: int
     liked: bool
-    answered: bool  # by replies that count, or that were deleted and stay for theirs
+    answered: bool  # see `Threads.answered`
 
 
 NO_COUNTS = CommentCounts(likes=0, replies=0, liked=False, answered=False)
@@ -191,14 +191,13 @@ class CommentReader:
         self, questions: Questions, viewer: Viewer, ids: Sequence[int]
     ) -> Callable[[Answers], list[CommentCounts]]:
         likes = questions.counts(Listing(self._likes, id_, Direction.IN) for id_ in ids)
-        replies = questions.counts(self._threads.of_comment(id_) for id_ in ids)
-        kept = questions.counts(self._threads.of_comment(id_)._replace(state=State.NEGATIVE) for id_ in ids)
+        replies = self._threads.ask_replies(questions, ids)
         own = questions.states([(self._likes, viewer, id_) for id_ in ids] if isinstance(viewer, int) else [])
 
         def counted(answers: Answers) -> list[CommentCounts]:
             liked = [state is State.NORMAL for state in answers.states[own]] or [False] * len(ids)
-            columns = zip(answers.counts[likes], answers.counts[replies], answers.counts[kept], liked, strict=True)
-            return [CommentCounts(liking, live, mine, bool(live or stubs)) for liking, live, stubs, mine in columns]
+            columns = zip(answers.counts[likes], replies(answers), liked, strict=True)
+            return [CommentCounts(liking, live, mine, answered) for liking, (live, answered), mine in columns]
 
         return counted
 

@@ -78,21 +78,25 @@ class Threads:
         return [reversed_page(_merged([answers.pages[at] for at in rows], window)) for rows in asked]
 
     async def answered(self, ids: Sequence[int]) -> list[bool]:
-        """For each comment: does a reply hang on it that counts, or that itself stays for its replies?"""
+        """For each comment: does a reply hang on it that counts, that stays for its own, or whose author is away?"""
         questions = Questions()
         answered = self.ask_answered(questions, ids)
         return answered(await self._store.answer(questions))
 
     def ask_answered(self, questions: Questions, ids: Sequence[int]) -> Callable[[Answers], list[bool]]:
         """Ask `answered`."""
-        listings = [self.of_comment(id_)._replace(state=state) for id_ in ids for state in _LISTED[:2]]
-        counted = questions.counts(listings)
+        replied = self.ask_replies(questions, ids)
+        return lambda answers: [answered for _, answered in replied(answers)]
 
-        def answered(answers: Answers) -> list[bool]:
-            counts = answers.counts[counted]
-            return [bool(live or kept) for live, kept in zip(counts[::2], counts[1::2], strict=True)]
+    def ask_replies(self, questions: Questions, ids: Sequence[int]) -> Callable[[Answers], list[tuple[int, bool]]]:
+        """Ask how many replies to each comment count, and `answered`."""
+        counted = questions.counts([one for id_ in ids for one in _all_of(self.of_comment(id_))])
 
-        return answered
+        def replies(answers: Answers) -> list[tuple[int, bool]]:
+            counts = iter(answers.counts[counted])  # three of each
+            return [(live, bool(live or kept or away)) for live, kept, away in zip(counts, counts, counts, strict=True)]
+
+        return replies
 
     def places(self, comment: Comment) -> list[tuple[int, int, int]]:
         """The edges (graph, source, destination) that show and count a comment; the one that shows it comes first."""
