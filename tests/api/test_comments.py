@@ -100,6 +100,22 @@ def test_a_reply_is_found_below_two_comments_of_one_who_is_away(
     assert [texts(carol, path) for path in lists] == [[""], [""], ["third"]]
 
 
+def test_a_block_covers_replies_to_replies_too(acting: Acting, people: People) -> None:
+    alice, bob, carol, dana = (acting(user) for user in people)
+    post = make(carol)
+    first = say(bob, post, "first")
+    second = say(carol, post, "second", replyTo=first)
+    third = say(dana, post, "third", replyTo=second)
+    ok(bob.post(f"{API}/users/{people.alice}/block"))
+    for asked in (
+        alice.get(f"{API}/comments/{third}/replies"),
+        alice.post(f"{API}/comments/{third}/like"),
+        alice.post(f"{API}/posts/{post}/comments", json={"text": "x", "replyTo": third}),
+    ):
+        assert code(asked, 404) == "COMMENT_NOT_FOUND"
+    ok(carol.post(f"{API}/comments/{third}/like"))
+
+
 def test_comments_sort_by_likes_newest_or_oldest_and_page(acting: Acting, people: People) -> None:
     id_ = make(acting(people.alice))
     made = [say(acting(people.bob), id_, text) for text in "abcde"]

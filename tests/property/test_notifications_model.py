@@ -108,10 +108,12 @@ class Naive:
         said = self.comments[comment]
         if comment in self.deleted or said.author in self.gone or self.apart(viewer, said.author):
             return False
-        if said.above is None:
-            return True
-        above = self.comments[said.above].author  # a stub stays for its replies
-        return said.above in self.deleted or above in self.gone or not self.apart(viewer, above)
+        while (above := said.above) is not None:
+            said = self.comments[above]
+            stays = above in self.deleted or said.author in self.gone  # as a stub, for its replies
+            if not stays and self.apart(viewer, said.author):
+                return False
+        return True
 
     def shows(self, one: Told) -> bool:
         user, actor = one.recipient, one.actor

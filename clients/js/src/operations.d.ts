@@ -516,7 +516,7 @@ export interface Operations {
   /**
    * Comment on a post.
    *
-   * Or answer a comment on it.
+   * Or answer a comment on it. A reply has at most 100 comments above it.
    */
   createComment(post: Int64, text: string, options?: Omit<CommentRequest, "text"> & { key?: string } & CallOptions): Promise<CommentAnswer>;
   /**

@@ -1,12 +1,12 @@
 """Which notices a user may see now. Blocks, mutes, deletions, labels and privacy hide notices as they hide posts.
 
 What was taken back is hidden too: a like, a share, a follow, a request, a mention that an edit took out. A batch of
-notices takes two reads of records at most, and one question to the graph.
+notices takes a read of records, one for each level of comments above, and one question to the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -36,11 +36,11 @@ from kith.graph.shapes import EdgeKey, Listing
 from kith.notifications.kept import Reads
 from kith.notifications.notice import Notice, NoticeDraft
 from kith.people.privacy import Privacy, Standing
-from kith.posts.comment import Comment, read_comment
-from kith.posts.comment_reader import comments_seen
+from kith.posts.comment import Comment, is_reached, line_of, read_comment
+from kith.posts.comment_reader import by_id, comments_seen, with_above
 from kith.posts.post import Post, read_post
 from kith.posts.posts import seen_of
-from kith.records.store import RecordKind, RecordStore
+from kith.records.store import Record, RecordKind, RecordStore
 
 AnyNotice = Notice | NoticeDraft
 """A notice, stored or about to be."""
@@ -58,12 +58,11 @@ class Content(NamedTuple):
         if one.post is None and one.board is None:
             return _NOTHING
         post = None if one.post is None else self.posts.get(one.post)
-        comment = None if one.comment is None else self.comments.get(one.comment)
-        above = None if comment is None else self.comments.get(comment.reply_to or -1)
+        said = [] if one.comment is None else line_of(one.comment, self.comments)
         board = None if one.board is None else self.boards.get(one.board)
         return Content(
             {} if post is None else {post.id: post},
-            {said.id: said for said in (comment, above) if said is not None},
+            by_id(said),
             {} if board is None else {board.id: board},
         )
 
@@ -85,7 +84,7 @@ class Content(NamedTuple):
         comments = comments_seen([*self.comments.values()], user, authors)
         return Content(
             {post.id: post for post in posts if post is not None},
-            {one.id: one for one in comments if one is not None},
+            by_id(comments),
             {
                 id_: board
                 for id_, board in self.boards.items()
@@ -124,7 +123,7 @@ class NoticeRules:
         self._board_follows, self._members = number(BOARD_FOLLOWS), number(BOARD_MEMBERS)
 
     async def content(self, notices: Sequence[AnyNotice], reads: Reads | None = None) -> Content:
-        """What these notices are about, and the comments that those comments answer."""
+        """What these notices are about, and all comments above those comments."""
         reads, records = reads or Reads(), self._records
         ids = list({one.post for one in notices if one.post is not None})
         said = list({one.comment for one in notices if one.comment is not None})
@@ -135,13 +134,13 @@ class NoticeRules:
             reads.records(records, RecordKind.COMMENT, said),
             reads.records(records, RecordKind.BOARD, named),
         )
-        found = {record.id: read_comment(record) for record in comments if record is not None}
-        above = {comment.reply_to for comment in found.values() if comment.reply_to is not None} - found.keys()
-        over = await reads.records(records, RecordKind.COMMENT, list(above))
-        found |= {record.id: read_comment(record) for record in over if record is not None}
+
+        async def read(ids: list[int]) -> list[Comment]:
+            return _comments_of(await reads.records(records, RecordKind.COMMENT, ids))
+
         return Content(
             {record.id: read_post(record) for record in posts if record is not None},
-            found,
+            by_id(await with_above(_comments_of(comments), read)),
             {record.id: read_board(record) for record in boards if record is not None},
         )
 
@@ -266,15 +265,13 @@ def _is_there(one: AnyNotice, seen: Content) -> bool:
     """Whether what a notice is about is among what is seen."""
     return (
         (one.post is None or one.post in seen.posts)
-        and (one.comment is None or _is_read(one.comment, seen.comments))
+        and (one.comment is None or (is_reached(one.comment, seen.comments) and not seen.comments[one.comment].deleted))
         and (one.board is None or _is_of_board(one, seen.boards))
     )
 
 
-def _is_read(comment: int, read: Mapping[int, Comment]) -> bool:
-    """Whether a comment may be read, and the comment that it answers is there at least as a stub."""
-    found = read.get(comment)
-    return found is not None and not found.deleted and (found.reply_to is None or found.reply_to in read)
+def _comments_of(records: Iterable[Record | None]) -> list[Comment]:
+    return [read_comment(record) for record in records if record is not None]
 
 
 def _is_of_board(one: AnyNotice, there: Mapping[int, Board]) -> bool:

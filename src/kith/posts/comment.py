@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from kith.core.clock import Hlc
 from kith.records.store import Record, RecordKind
 
 TEXT_CHARS_MAX = 2_000
+DEPTH_MAX = 100
+"""How many comments a reply may have above it: each is read to see whether the reply is there for somebody."""
 
 
 class Comment(msgspec.Struct, frozen=True, array_like=True):
@@ -49,3 +53,19 @@ def emptied(comment: Comment) -> Comment:
 def with_labels(comment: Comment, labels: int) -> Comment:
     """The comment with its author's labels, or the same object if there are none."""
     return msgspec.structs.replace(comment, labels=labels) if labels else comment
+
+
+def line_of(id_: int, known: Mapping[int, Comment]) -> list[Comment]:
+    """A comment and those above it, from below, as far as they are known without a gap."""
+    line: list[Comment] = []
+    above: int | None = id_
+    while above is not None and (comment := known.get(above)) is not None:
+        line.append(comment)
+        above = comment.reply_to
+    return line
+
+
+def is_reached(id_: int, seen: Mapping[int, Comment]) -> bool:
+    """Whether a comment and all above it are among those that somebody sees, if only as stubs."""
+    line = line_of(id_, seen)
+    return bool(line) and line[-1].reply_to is None

@@ -1,13 +1,14 @@
 """Reads comments: which a viewer may see, page by page, with their counts and the first replies to each.
 
 A page takes few calls of the stores, however many comments it has: the lists, the records, the lists of the first
-replies, their records, and then at once all that decides who may see what (`CommentReader.shown`).
+replies, their records, and then at once all that decides who may see what (`CommentReader.shown`). A single comment
+takes a batch for each level above it, because it is there only for those for whom all above it is (`with_above`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from kith.graph.graphs import COMMENT_LIKES, COMMENTED
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.people.privacy import Privacy, Standing, Viewer
-from kith.posts.comment import Comment, emptied, read_comment, with_labels
+from kith.posts.comment import DEPTH_MAX, Comment, emptied, is_reached, read_comment, with_labels
 from kith.posts.post import Post
 from kith.posts.posts import Posts
 from kith.posts.threads import ThreadOrder, ThreadPage, Threads
@@ -85,7 +86,7 @@ class CommentReader:
         )  # fmt: skip
 
     async def get(self, viewer: Viewer, id_: int) -> Comment:
-        """A comment. CommentNotFound unless `viewer` may see it, its post, and the comment that it answers."""
+        """A comment. CommentNotFound unless `viewer` may see it, its post, and all comments above it."""
         comment = await self._visible(viewer, id_)
         if comment is None:
             raise no_comment(id_)
@@ -96,44 +97,41 @@ class CommentReader:
         (comment,) = await self.read([id_])
         if comment is None:
             return None
-        posts, above = await together(
-            self._store.immediate,
-            self._posts.read([comment.post]),
-            self.read([] if comment.reply_to is None else [comment.reply_to]),
+        posts, known = await together(
+            self._store.immediate, self._posts.read([comment.post]), with_above([comment], self.read)
         )
         questions = Questions()
         seeing = self._posts.ask_seeing(questions, viewer, posts)
-        thread = self.ask_seen(questions, viewer, [comment, *above])
+        thread = self.ask_seen(questions, viewer, known)
         replied = self._threads.ask_answered(questions, [id_] if or_stub else [])
         answers = await self._graph.store.answer(questions)
-        seen, *over = thread(answers)
-        if seen is None or None in over or seeing(answers) == [None]:
+        seen = by_id(thread(answers))
+        if not is_reached(id_, seen) or seeing(answers) == [None]:
             return None
-        return None if seen.deleted and replied(answers) != [True] else seen
+        return None if seen[id_].deleted and replied(answers) != [True] else seen[id_]
 
     async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Comment | None]:
-        """Each comment that `viewer` may see, as `get`, and None for others; in four batches.
+        """Each comment that `viewer` may see, as `get`, and None for others; in three batches, and one a level.
 
         `deleted_too`: as if none was deleted.
         """
         comments = await self.read(ids)
+        posts = list(dict.fromkeys(one.post for one in comments if one is not None))
+        read, known = await together(self._store.immediate, self._posts.read(posts), with_above(comments, self.read))
         if deleted_too:
             comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
-        there = [one for one in comments if one is not None]
-        posts = list(dict.fromkeys(one.post for one in there))
-        above = list(dict.fromkeys(one.reply_to for one in there if one.reply_to is not None))
-        read, answered = await together(self._store.immediate, self._posts.read(posts), self.read(above))
         questions = Questions()
         seeing = self._posts.ask_seeing(questions, viewer, read)
-        thread = self.ask_seen(questions, viewer, [*comments, *answered])
+        thread = self.ask_seen(questions, viewer, [*comments, *known])
         answers = await self._graph.store.answer(questions)
-        seen = thread(answers)
         shown = {post for post, one in zip(posts, seeing(answers), strict=True) if one is not None}
-        open_ = {None} | {id_ for id_, one in zip(above, seen[len(ids) :], strict=True) if one is not None}
-        return [
-            one if one is not None and not one.deleted and one.post in shown and one.reply_to in open_ else None
-            for one in seen[: len(ids)]
-        ]
+        found = thread(answers)
+        seen = by_id(found[len(ids) :])
+
+        def is_there(one: Comment) -> bool:
+            return not one.deleted and one.post in shown and (one.reply_to is None or is_reached(one.reply_to, seen))
+
+        return [one if one is not None and is_there(one) else None for one in found[: len(ids)]]
 
     async def of_post(self, viewer: Viewer, post: NodeId, order: ThreadOrder, window: Window) -> StoredComments:
         """A page of the comments on a post, for `shown`; PostNotFound if `viewer` may not see the post."""
@@ -237,6 +235,25 @@ class CommentReader:
         there = [comment.author for comment in comments if comment is not None]
         standings = self._privacy.ask_standings(questions, viewer, there)
         return lambda answers: comments_seen(comments, viewer, standings(answers))
+
+
+async def with_above(
+    comments: Iterable[Comment | None], read: Callable[[list[int]], Awaitable[Iterable[Comment | None]]]
+) -> list[Comment]:
+    """These comments, then all above them, each once; `read` is called for one level after the other."""
+    level = known = by_id(comments)
+    for _ in range(DEPTH_MAX):
+        above = {one.reply_to: None for one in level.values() if one.reply_to is not None}
+        if not (unread := [id_ for id_ in above if id_ not in known]):
+            break
+        level = by_id(await read(unread))
+        known = known | level
+    return list(known.values())
+
+
+def by_id(comments: Iterable[Comment | None]) -> dict[int, Comment]:
+    """Those of the comments that are there, by their ids."""
+    return {one.id: one for one in comments if one is not None}
 
 
 def comments_seen(

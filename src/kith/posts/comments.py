@@ -1,7 +1,7 @@
 """Comments on posts, and replies to comments.
 
 A comment and the edges that show and count it (`threads`) are one write. A viewer who may not see the post sees none of
-its comments, and no comment of an author whom they block or who blocks them, nor the replies to it. A deleted comment,
+its comments, and no comment of an author whom they block or who blocks them, nor anything below it. A deleted comment,
 and one whose author left, is a stub where it has replies: no text, no author, and not counted.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from kith.core.clock import Hlc
-from kith.core.errors import CommentNotFound, Forbidden
+from kith.core.errors import CommentNotFound, Forbidden, InvalidContent
 from kith.core.ids import NodeId, made_at_ms
 from kith.core.together import together
 from kith.core.tokens import WriteMark
@@ -20,8 +20,8 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
 from kith.people.accounts import ask_active, check_active
-from kith.posts.comment import TEXT_CHARS_MAX, Comment, comment_record, emptied, read_comment
-from kith.posts.comment_reader import CommentReader, no_comment
+from kith.posts.comment import DEPTH_MAX, TEXT_CHARS_MAX, Comment, comment_record, emptied, is_reached, read_comment
+from kith.posts.comment_reader import CommentReader, by_id, no_comment, with_above
 from kith.posts.engagement import Engaged, disengage, engage
 from kith.posts.mentions import named_in
 from kith.records.claims import claim_of, first_of
@@ -39,9 +39,9 @@ class Comments(CommentReader):
         """Create a comment of `actor` on a post, or a reply to a comment on it. With a `key`, a repetition within 24 h
         returns the same comment while it exists.
 
-        Errors: InvalidContent; PostNotFound or CommentNotFound if it is deleted or the actor may not see it; Forbidden
-        if the actor is deactivated or the post takes no comments; IdempotencyKeyReused if the key came with another
-        comment.
+        Errors: InvalidContent, also for a reply with more than DEPTH_MAX comments above it; PostNotFound or
+        CommentNotFound if it is deleted or the actor may not see it; Forbidden if the actor is deactivated or the post
+        takes no comments; IdempotencyKeyReused if the key came with another comment.
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
         id_, version = self._posts.snowflakes.next(), self._graph.clock.next()
@@ -86,15 +86,14 @@ class Comments(CommentReader):
     async def _addressed(
         self, actor: NodeId, post: NodeId, reply_to: NodeId | None
     ) -> tuple[set[int], list[AtVersion]]:
-        """The authors of the post and of the comment that is answered, and the condition that this one is unchanged.
+        """The authors of the post and of the comments above, and the condition that the one answered is unchanged.
 
         Errors as in `create`.
         """
         (commented,), records = await together(
             self._store.immediate, self._posts.read([post]), self._records([] if reply_to is None else [reply_to])
         )
-        thread = [None if record is None else read_comment(record) for record in records]
-        thread += await self.read([one.reply_to for one in thread if one is not None and one.reply_to is not None])
+        thread = await with_above((read_comment(record) for record in records if record is not None), self.read)
         questions = Questions()
         active, seeing = ask_active(questions, actor), self._posts.ask_seeing(questions, actor, [commented])
         seen = self.ask_seen(questions, actor, thread)
@@ -107,11 +106,14 @@ class Comments(CommentReader):
             raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
         if reply_to is None:
             return {commented.author}, []
-        answered, *above = seen(answers)
-        (record,) = records
-        if record is None or answered is None or answered.deleted or answered.post != post or None in above:
+        above, (record,) = by_id(seen(answers)), records
+        answered = above[reply_to] if is_reached(reply_to, above) else None
+        if record is None or answered is None or answered.deleted or answered.post != post:
             raise no_comment(reply_to)
-        return {commented.author, answered.author}, [AtVersion(RecordKind.COMMENT, reply_to, record.updated_at)]
+        if len(above) > DEPTH_MAX:
+            raise InvalidContent(f"replies go {DEPTH_MAX} levels deep; answer a comment above", field="replyTo")
+        authors = {one.author for one in above.values() if not one.deleted}
+        return {commented.author, *authors}, [AtVersion(RecordKind.COMMENT, reply_to, record.updated_at)]
 
     async def _put(
         self,

@@ -19,7 +19,7 @@ from kith.graph.nodes import NodeOperation
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
-from kith.posts.comment import TEXT_CHARS_MAX
+from kith.posts.comment import DEPTH_MAX, TEXT_CHARS_MAX
 from kith.posts.post import Draft, Post, PostEdit
 from kith.records.claims import KEY_KEPT_MS
 from kith.records.store import RecordKind
@@ -117,6 +117,37 @@ def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run,
     assert (taken.holds, taken.total) == (False, 0)
     assert run(answer(room.comments.unlike(ALICE, NodeId(reply)))) is CommentNotFound
     run(room.comments.delete(BOB, NodeId(reply)))
+
+
+def test_a_block_covers_all_that_hangs_below_a_comment(run: Run, room: Services) -> None:
+    post, line = run(room.write(CAROL)), list[int]()
+    for by in (BOB, CAROL, DANA, CAROL):
+        line.append(comment(run, room, post, "well", by, line[-1] if line else None))
+    top, deep = NodeId(line[0]), NodeId(line[-1])
+    room.settle()
+    run(room.people.block(BOB, ALICE))
+    for act in (
+        room.comments.get(ALICE, deep),
+        room.comments.like(ALICE, deep),
+        room.replies_to(ALICE, deep, "oldest", Window(5)),
+        room.comments.create(ALICE, NodeId(post.id), "me too", deep),
+    ):
+        assert run(answer(act)) is CommentNotFound
+    assert run(room.comments.visible(ALICE, line)) == [None] * 4
+    assert None not in run(room.comments.visible(DANA, line))
+    run(room.comments.delete(BOB, top))
+    assert run(room.comments.like(ALICE, deep)).holds, "a deleted comment keeps nobody away"
+
+
+def test_replies_go_down_to_a_depth_and_all_above_them_is_looked_at(run: Run, room: Services) -> None:
+    post = run(room.write(CAROL))
+    last = comment(run, room, post, "top", BOB)
+    for _ in range(DEPTH_MAX):
+        last = comment(run, room, post, "well", DANA, last)
+    assert run(answer(room.comments.create(CAROL, NodeId(post.id), "deeper", last))) is InvalidContent
+    assert run(room.comments.get(ALICE, last)).text == "well"
+    run(room.people.block(ALICE, BOB))
+    assert run(answer(room.comments.get(ALICE, last))) is CommentNotFound
 
 
 def shown(run: Run, room: Services, post: Post, limit: int = 1) -> list[tuple[str, list[str]]]:

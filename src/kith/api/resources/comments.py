@@ -38,7 +38,7 @@ class CommentsResource:
     async def create_comment(
         self, call: Call, post_id: Id, body: CommentRequest, idempotency_key: IdempotencyKey = None
     ) -> CommentAnswer:
-        """Or answer a comment on it."""
+        """Or answer a comment on it. A reply has at most 100 comments above it."""
         reply_to = None if body.reply_to is None else parse_id(body.reply_to, "replyTo")
         made, authors = await together(
             self._comments.immediate,
