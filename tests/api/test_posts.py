@@ -282,6 +282,18 @@ def test_the_same_key_answers_the_same_and_posts_once(acting: Acting, people: Pe
     assert texts(acting(people.bob), f"/users/{people.bob}/posts") == ["once"]
 
 
+def test_the_same_key_answers_the_post_as_it_is_by_then(acting: Acting, people: People) -> None:
+    alice, key = acting(people.alice), {"Idempotency-Key": "a-key_2"}
+    body = {"content": {"text": "hello", "mediaIds": [upload(alice, photo())["id"]]}}
+    first = ok(alice.post(f"{API}/posts", json=body, headers=key), 201)
+    other = upload(alice, photo(orientation=6))
+    ok(alice.patch(f"{API}/posts/{first['id']}", json={"content": {"text": "bye", "mediaIds": [other["id"]]}}))
+    again = ok(alice.post(f"{API}/posts", json=body, headers=key), 201)
+    assert again == {**first, "content": {**first["content"], "text": "bye", "media": [other]}}
+    assert alice.delete(f"{API}/posts/{first['id']}").status_code == 204
+    assert code(alice.post(f"{API}/posts", json=body, headers=key), 404) == "POST_NOT_FOUND"
+
+
 @pytest.mark.parametrize("key", [b"", b"x" * 201, "é".encode()], ids=["empty", "long", "not-ASCII"])
 def test_a_key_that_cannot_be_kept_is_refused(acting: Acting, people: People, key: bytes) -> None:
     headers = {b"Idempotency-Key": key}

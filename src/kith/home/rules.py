@@ -28,7 +28,7 @@ from kith.graph.shapes import Listing
 from kith.people.plain import PlainPeople
 from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
-from kith.posts.posts import seen_of
+from kith.posts.visibility import seen_of
 from kith.records.store import RecordKind
 from kith.records.tables import LastMade, Remembered
 

@@ -39,7 +39,7 @@ from kith.people.privacy import Privacy, Standing
 from kith.posts.comment import Comment, is_reached, line_of, read_comment
 from kith.posts.comment_reader import by_id, comments_seen, with_above
 from kith.posts.post import Post, read_post
-from kith.posts.posts import seen_of
+from kith.posts.visibility import seen_of
 from kith.records.store import Record, RecordKind, RecordStore
 
 AnyNotice = Notice | NoticeDraft

@@ -61,9 +61,9 @@ class Comments(CommentReader):
             raise no_comment(reply_to)  # it was deleted meanwhile
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
-            comment = msgspec.structs.replace(comment, id=id_, created_at=made_at_ms(id_))
-            (there,) = await self.read([id_])
-            if there is not None and there.deleted:
+            (stored,) = await self.read([id_])
+            comment = stored or msgspec.structs.replace(comment, id=id_, created_at=made_at_ms(id_))
+            if comment.deleted:
                 raise no_comment(id_)
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
             put = await self._put(comment, version, others)

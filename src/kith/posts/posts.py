@@ -45,7 +45,7 @@ from kith.posts.post import (
     read_post,
     with_labels,
 )
-from kith.posts.visibility import may_see
+from kith.posts.visibility import may_see, seen_of
 from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, RecordStore
@@ -93,10 +93,11 @@ class Posts:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def create(self, actor: NodeId, draft: Draft, key: str | None = None) -> PostWritten:
-        """Create a post of `actor`. With a `key`, a repetition within 24 h returns the same post and makes no other.
+        """Create a post of `actor`. With a `key`, a repetition within 24 h returns the same post, as it is by then, and
+        makes no other.
 
         Errors: InvalidContent; Forbidden if the actor is deactivated; IdempotencyKeyReused if the key came with another
-        draft.
+        draft; the shelf's `missing` for a repetition of what is deleted.
         """
         id_, version = self.snowflakes.next(), self.graph.clock.next()
         claim = None
@@ -108,16 +109,21 @@ class Posts:
             check_active(self.graph.store, actor),
             named_in(self.store, draft.text),
         )
-        draft = check_draft(draft, types)
-        post, edges = self._new(id_, version, actor, draft, named)
-        put = await self.store.put([self._record(post, version)], edges, claim=claim)
+        new = msgspec.structs.replace(post_from(id_, actor, made_at_ms(id_), check_draft(draft, types)), named=named)
+        record = self._record(new, version)
+        put = await self.store.put([record], self._listing(record, version), claim=claim)
         again = put.claimed is not None
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
-            post, edges = self._new(id_, version, actor, draft, named)
+            new = msgspec.structs.replace(new, id=id_, created_at=made_at_ms(id_))
+            (stored,) = await self.store.get_many(self._shelf.kind, [id_])
+            record = stored or self._record(new, version)
+            if read_post(record).deleted:
+                raise self.missing(id_)
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
-            put = await self.store.put([self._record(post, version)], edges)
-        empty, later = emptied(post), Hlc(version + 1)
+            put = await self.store.put([record], self._listing(record, version))
+        post = read_post(record)
+        empty, later = emptied(post), Hlc(record.updated_at + 1)
         dropping = [self._dropping(actor, id_), *self._mentions.writes(post.mentioned, empty, later)]
         await self.raise_if_inactive(actor, put, [self._record(empty, later)], dropping, again=again)
         return PostWritten(post, put.mark)
@@ -194,12 +200,12 @@ class Posts:
             raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
 
     async def _types_of(self, actor: NodeId, draft: Draft, claim: Claim | None) -> Sequence[MediaType]:
-        """The types of a draft's media. For a repetition, those of the first time: the media may be deleted by now."""
+        """The types of a draft's media. For a repetition, those it was accepted with: they may be deleted by now."""
         known = (await self.store.claimed([claim]))[0] if claim is not None and draft.media else None
         if claim is not None and known is not None:
             (record,) = await self.store.get_many(self._shelf.kind, [first_of(known, claim)[0]])
-            if record is not None and (type_ := read_post(record).type) in ("image", "video"):
-                return [type_]
+            if record is not None:
+                return ["video" if draft.type == "video" else "image"]
         return await self._media_types(actor, draft.media)
 
     async def _media_types(self, actor: NodeId, ids: Sequence[int]) -> list[MediaType]:
@@ -335,13 +341,11 @@ class Posts:
     def _dropping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         return self.graph.dropping(self._authored, author, id_)
 
-    def _new(
-        self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft, named: tuple[int, ...]
-    ) -> tuple[Post, list[EdgeWrite]]:
-        """The post of a draft, and its edges. Equal arguments give an equal result, so a repetition changes nothing."""
-        post = msgspec.structs.replace(post_from(id_, actor, made_at_ms(id_), draft), named=named)
-        edge = Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version)
-        return post, [EdgeWrite(edge, if_active=True), *self._mentions.writes((), post, version)]
+    def _listing(self, record: Record, made: Hlc) -> list[EdgeWrite]:
+        """The edges of a post, whose first version was `made`: repeated, they change nothing that came since."""
+        post = read_post(record)
+        edge = Edge(self._authored, NodeId(post.author), NodeId(post.id), State.NORMAL, post.created_at, made)
+        return [EdgeWrite(edge, if_active=True), *self._mentions.writes((), post, record.updated_at)]
 
     def _record(self, post: Post, version: Hlc) -> Record:
         return post_record(post, version, self._shelf.kind)
@@ -388,13 +392,3 @@ class Posts:
 
         put, new = await rewrite(f"this {self._shelf.noun}", id_, replace)
         return PostWritten(new, put.mark)
-
-
-def seen_of(posts: Sequence[Post | None], viewer: Viewer, authors: Mapping[int, Standing]) -> list[Post | None]:
-    """Each post with its author's labels; None if `viewer` must not see it. `authors`: how they stand to `viewer`."""
-    return [
-        with_labels(post, authors[post.author].labels)
-        if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
-        else None
-        for post in posts
-    ]

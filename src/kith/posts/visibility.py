@@ -5,10 +5,12 @@ How an author stands to a viewer comes from `people.privacy`, in batches. A post
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from kith.core.labels import HIDE, LIMIT
 from kith.graph.edge import State
 from kith.people.privacy import SYSTEM, Standing, Viewer
-from kith.posts.post import Post
+from kith.posts.post import Post, with_labels
 
 
 def may_see(post: Post, viewer: Viewer, author: Standing) -> bool:
@@ -30,6 +32,16 @@ def may_see(post: Post, viewer: Viewer, author: Standing) -> bool:
             return viewer is not None and viewer in post.audience
         case "private":
             return False
+
+
+def seen_of(posts: Sequence[Post | None], viewer: Viewer, authors: Mapping[int, Standing]) -> list[Post | None]:
+    """Each post with its author's labels; None if `viewer` must not see it. `authors`: how they stand to `viewer`."""
+    return [
+        with_labels(post, authors[post.author].labels)
+        if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
+        else None
+        for post in posts
+    ]
 
 
 def may_see_comment(deleted: bool, by: int, viewer: Viewer, author: Standing) -> bool:

@@ -62,7 +62,9 @@ class Stories:
         """Create a story of `actor`. `key` and errors as in `Posts.create`; InvalidContent for a private one."""
         if draft.visibility == "private":
             raise InvalidContent("a story is for public, friends or custom; a private one would have no viewers")
-        return await self._shelf.create(actor, draft, key)
+        written = await self._shelf.create(actor, draft, key)
+        self._check_live(written.post.id)  # a repetition may come when it is over
+        return written
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a story for good. Errors: StoryNotFound; Forbidden for all but its author."""

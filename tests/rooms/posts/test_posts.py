@@ -202,17 +202,41 @@ def test_a_repetition_answers_as_the_first_did_also_where_its_media_are_gone(run
     first = run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post
     run(room.records.put([media_record(msgspec.structs.replace(image, deleted=True), room.graph.clock.next())]))
     assert run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post == first
+    bare = run(room.posts.edit(ALICE, first.id, PostEdit(media=()))).post
+    assert run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post == bare
     assert run(answer(room.posts.create(ALICE, Draft(text="look", media=(9,)), "another"))) is InvalidContent
     assert run(answer(room.posts.create(ALICE, Draft(text="other", media=(9,)), "k"))) is IdempotencyKeyReused
 
 
-def test_a_repetition_answers_as_the_first_did_and_brings_nothing_deleted_back(run: Run, room: Services) -> None:
+def test_a_repetition_answers_the_post_as_it_is_by_then_and_brings_nothing_deleted_back(
+    run: Run, room: Services
+) -> None:
     first = run(room.posts.create(ALICE, Draft(text="once"), "key")).post
+    edited = run(room.posts.edit(ALICE, first.id, PostEdit(text="better", visibility="private"))).post
+    assert run(room.posts.create(ALICE, Draft(text="once"), "key")).post == edited
+    assert run(room.posts.visible(ALICE, [first.id])) == [edited]
     run(room.posts.delete(ALICE, first.id))
-    assert run(room.posts.create(ALICE, Draft(text="once"), "key")).post == first
+    assert run(answer(room.posts.create(ALICE, Draft(text="once"), "key"))) is PostNotFound
     room.settle()
     assert run(room.posts.visible(ALICE, [first.id])) == [None]
     assert run(room.posts.outbox(ALICE, ALICE, Window(10)))[1].items == []
+
+
+def test_a_repetition_mentions_whom_the_first_did_whoever_has_the_name_by_then(run: Run, room: Services) -> None:
+    def made() -> tuple[Any, Any]:
+        post = run(room.posts.create(ALICE, Draft(text="hello @bob"), "key")).post
+        return post, run(room.comments.create(ALICE, post.id, "hello @bob", None, "key"))[0]
+
+    run(room.profiles.change(BOB, lambda _: Profile(username="Bob")))
+    post, comment = first = made()
+    run(room.profiles.change(BOB, lambda _: Profile()))
+    run(room.profiles.change(CAROL, lambda _: Profile(username="Bob")))
+    assert made() == first
+    room.settle()
+    mentioning = [run(room.posts.mentioning(user, user, Window(5)))[0] for user in (BOB, CAROL)]
+    assert (mentioning, comment.named) == ([[post], []], (BOB,))
+    assert run(room.posts.read([post.id])) == [post]
+    assert run(room.comments.read([comment.id])) == [comment]
 
 
 def test_a_repetition_finishes_what_an_engine_without_transactions_left_half_done(run: Run, room: Services) -> None:

@@ -17,7 +17,7 @@ from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
 from kith.posts.post import Draft
-from kith.stories.stories import Stories
+from kith.stories.stories import HOUR_MS, Stories
 
 # --- until when ------------------------------------------------------------------------------------------
 
@@ -70,6 +70,18 @@ def test_a_story_is_no_post_at_any_door(scene: StoryScene) -> None:
     assert scene.run(answer(posts.delete(ALICE, story.id))) is PostNotFound
     number = scene.graph.graphs.number(AUTHORED)
     assert scene.run(scene.services.edges.count_many([Listing(number, ALICE, Direction.OUT)])) == [0]
+
+
+def test_a_story_that_is_over_or_deleted_is_not_answered_again_by_its_key(scene: StoryScene) -> None:
+    short = Stories(scene.services.records, scene.graph, scene.services.snowflakes, hours=1, now_ms=scene.clock)
+    for key, over in (("deleted", False), ("over", True)):
+        story = scene.run(short.create(ALICE, Draft(text="look"), key)).post
+        assert scene.run(short.create(ALICE, Draft(text="look"), key)).post == story
+        if over:
+            scene.clock.ms += HOUR_MS
+        else:
+            scene.run(short.delete(ALICE, NodeId(story.id)))
+        assert scene.run(answer(short.create(ALICE, Draft(text="look"), key))) is StoryNotFound
 
 
 def test_one_key_makes_one_story_and_may_make_one_post(scene: StoryScene) -> None:

@@ -129,6 +129,8 @@ class PostsResource:
             call.writing(self._posts.create(call.acting, draft, idempotency_key)),
             self._present.authors_and_media([call.acting], draft.media),
         )
+        if made.media != draft.media:  # it is the post of an earlier request, and was changed since
+            authors, media = await self._present.authors_and_media([call.acting], made.media)
         content = self._present.content(made, media)
         return PostCreated(str(made.id), authors[made.author], content, time_of(made.created_at), made.visibility)
 
