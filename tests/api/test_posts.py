@@ -269,6 +269,16 @@ def test_friends_private_accounts_blocks_and_deactivation_hide_posts(
 # --- idempotency -------------------------------------------------------------------------------------------
 
 
+def test_an_edit_that_changes_nothing_is_no_edit(acting: Acting, people: People) -> None:
+    alice = acting(people.alice)
+    path = f"{API}/posts/{make(alice)}"
+    for body in ({}, {"visibility": "public"}, {"content": {"text": "hello", "link": None}}):
+        assert ok(alice.patch(path, json=body))["editedAt"] is None
+    edited = ok(alice.patch(path, json={"content": {"text": "bye"}}))
+    assert edited["editedAt"]
+    assert ok(alice.patch(path, json={"content": {"text": "bye"}})) == edited
+
+
 def test_the_same_key_answers_the_same_and_posts_once(acting: Acting, people: People) -> None:
     alice, key = acting(people.alice), {"Idempotency-Key": "a-key_1"}
     body = {"content": {"text": "once"}}

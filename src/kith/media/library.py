@@ -156,8 +156,11 @@ class MediaLibrary:
         return MediaWritten(media, put.mark)
 
     async def describe(self, actor: NodeId, id_: NodeId, alt_text: str) -> MediaWritten:
-        """Change the text that describes it. Errors: MediaNotFound for all but its owner; InvalidContent."""
+        """Change the text that describes it. Errors: MediaNotFound for all but its owner; InvalidContent; Forbidden if
+        the actor is deactivated.
+        """
         check_alt_text(alt_text)
+        await check_active(self._graph.store, actor)
         return await self._rewrite(actor, id_, lambda media: msgspec.structs.replace(media, alt_text=alt_text))
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:

@@ -189,16 +189,16 @@ def edited(post: Post, change: PostEdit, at_ms: int, media_types: Sequence[Media
     `media_types`: the types of the new media.
     """
     changes = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
-    if not changes:
-        return post
     if changes.get("visibility", post.visibility) != "custom":
         changes.setdefault("audience", ())
-    if "media" in changes or "link" in changes:
+    said = {name: getattr(post, name) for name in Draft.__struct_fields__}
+    if any(name in changes and changes[name] != said[name] for name in ("media", "link")):
         changes["type"] = None
     if "media" not in changes and post.type in ("image", "video"):
         media_types = [post.type]
-    said = {name: getattr(post, name) for name in Draft.__struct_fields__}
     draft = check_draft(Draft(**{**said, **changes}), media_types)
+    if draft == Draft(**said):
+        return post
     has_moved = (draft.visibility, {*draft.audience}) != (post.visibility, {*post.audience})
     times = {"edited_at": at_ms, "audience_at": at_ms if has_moved else post.audience_at}
     return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), **times})

@@ -129,14 +129,16 @@ class Posts:
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: PostEdit) -> PostWritten:
-        """Change a post. Errors: PostNotFound; Forbidden for all but its author; InvalidContent."""
+        """Change a post, if it is not so already. Errors: PostNotFound; Forbidden for all but its author;
+        InvalidContent.
+        """
         now_ms = ms_of(self.graph.clock.next())
         types = [] if change.media is UNSET else await self._media_types(actor, change.media)
         named = None if change.text is UNSET else await named_in(self.store, change.text)
 
         def changed(post: Post) -> Post:
             new = edited(post, change, now_ms, types)
-            return new if named is None else msgspec.structs.replace(new, named=named)
+            return new if named is None or new.text == post.text else msgspec.structs.replace(new, named=named)
 
         return await self._rewrite(actor, id_, changed, self._keeping)
 
@@ -382,6 +384,8 @@ class Posts:
             if actor not in (SYSTEM, post.author):
                 raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
             new, version = change(stored), next_version(self.graph.clock, record)
+            if new is stored and self.store.transactional:  # elsewhere the edges of the change may be still to come
+                return NOTHING_TO_DO, post
             changed = self._record(new, version)
             changed = changed if new.deleted else with_newer_fields(changed, record)
             records = [changed, *([] if note is None else [note(version)])]

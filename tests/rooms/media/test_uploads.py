@@ -149,9 +149,12 @@ def test_a_refusal_names_what_the_file_is() -> None:
             library.sniff(data)
 
 
-def test_a_deactivated_user_uploads_nothing_and_a_text_has_a_bound(run: Run, scene: UploadScene) -> None:
+def test_a_deactivated_user_uploads_and_describes_nothing_and_a_text_has_a_bound(run: Run, scene: UploadScene) -> None:
+    made = run(upload(scene, ALICE, photo()))
     run(scene.graph.store.change_node(ALICE, state=State.ARCHIVED))
-    assert run(answer(upload(scene, ALICE, photo()))) is Forbidden
+    for act in (upload(scene, ALICE, photo()), scene.media.describe(ALICE, made.id, "x")):
+        assert run(answer(act)) is Forbidden
+    run(scene.media.delete(ALICE, made.id))
     for text in ("x" * (ALT_TEXT_CHARS_MAX + 1), "\ud800"):
         assert run(answer(upload(scene, BOB, photo(), text))) is InvalidContent
     assert scene.files() == set()
@@ -360,7 +363,7 @@ def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, 
     run(scene.graph.store.change_node(CAROL, state=State.REMOVED))
     for viewer in (SYSTEM, CAROL):
         assert run(answer(scene.media.get(viewer, gone.id))) is MediaNotFound
-    assert run(answer(scene.media.describe(CAROL, gone.id, "again"))) is MediaNotFound
+    assert run(answer(scene.media.describe(CAROL, gone.id, "again"))) is Forbidden
     for key in [*keys_of(gone), stray, "3f/notes.txt"]:
         assert run(answer(scene.media.locate(key))) is MediaNotFound
     run(scene.media.delete(ALICE, kept.id))

@@ -24,7 +24,6 @@ from kith.people.profiles import Profile
 from kith.posts.post import Draft, PostEdit
 from kith.records.claims import KEY_KEPT_MS
 from kith.records.fields import pack_attributes
-from kith.records.store import RecordKind
 
 
 def counting(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -117,34 +116,6 @@ def test_only_the_author_changes_a_post_and_others_learn_no_more_than_they_may(r
         assert run(answer(room.posts.edit(BOB, id_, PostEdit(text="mine")))) is expected
         assert run(answer(room.posts.delete(BOB, id_))) is expected
     assert run(room.posts.visible(ALICE, [public.id, private.id])) == [public, private]
-
-
-def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Services, clock: FakeClock) -> None:
-    post = run(room.write())
-    clock.ms += 1_000
-    written = run(room.posts.edit(ALICE, post.id, PostEdit(text="better")))
-    assert (written.post.text, written.post.edited_at) == ("better", clock.ms)
-    assert run(room.posts.visible(BOB, [post.id])) == [written.post]
-    told = room.edges.log[-1]
-    assert (told.destination, told.position, told.state) == (post.id, post.created_at, State.NORMAL)
-    assert written.mark.at == room.edges.events.end
-
-
-def test_an_edit_that_is_overtaken_by_a_delete_brings_nothing_back(
-    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    post = run(room.write())
-    put = room.records.put
-
-    async def overtaken(*args: Any, **conditions: Any) -> Any:
-        monkeypatch.setattr(room.records, "put", put)
-        await room.posts.delete(ALICE, NodeId(post.id))
-        return await put(*args, **conditions)
-
-    monkeypatch.setattr(room.records, "put", overtaken)
-    assert run(answer(room.posts.edit(ALICE, post.id, PostEdit(text="back")))) is PostNotFound
-    assert run(room.posts.visible(ALICE, [post.id])) == [None]
-    assert b"back" not in room.records.records[RecordKind.POST, post.id].data
 
 
 def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Services, clock: FakeClock) -> None:
@@ -367,21 +338,3 @@ def test_what_a_host_writes_after_a_change_of_anothers_is_newer_than_that(run: R
         assert (await room.posts.visible(BOB, [post.id]))[0].text == "ours"
 
     run(play())
-
-
-def test_names_in_a_text_are_mentions_and_an_edit_takes_them_out(run: Run, room: Services) -> None:
-    def mentioning(user: NodeId) -> list[int]:
-        room.settle()
-        return [post.id for post in run(room.posts.mentioning(user, user, Window(5)))[0]]
-
-    run(room.profiles.change(BOB, lambda _: Profile(username="Bob")))
-    post = run(room.write(ALICE, text="hello @bob and @nobody", mentions=(CAROL,)))
-    assert post.mentioned == (CAROL, BOB)
-    assert mentioning(BOB) == [post.id]
-    edited = run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(text="hello"))).post
-    assert edited.mentioned == (CAROL,)
-    assert (mentioning(BOB), mentioning(CAROL)) == ([], [post.id])
-    run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(text="@bob again", mentions=())))
-    assert (mentioning(BOB), mentioning(CAROL)) == ([post.id], [])
-    with pytest.raises(InvalidContent, match="50 names"):
-        run(room.write(text=" ".join(f"@user{at}" for at in range(51))))

@@ -135,7 +135,12 @@ def test_the_fingerprint_tells_drafts_apart() -> None:
 
 def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
     post = post_of(visibility="custom", audience=(BOB,))
-    assert edited(post, PostEdit(), 5) == post, "nothing was changed"
+    for same in (
+        PostEdit(),
+        PostEdit(text=post.text, visibility="custom"),
+        PostEdit(link=None, media=(), location=None),
+    ):
+        assert edited(post, same, 5) is post, "nothing was changed"
     changed = edited(post, PostEdit(text="new", mentions=(CAROL,)), 5)
     assert (changed.text, changed.mentions, changed.audience, changed.edited_at) == ("new", (CAROL,), (BOB,), 5)
     assert (changed.id, changed.author, changed.created_at) == (post.id, post.author, post.created_at)
