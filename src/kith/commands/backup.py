@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -16,7 +16,7 @@ import typer
 from kith.commands import console
 from kith.commands.console import Data, say
 from kith.core.clock import wall_ms
-from kith.core.errors import BadRequest, KithError
+from kith.core.errors import BadRequest, KithError, StoreMismatch
 from kith.engines.blobs.archives import open_archive
 from kith.run import config
 from kith.run.auditing import audit_edges
@@ -79,25 +79,38 @@ def run_restore(
 ) -> None:
     """Put a backup into a data folder that has no store yet: the newest moment of it, or an earlier one (--at)."""
     settings = config.load({"data": data})
-    with (
-        _temporary(settings) if drill else nullcontext(settings) as into,
-        console.counting("files of media") as progress,
-    ):
-        started = time.monotonic()
-        restored = restoring.restore(into, open_archive(source), at, progress)
-        _tell(restored)
+    with console.counting("files of media") as progress:
         if drill:
-            audits = audit_edges(into, repair=False, sample=1.0, progress=lambda _: None)
-            bad = [found.graph for found in audits if not found.clean]
-            _note(source, good=not bad and not restored.lost)
-            say(f"{sum(found.edges for found in audits):,} edges audited; {time.monotonic() - started:,.1f} s in all")
-            if bad:
-                raise BadRequest(f"the backup is not good: both ends do not agree in {', '.join(bad)}")
-            say(f"the backup in {source} is good" if not restored.lost else "the backup is not good: files are lost")
+            restored = _drilled(settings, source, at, progress)
         else:
-            say(f"restored into {into.data}; `kith audit --data {into.data}` proves it whole")
+            restored = restoring.restore(settings, open_archive(source), at, progress)
+            _tell(restored)
+            say(f"restored into {settings.data}; `kith audit --data {settings.data}` proves it whole")
     if restored.lost:
         raise typer.Exit(1)
+
+
+def _drilled(settings: Settings, source: str, at: str | None, progress: Callable[[int], None]) -> Restored:
+    """Restore into a temporary folder, audit that, and note in the backup's place whether it is good.
+
+    Nothing is noted where the fault is none of the backup's, as with a full disk here.
+    """
+    started = time.monotonic()
+    try:
+        with _temporary(settings) as into:
+            restored = restoring.restore(into, open_archive(source), at, progress)
+            _tell(restored)
+            audits = audit_edges(into, repair=False, sample=1.0, progress=lambda _: None)
+    except StoreMismatch:
+        _note(source, good=False)
+        raise
+    bad = [found.graph for found in audits if not found.clean]
+    _note(source, good=not bad and not restored.lost)
+    say(f"{sum(found.edges for found in audits):,} edges audited; {time.monotonic() - started:,.1f} s in all")
+    if bad:
+        raise BadRequest(f"the backup is not good: both ends do not agree in {', '.join(bad)}")
+    say(f"the backup in {source} is good" if not restored.lost else "the backup is not good: files are lost")
+    return restored
 
 
 def _note(source: str, *, good: bool) -> None:

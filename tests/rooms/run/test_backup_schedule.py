@@ -19,7 +19,7 @@ from edges import edge_of, writes_of
 from kith.commands import backup as command
 from kith.commands.doctor import examine
 from kith.core.clock import wall_ms
-from kith.core.errors import BadRequest, Conflict, StoreUnavailable
+from kith.core.errors import BadRequest, Conflict, StoreFull, StoreMismatch, StoreUnavailable
 from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
@@ -172,3 +172,47 @@ def test_a_drill_says_whether_the_backup_is_good(
     assert "not good" in capsys.readouterr().out
     assert not drills.last(archive).good
     assert not list(tmp_path.glob("kith-drill-*"))
+
+
+@pytest.mark.parametrize("damage", ["a byte", "a file"])
+def test_a_drill_that_cannot_restore_is_noted_as_a_bad_one(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    back_up(settings, archive)
+    command.run_restore(str(tmp_path / "kept"), drill=True)
+    (store,) = (tmp_path / "kept").rglob("store.mdb")
+    whole = store.read_bytes()
+    if damage == "a byte":
+        store.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    else:
+        store.unlink()
+    with pytest.raises(StoreMismatch):
+        command.run_restore(str(tmp_path / "kept"), drill=True)
+    assert not drills.last(archive).good
+    store.write_bytes(whole)
+    command.run_restore(str(tmp_path / "kept"), drill=True)
+
+    def mismatch(*_: object, **__: object) -> None:
+        raise StoreMismatch("a page of it is damaged")
+
+    monkeypatch.setattr(command, "audit_edges", mismatch)
+    with pytest.raises(StoreMismatch):
+        command.run_restore(str(tmp_path / "kept"), drill=True)
+    assert not drills.last(archive).good
+
+
+def test_a_full_disk_of_the_machine_that_drills_says_nothing_of_the_backup(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    back_up(settings, archive)
+    command.run_restore(str(tmp_path / "kept"), drill=True)
+
+    def full(*_: object, **__: object) -> None:
+        raise StoreFull("no room")
+
+    monkeypatch.setattr(command.restoring, "restore", full)
+    with pytest.raises(StoreFull):
+        command.run_restore(str(tmp_path / "kept"), drill=True)
+    assert drills.last(archive).good
