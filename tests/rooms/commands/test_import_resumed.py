@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from coroutines import Run
 from distant import Stopped
 from loading_edges import (
     ALICE,
@@ -23,10 +24,14 @@ from loading_edges import (
     wanted,
 )
 
+from kith.commands.backup import backup
+from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
 from kith.engines.embedded.folder_locks import alone
 from kith.graph.edge import State
+from kith.run.backups import schedule
 from kith.run.config import Settings
+from kith.run.opening.folders import open_environment
 from kith.run.serving import supervisor
 
 
@@ -193,3 +198,20 @@ def test_lines_refused_before_a_kill_stay_counted_and_reported(set_to: Settings,
     assert bring(set_to, path).refused == len(selves)
     report = (Path(set_to.data) / "imports" / "edges.csv.refused.tsv").read_text().splitlines()
     assert sorted({int(line.split("\t")[0]) for line in report}) == selves
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+@pytest.mark.parametrize("calls", [10, 50], ids=["while it reads", "while it writes"])
+def test_a_folder_with_an_unfinished_import_is_not_backed_up(
+    run: Run, set_to: Settings, tmp_path: Path, calls: int
+) -> None:
+    """What the import needs to go on is in no backup."""
+    path, kept = file_of(tmp_path, random_rows(7, 120, 3)), str(tmp_path / "kept")
+    cut_short(set_to, path, calls)
+    with pytest.raises(StoreMismatch, match="was cut short"):
+        backup(set_to, kept, whole=True)
+    with open_environment(set_to, create=False) as store:
+        run(schedule.turn(set_to, schedule.over(set_to, store, kept), wall_ms()))
+    assert "was cut short" in schedule.read_status(set_to).error
+    bring(set_to, path)
+    assert backup(set_to, kept, whole=False).parts
