@@ -163,6 +163,7 @@ def _embedded_quotas(folder: Path) -> Iterator[QuotaStore]:
 
 @contextmanager
 def _embedded_inboxes(folder: Path) -> Iterator[InboxStore]:
+    folder.mkdir(parents=True, exist_ok=True)
     store = EmbeddedInboxes(folder / "inboxes", bytes_max=1 << 30)
     try:
         yield store
@@ -172,6 +173,7 @@ def _embedded_inboxes(folder: Path) -> Iterator[InboxStore]:
 
 @contextmanager
 def _embedded_activity(folder: Path) -> Iterator[Activity]:
+    folder.mkdir(parents=True, exist_ok=True)
     store = EmbeddedActivity(folder)
     try:
         yield store
@@ -187,6 +189,7 @@ def _embedded_credentials(folder: Path) -> Iterator[CredentialStore]:
 
 @contextmanager
 def _embedded_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
+    folder.mkdir(parents=True, exist_ok=True)
     store = FileLeases(folder)
     try:
         yield store
@@ -199,6 +202,7 @@ def _folder_blobs(*, sync: bool) -> Opens[BlobStore]:
     def opened(folder: Path) -> Iterator[BlobStore]:
         from kith.engines.blobs.blob_store import FolderBlobs  # noqa: PLC0415  heavy, and needed by few tests
 
+        folder.parent.mkdir(parents=True, exist_ok=True)
         yield FolderBlobs(folder, sync=sync)
 
     return opened

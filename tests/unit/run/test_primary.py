@@ -106,10 +106,10 @@ def test_an_address_is_one_of_http() -> None:
 
 def test_a_file_of_media_that_is_gone_is_left_out_and_one_in_a_bucket_is_refused(tmp_path: Path) -> None:
     with answering(404, b"") as primary:
-        assert not primary.media_file("01/a.png", tmp_path / "01" / "a.png")
+        assert not primary.media_file("01/a.png", tmp_path)
     assert list((tmp_path / "01").iterdir()) == []
     with answering(307, b"") as primary, pytest.raises(StoreMismatch, match="media_url"):
-        primary.media_file("01/a.png", tmp_path / "01" / "a.png")
+        primary.media_file("01/a.png", tmp_path)
 
 
 @pytest.mark.parametrize("said", [b"<html>somebody is at work</html>", b"", b"{}", b'{"epoch": "seven"}'], ids=str)

@@ -69,17 +69,21 @@ def open_archive(where: str) -> Archive:
 
 
 class FolderArchive:
-    """See `Archive`: a folder. `private`: only its owner may read what is written there."""
+    """See `Archive`: a folder. `private`: only its owner may read what is written there.
 
-    def __init__(self, folder: Path, *, private: bool = True) -> None:
-        self._folder, self.where = folder, str(folder)
+    `makes`: whether `put` makes the folder where it is not there.
+    """
+
+    def __init__(self, folder: Path, *, private: bool = True, makes: bool = True) -> None:
+        self._folder, self.where, self._makes = folder, str(folder), makes
         self._mode = 0o600 if private else 0o644
 
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
         file = self._folder / name
         partial = file.with_name(file.name + _PARTIAL)
         with _translated(self.where):
-            file.parent.mkdir(parents=True, exist_ok=True)
+            if self._makes:
+                file.parent.mkdir(parents=True, exist_ok=True)
             try:
                 with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, self._mode), "wb") as written:
                     for chunk in chunks:
@@ -171,14 +175,17 @@ class _Source:
 
 @contextlib.contextmanager
 def _translated(where: str, name: str = "") -> Iterator[None]:
-    """Turn errors of the system and of the library into ours, without the text of the library's: it may hold keys."""
+    """Turn errors of the system and of the library into ours, without the text of the library's: it may hold keys.
+
+    `name`: of the file that is read.
+    """
     try:
         yield
     except KithError:
         raise
-    except FileNotFoundError:
-        raise StoreMismatch(f"{name} is missing from {where}: it was removed, or is no backup of Kith") from None
     except (BaseError, OSError, ValueError) as error:
+        if name and isinstance(error, FileNotFoundError):
+            raise StoreMismatch(f"{name} is missing from {where}: it was removed, or is no backup of Kith") from None
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(f"no room in {where}; make some, then try again. What it held is as it was") from None
         said = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__

@@ -40,12 +40,15 @@ class FolderBlobs:
     """See `media.blobs.BlobStore`: files in a local folder."""
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        """Errors: StoreUnavailable where the folder can be neither used nor made; the one above it is never made."""
+        with _translated():
+            folder.mkdir(exist_ok=True)
         self._folder, self._sync = folder.resolve(), sync
         self._store = LocalStore(prefix=self._folder)
 
     async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
         with _translated():
+            self._folder.mkdir(exist_ok=True)  # obstore would make the folder above, too, where that was moved away
             await obstore.put_async(self._store, key, data)
             if self._sync:
                 await asyncio.to_thread(_sync, self._folder, key)

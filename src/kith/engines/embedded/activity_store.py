@@ -41,7 +41,6 @@ class EmbeddedActivity:
         self._folder = folder
         self._online: tuple[int, dict[bytes, Connected]] = (-1, {})
         with translated("open the activity of users", folder):
-            folder.mkdir(parents=True, exist_ok=True)
             self._lmdb = lmdb.Environment(
                 str(folder / "activity.mdb"), subdir=False, map_size=_BYTES_MAX, max_dbs=2, max_readers=1024, mode=0o600
             )

@@ -36,7 +36,7 @@ class FileLeases:
 
     async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(exist_ok=True)  # but not the data folder, which may have been moved away
             descriptor = _lock(self._file(name))
             if descriptor is None:
                 return None

@@ -130,9 +130,9 @@ class Weeks:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """The turn to write; that of one thread of a process. Makes the folder."""
+        """The turn to write; that of one thread of a process. Makes the folder, but not the data folder above it."""
         if self._turns is None:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
             self._turns = Turns(self._folder / "weeks.turn")
         with self._turns.taken():
             yield
@@ -141,7 +141,7 @@ class Weeks:
         return self._folder / f"{period}{_ENDING}"
 
     def _make(self, file: Path) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         with self._alone():
             if file.exists():
                 return

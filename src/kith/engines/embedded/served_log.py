@@ -70,7 +70,7 @@ class ServedFiles:
 
     def _write(self, rows: bytes) -> None:
         if self._file is None or self._file_bytes + len(rows) > self._file_max:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(exist_ok=True)
             self._file = self._folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S-%f}-{os.getpid()}.rows"
             self._file_bytes = 0
             self._forget_oldest()

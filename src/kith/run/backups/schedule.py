@@ -113,7 +113,8 @@ async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
         prunes = is_whole or bool(status.tidying)
         status = Status(now_ms, now_ms if is_whole else status.whole_ms, drill=status.drill)
         status = await _after(settings, maker, status, prunes=prunes)
-    await asyncio.to_thread(FolderArchive(Path(settings.data)).put, _STATUS_FILE, [msgspec.json.encode(status)])
+    data = FolderArchive(Path(settings.data), makes=False)
+    await asyncio.to_thread(data.put, _STATUS_FILE, [msgspec.json.encode(status)])
     return RETRIED_S if status.error else _LOOKED_S
 
 

@@ -108,7 +108,7 @@ class StandbyFollower:
         if folder is not None:
             for key in (key for media in changed if not media.deleted for key in keys_of(media)):
                 if not (folder / key).exists():
-                    fetched += self._primary.media_file(key, folder / key)
+                    fetched += self._primary.media_file(key, folder)
         return fetched
 
     def _drop(self, changed: list[Media]) -> None:

@@ -81,14 +81,17 @@ class Primary:
             os.fsync(written.fileno())
         part.replace(file)
 
-    def media_file(self, key: str, file: Path) -> bool:
-        """Write a file of media; False where the primary has none of this name any more."""
-        file.parent.mkdir(parents=True, exist_ok=True)
+    def media_file(self, key: str, folder: Path) -> bool:
+        """Write a file of media into their folder; False where the primary has none of this name any more."""
+        file = folder / key
         part = file.with_name(f"{file.name}#0")  # as a file that is not finished is called there
-        with translated(f"write {file}", file.parent), part.open("wb") as written:
-            there = self._stream(f"{FILES_PATH}/{key}", written)
-            written.flush()
-            os.fsync(written.fileno())
+        with translated(f"write {file}", folder):
+            for made in (folder, file.parent):  # but not the data folder, which may have been moved away
+                made.mkdir(exist_ok=True)
+            with part.open("wb") as written:
+                there = self._stream(f"{FILES_PATH}/{key}", written)
+                written.flush()
+                os.fsync(written.fileno())
         if there:
             part.replace(file)
         else:

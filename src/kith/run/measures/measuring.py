@@ -37,7 +37,7 @@ async def measure(blobs: BlobStore, folder: Path, now_ms: int) -> None:
     async for chunk in blobs.list():
         size += sum(blob.size for blob in chunk)
     kept = [*before[1 - _KEPT :], Measure(now_ms, size)]
-    FolderArchive(folder).put(_FILE, [msgspec.json.encode(kept)])
+    FolderArchive(folder, makes=False).put(_FILE, [msgspec.json.encode(kept)])
 
 
 def read(folder: Path) -> list[Measure]:
