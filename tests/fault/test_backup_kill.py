@@ -16,13 +16,22 @@ from edges import edge_of, writes_of
 from embedded_engine import open_embedded
 from forking import Commands, Running, commands
 
+from kith.core.errors import StoreMismatch
 from kith.engines.blobs.archives import FolderArchive
+from kith.run.backups.making import BackUp
 from kith.run.backups.parts import read_parts
+from kith.run.config import Settings
+from kith.run.serving import supervisor
 
 # Steps so small that a short backup makes many moments to be killed at.
 _SMALL_STEPS = """
 from kith.run.backups import making, pictures
 making.BYTES_A_SEGMENT, making._CHUNK_BYTES, pictures._CHUNK_BYTES = 500, 4096, 1000
+"""
+_DIES_IN_A_RESTORE = """
+import os, signal
+from kith.run.backups import restoring
+restoring._go = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 """
 _KILLS, _EDGES = int(os.environ.get("TEST_KILLS", "6")), 100
 _PICTURE_BYTES = 10_000
@@ -83,3 +92,17 @@ def test_a_backup_that_is_killed_leaves_what_was_there_and_the_next_goes_on(
     drill = kith.start("restore", kept, "--drill").wait()
     assert (drill.status, "is good" in drill.out) == (0, True), drill.err
     print(f"{killed} of {_KILLS} killed before they ended")
+
+
+def test_after_a_restore_that_is_killed_no_server_begins_with_an_empty_store(tmp_path: Path, run: Run) -> None:
+    data, kept, back = tmp_path / "data", tmp_path / "kept", tmp_path / "back"
+    with open_embedded(data) as (environment, store):
+        run(store.declare(["follows"]))
+        run(store.apply(writes_of(edge_of(1, 2))))
+        BackUp(environment, FolderArchive(kept), None).make(whole=True)
+        before = state(environment)
+    with commands(tmp_path, _DIES_IN_A_RESTORE) as kith:
+        assert kith.start("restore", kept, "--data", back).wait().status == -9
+    with pytest.raises(StoreMismatch, match=r"a restore into .* was cut short .* run the same command again"):
+        supervisor.prepare(Settings(data=str(back)))
+    assert restored(FolderArchive(kept), back)[1] == before

@@ -33,6 +33,26 @@ def test_a_first_opening_that_fails_leaves_no_store_and_the_next_makes_one(tmp_p
         assert environment.declare(["follows"]) == {"follows": 1}
 
 
+def test_no_empty_store_is_begun_beside_the_journal_of_one_that_is_gone(tmp_path: Path) -> None:
+    folder, away = tmp_path / "data", tmp_path / "away"
+    with Environment(folder) as environment:
+        environment.put_note("ours", b"1")
+    away.mkdir()
+    journal = (folder / JOURNAL_FILE).read_bytes()
+    (folder / STORE_FILE).rename(away / STORE_FILE)
+    with pytest.raises(StoreMismatch, match=r"put store\.mdb back, or restore a backup .* move store\.journal away"):
+        Environment(folder)
+    assert not (folder / STORE_FILE).exists()
+    assert (folder / JOURNAL_FILE).read_bytes() == journal
+    (away / STORE_FILE).rename(folder / STORE_FILE)
+    with Environment(folder) as environment:
+        assert environment.get_note("ours") == b"1"
+    for file in (STORE_FILE, JOURNAL_FILE):
+        (folder / file).rename(away / file)
+    with Environment(folder) as environment:
+        assert environment.get_note("ours") is None
+
+
 @pytest.mark.parametrize("durability", ["full", "relaxed"])
 def test_a_backup_put_in_the_place_of_a_store_is_opened_as_it_is(tmp_path: Path, durability: str) -> None:
     """Whoever copies `store.mdb` by hand may leave the journal of another store beside it."""

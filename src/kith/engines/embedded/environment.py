@@ -87,7 +87,9 @@ class Environment:
                 raise StoreUnavailable(f"{why}; name one that you may write to with --data") from error
             store = folder / STORE_FILE
             if store.exists() and not store.stat().st_size:
-                raise StoreMismatch(f"{store} is empty; restore a backup, or delete the file to start anew")
+                raise StoreMismatch(
+                    f"{store} is empty; restore a backup (`kith restore`), or move the folder away to start anew"
+                )
             with contextlib.ExitStack() as opened:
                 self.journal = Journal(folder / JOURNAL_FILE, relaxed=durability == "relaxed")
                 opened.callback(self.journal.close)

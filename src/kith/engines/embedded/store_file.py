@@ -11,12 +11,19 @@ from pathlib import Path
 import lmdb
 
 from kith.core.errors import StoreMismatch, StoreUnavailable
+from kith.engines.embedded.journal import JOURNAL_FILE
 
 STORE_FILE = "store.mdb"
+RESTORING = "restoring"
+"""The folder in a data folder in which a store is made, from a backup or a snapshot, before it gets its name."""
 
 
 def make_store(file: Path, databases: Sequence[bytes], notes: Mapping[bytes, bytes], bytes_max: int) -> None:
-    """Make an empty store with these databases, and with notes in the first of them. It gets its name last."""
+    """Make an empty store with these databases, and with notes in the first of them. It gets its name last.
+
+    StoreMismatch where the folder had a store, or is being given one.
+    """
+    _refuse_in_place_of_another(file)
     partial = file.with_name(f"{file.name}.part")
     partial.unlink(missing_ok=True)
     try:
@@ -34,6 +41,20 @@ def make_store(file: Path, databases: Sequence[bytes], notes: Mapping[bytes, byt
         raise
     partial.replace(file)
     sync_folder(file.parent)
+
+
+def _refuse_in_place_of_another(file: Path) -> None:
+    if (made := file.with_name(RESTORING)).exists():
+        raise StoreMismatch(
+            f"a restore into {file.parent}, or the first snapshot of a standby, was cut short or is under way: wait "
+            f"for it, or run the same command again; to begin with an empty store move {made} away"
+        )
+    journal = file.with_name(JOURNAL_FILE)
+    if journal.exists() and journal.stat().st_size:
+        raise StoreMismatch(
+            f"{file} is gone, and {journal} beside it has what was written to it last: put {file.name} back, or "
+            f"restore a backup (`kith restore`); to begin with an empty store move {journal.name} away"
+        )
 
 
 def sync_folder(folder: Path) -> None:

@@ -24,7 +24,7 @@ from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.segments import Segment
-from kith.engines.embedded.store_file import STORE_FILE, sync_folder
+from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
 from kith.run.backups.chain import NEWEST, Goal, Way, way
 from kith.run.backups.making import mark_of
 from kith.run.backups.parts import MEDIA, STORE, Part, Parts, file_of, read_parts, read_verified
@@ -33,8 +33,6 @@ from kith.run.config import Settings
 from kith.run.opening.folders import media_folder
 from kith.watch.tokens import WatchTokens
 
-_RESTORING = "restoring"
-"""The folder in a data folder in which a store is made before it gets its name."""
 _SIGNING = "secret/signing"
 
 
@@ -199,7 +197,7 @@ def _new_store(settings: Settings) -> Iterator[Path]:
             raise Conflict(f"a server uses {folder}; stop it first")
         if (folder / STORE_FILE).exists():
             raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
-        made = folder / _RESTORING
+        made = folder / RESTORING
         try:
             yield made
         except BaseException:

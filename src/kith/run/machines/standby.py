@@ -21,15 +21,13 @@ from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.retention import LEASE
 from kith.engines.embedded.standing import ToTell
-from kith.engines.embedded.store_file import STORE_FILE, sync_folder
+from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
 from kith.graph.graphs import BUILT_IN
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
 from kith.run.machines.following import MEDIA_MISSING, StandbyFollower
 from kith.run.machines.primary import Primary, machine_key_of, name_of
 
-_RESTORING = "restoring"
-"""The folder in which a store is made before it gets its name."""
 _FENCED_WITHIN_S = 2.0
 _log = structlog.get_logger("kith.standby")
 
@@ -88,7 +86,7 @@ def _goes_on(settings: Settings, url: str) -> bool:
 def _install(settings: Settings, url: str, key: str) -> None:
     """Put the primary's store into the folder, as a standby's."""
     folder = Path(settings.data)
-    made = folder / _RESTORING
+    made = folder / RESTORING
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True)
     with Primary(url, key, name=name_of(folder)) as primary:
