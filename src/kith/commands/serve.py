@@ -44,9 +44,9 @@ def run_api_process() -> None:
 
 def _serve(flags: dict[str, Any], api_key: str | None, *, alone: bool) -> None:
     flags["api_keys"] = [api_key] if api_key else None
-    settings = config.load(flags)
+    settings, sources = config.load(flags), config.sources_of(flags)
     supervisor.check_port(settings)
-    supervisor.prepare(settings)
+    supervisor.prepare(settings, sources=sources)
 
     def listening(made: str | None) -> None:
         if made:
@@ -54,4 +54,4 @@ def _serve(flags: dict[str, Any], api_key: str | None, *, alone: bool) -> None:
         where = f"data in {settings.data}" if settings.engine == "folder" else f"on Cassandra at {settings.cassandra}"
         say(f"Kith {__version__} at {supervisor.base_url(settings)} ({where}); docs at /docs")
 
-    supervisor.run(settings, listening, sources=config.sources_of(flags), alone=alone)
+    supervisor.run(settings, listening, sources=sources, alone=alone)

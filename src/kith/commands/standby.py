@@ -36,11 +36,12 @@ def run_standby(
 
     Made the primary by `kith promote`, it goes on as one.
     """
-    settings = config.load({"data": data, "port": port, "workers": workers})
+    flags = {"data": data, "port": port, "workers": workers}
+    settings = config.load(flags)
     of = of.rstrip("/")
     supervisor.check_port(settings)
     standby.prepare(settings, of, api_key)
-    supervisor.prepare(settings, standby=True)
+    supervisor.prepare(settings, sources=config.sources_of(flags), standby=True)
 
     def listening(_: str | None) -> None:
         say(f"Kith {__version__} at {supervisor.base_url(settings)}, a standby of {of} (data in {settings.data})")

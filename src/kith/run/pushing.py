@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,12 +54,23 @@ class PushKeys(NamedTuple):
 
 def push_keys(settings: Settings, signing: bytes) -> PushKeys:
     """The keys that the settings name. That of Web Push follows from the signing secret of this store, so it is the
-    same as long as the store is: browsers are bound to it. BadRequest for files that cannot be used.
+    same as long as the store is: browsers are bound to it. BadRequest for files that cannot be used;
+    it begins with the setting.
     """
     vapid = None
     if settings.webpush_contact:
         vapid = Vapid(hashlib.blake2b(b"vapid", key=signing[:64]).digest(), settings.webpush_contact)
     return PushKeys(vapid, _apns(settings), _fcm(settings))
+
+
+def check_push_keys(settings: Settings, sources: Mapping[str, str]) -> None:
+    """BadRequest where the settings name files that cannot be used. `sources`: where each setting came from."""
+    try:
+        push_keys(settings, b"")
+    except BadRequest as error:
+        setting, _, says = error.message.partition(" ")
+        source = f", of {sources[setting]}," if setting in sources else ""
+        raise BadRequest(f"{setting}{source} {says}") from None
 
 
 def _apns(settings: Settings) -> ApnsKey | None:
@@ -89,7 +100,9 @@ def _read(setting: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise BadRequest(f"{setting} cannot be read: {error}") from None
+        raise BadRequest(
+            f"{setting} cannot be read ({path}: {error.strerror}); name the file as the provider gave it"
+        ) from None
 
 
 def _check(setting: str, pem: bytes, kind: type) -> None:

@@ -23,6 +23,7 @@ from kith.notifications.push.webpush import PLAIN_BYTES_MAX, RECORD_BYTES, encry
 from kith.outbound.outbound import Answer
 from kith.run.config import Settings
 from kith.run.pushing import push_keys
+from kith.run.serving import supervisor
 
 AT_MS = EPOCH_MS + 1_000_000_000
 SECRET = b"a secret only for tests, 32 bytes"
@@ -197,6 +198,16 @@ def test_what_is_no_address_of_a_browser_is_refused(endpoint: str, key: str, aut
 def test_what_is_no_token_is_refused(kind: Any, token: str, sandbox: bool) -> None:
     with pytest.raises(InvalidContent):
         token_address(kind, token, sandbox=sandbox)
+
+
+def test_files_of_keys_that_cannot_be_used_are_named_with_their_source_before_anything_starts(tmp_path: Any) -> None:
+    settings = Settings(data=str(tmp_path / "data"), apns_key_file="none.p8", apns_key_id="K", apns_team_id="T")
+    with pytest.raises(BadRequest, match=r"^apns_key_file, of kith\.toml, needs apns_topic"):
+        supervisor.prepare(settings, sources={"apns_key_file": "kith.toml"})
+    settings = Settings(data=str(tmp_path / "data"), fcm_account_file="none.json")
+    with pytest.raises(BadRequest, match=r"^fcm_account_file cannot be read \(none\.json: No such file"):
+        supervisor.prepare(settings)
+    assert not (tmp_path / "data").exists()
 
 
 def test_keys_come_from_files_and_what_is_wrong_with_one_is_said_without_it(tmp_path: Any) -> None:

@@ -83,6 +83,22 @@ def test_processes_that_only_die_are_not_started_for_ever(
         end.wait()
 
 
+def test_one_api_process_that_only_dies_is_enough_to_give_up(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every pause, and the time in which deaths are counted, as short as one another."""
+    end, faster = supervisor.End(), 25
+    for module, name in ((children, "_RESPAWN_S"), (children, "_RESPAWN_S_MAX"), (supervisor, "_DEATHS_S")):
+        monkeypatch.setattr(module, name, getattr(module, name) / faster)
+    monkeypatch.setattr(children, "_spawn", lambda *_: os.posix_spawn("/bin/false", ["false"], os.environ))
+    kept = [Child((children.API,), forks=False, is_over=end.too_many_deaths)]
+    too_late = threading.Timer(2 * 60 / faster, os.kill, (os.getpid(), signal.SIGTERM))
+    too_late.start()
+    with end.by_signals(), children.kept(kept, listening, 20), pytest.raises(Unavailable, match="died"):
+        end.wait()
+    too_late.cancel()
+
+
 def test_a_signal_ends_it_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     end = supervisor.End()
     with end.by_signals():

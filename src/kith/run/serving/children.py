@@ -24,7 +24,9 @@ from kith.run.serving import processes, server, worker
 API = "api-process"
 """The command of an API process."""
 _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
-"""Pause before a process is started again. It doubles while it exits by itself, as a worker where another one runs."""
+"""Pause before a process is started again. It doubles while a worker exits by itself, as where another one runs; of API
+processes that only die the supervisor makes an end.
+"""
 _TERMINATED_S, _KILLED_S = 0.2, 5.0
 """How long an end is waited for after SIGTERM, which is repeated, and after SIGKILL."""
 _changing = threading.Lock()  # which processes there are to wait for
@@ -39,6 +41,11 @@ class Child(NamedTuple):
     command: tuple[str, ...]
     forks: bool = True
     is_over: Callable[[int], bool] = lambda _: False
+
+    @property
+    def is_api(self) -> bool:
+        """Whether it is an API process."""
+        return self.command == (API,)
 
 
 @contextlib.contextmanager
@@ -87,7 +94,7 @@ class _Kept:
             _, status = os.waitpid(self._pid, 0)
             if not self._stopping.is_set() and self._child.is_over(status):
                 return
-            gave_up = os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
+            gave_up = not self._child.is_api and os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
             pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
             again = self._spawn_again(pause_s)
             if again is None:
@@ -158,7 +165,7 @@ def _be(child: Child, listening: socket.socket) -> NoReturn:
     status = 1
     try:
         settings = processes.settings_of_process()
-        if child.command == (API,):
+        if child.is_api:
             server.run(settings, listening)
         else:
             listening.close()
@@ -177,10 +184,11 @@ def _be(child: Child, listening: socket.socket) -> NoReturn:
 def _spawn(child: Child, listening: socket.socket) -> int:
     """Start a process beside our threads; its id. An API process inherits what it accepts from."""
     handle = listening.fileno()
-    is_api = child.command == (API,)
     return os.posix_spawn(
         sys.executable,
         processes.command_line(*child.command),
         {**os.environ, processes.SOCKET_VARIABLE: str(handle)},
-        file_actions=[(os.POSIX_SPAWN_DUP2, handle, handle)] if is_api else [],  # onto itself: it is not closed then
+        file_actions=[(os.POSIX_SPAWN_DUP2, handle, handle)]
+        if child.is_api
+        else [],  # onto itself: it is not closed then
     )

@@ -30,6 +30,7 @@ from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
 from kith.run.machines import peers
 from kith.run.opening import folders, keys, wiring
+from kith.run.pushing import check_push_keys
 from kith.run.serving import children, heartbeats, processes
 from kith.run.serving.children import Child
 from kith.run.serving.server import REQUESTS_MAX
@@ -43,11 +44,12 @@ _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
 _log = structlog.get_logger("kith")
 
 
-def prepare(settings: Settings, *, standby: bool = False) -> None:
-    """Check the folder, and the place of backups, before any process starts.
+def prepare(settings: Settings, *, sources: Mapping[str, str] = MappingProxyType({}), standby: bool = False) -> None:
+    """Check the folder, the place of backups, and the keys for push services, before any process starts.
 
     StoreMismatch where the folder takes no writes, unless as a standby's. On distributed engines make what is missing.
     """
+    check_push_keys(settings, sources)
     if settings.engine == "cluster":
         wiring.cluster_of(settings).prepare(settings)
         return
