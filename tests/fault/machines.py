@@ -111,9 +111,9 @@ class Machine:
                 found += http.post(f"{API}/graph/follows/check", json={"pairs": asked}).json()["exists"]
             return found
 
-    def promote(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """`kith promote` of its folder."""
-        command = ["promote", "--data", str(self.data), "--url", self.url, *options]
+    def promote(self, *options: str, at: bool = True) -> subprocess.CompletedProcess[str]:
+        """`kith promote` of its folder. `at`: name its address."""
+        command = ["promote", "--data", str(self.data), *(["--url", self.url] if at else []), *options]
         return launcher().run(*command, env=self.environment, timeout=LIMIT_S)
 
     def has(self, whom: int, user: int = 1) -> bool:

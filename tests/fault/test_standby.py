@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -269,6 +270,24 @@ def test_the_log_is_kept_for_a_standby_that_is_away(tmp_path: Path) -> None:
         second.signal(signal.SIGCONT)
         second.until(lambda: second.has(7, 10) and second.has(7, 4_009))
         assert "starts over" not in second.said()
+
+
+def test_the_old_primary_says_where_the_standby_is_served_unless_told_otherwise(tmp_path: Path) -> None:
+    with machines(tmp_path, "first", "second", "third") as (first, second, third):
+        first.start()
+        second.start(of=first)
+        said = second.promote(at=False)
+        assert said.returncode == 0, said.stderr
+        assert first.follow(1, 3).json()["error"]["details"] == {"primary": second.url}
+        second.until(second.leads)
+        assert "already" in second.promote(at=False).stdout
+        third.start(of=second)
+        third.stop()
+        asked = third.promote(at=False)
+        assert (asked.returncode, "--url" in asked.stderr) == (1, True)
+        assert third.promote("--port", "7999", at=False).returncode == 0
+        there = second.follow(1, 3).json()["error"]["details"]["primary"]
+        assert there == f"http://{socket.gethostname()}:7999"
 
 
 def test_what_is_no_standby_is_not_made_one_nor_promoted(tmp_path: Path) -> None:

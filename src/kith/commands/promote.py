@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kith.commands.console import Data, Port, say
+from kith.commands.console import Data, say
 from kith.run import config
 from kith.run.machines import standby
 
@@ -18,13 +18,18 @@ commands = typer.Typer()
 @commands.command("promote")
 def run_promote(
     data: Data = None,
-    port: Port = None,
-    url: Annotated[str, typer.Option("--url", help="Where clients reach it, for the old primary to say.")] = "",
+    port: Annotated[int | None, typer.Option("--port", help="Instead of --url: its port on this machine.")] = None,
+    url: Annotated[
+        str,
+        typer.Option("--url", help="Where clients reach it, for the old primary to say; default: where it is served."),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Even if another machine was promoted already.")] = False,
 ) -> None:
     """Make a standby the primary. One that is being served goes on as such; otherwise `kith serve` starts it."""
     settings = config.load({"data": data, "port": port})
-    taken = standby.promote(settings, url or f"http://{socket.gethostname()}:{settings.port}", force=force)
+    if port is not None and not url:
+        url = standby.address(socket.gethostname(), port)
+    taken = standby.promote(settings, url, force=force)
     if taken is None:
         say(f"{settings.data} is the primary already")
         return

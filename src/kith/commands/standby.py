@@ -46,7 +46,8 @@ def run_standby(
     def listening(_: str | None) -> None:
         say(f"Kith {__version__} at {supervisor.base_url(settings)}, a standby of {of} (data in {settings.data})")
 
-    ended = supervisor.run(settings, listening, standby=True)
+    with standby.served(settings):
+        ended = supervisor.run(settings, listening, standby=True)
     options = ["--data", settings.data, "--port", str(settings.port), "--workers", str(settings.workers)]
     if ended == processes.PROMOTED:
         say("this is the primary now")

@@ -3,19 +3,26 @@
 A snapshot is fetched beside the store and gets its name last, so a folder has a whole store or none. A promotion notes
 its epoch first, fences the old primary where it answers, brings over what that has beyond this store, and then takes
 writes. Cut short anywhere, it is done again with the same epoch.
+
+    standby.url   in the data folder, while `kith standby` serves it: the address of that, for a promotion (text)
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import structlog
 
 from kith.core.errors import BadRequest, Conflict, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
 from kith.engines.embedded import fanout_state, standing
 from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
@@ -29,6 +36,8 @@ from kith.run.machines.following import MEDIA_MISSING, StandbyFollower
 from kith.run.machines.primary import Primary, machine_key_of, name_of
 
 _FENCED_WITHIN_S = 2.0
+_URL_FILE = "standby.url"
+_ALL_ADDRESSES, _THIS_MACHINE = ("0.0.0.0", "::"), ("127.0.0.1", "::1", "localhost")  # noqa: S104
 _log = structlog.get_logger("kith.standby")
 
 
@@ -116,6 +125,38 @@ def _check(settings: Settings) -> None:
             raise StoreMismatch("the primary signs by a `jwt_secret` of its settings; give the standby the same")
 
 
+@contextlib.contextmanager
+def served(settings: Settings) -> Iterator[None]:
+    """Note in the data folder where its standby is served."""
+    file = Path(settings.data) / _URL_FILE
+    with translated(f"write {file}", file.parent):
+        file.write_text(address(settings.host, settings.port))
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def address(host: str, port: int) -> str:
+    """Where other machines reach what listens there; by the name of this machine, where it does on all addresses."""
+    named = socket.gethostname() if host in _ALL_ADDRESSES else host
+    return f"http://[{named}]:{port}" if ":" in named else f"http://{named}:{port}"
+
+
+def _served_at(folder: Path, old: str) -> str:
+    """Where the standby in a folder is served, for an old primary to say. BadRequest where that is not known."""
+    file = folder / _URL_FILE
+    url = file.read_text() if file.exists() else ""
+    if not url:
+        raise BadRequest(
+            f"no standby is being served from {folder}: say with --url where clients will reach it, for the old "
+            "primary to tell them, such as http://10.0.0.2:7400"
+        )
+    if urlsplit(url).hostname in _THIS_MACHINE and urlsplit(old).hostname not in _THIS_MACHINE:
+        raise BadRequest(f"{url} is reached from this machine only: say with --url where clients reach the standby")
+    return url
+
+
 class Promotion(NamedTuple):
     """What `promote` did. `old`: of the old primary, whether it was fenced, or does not answer; `at`: its address."""
 
@@ -126,10 +167,11 @@ class Promotion(NamedTuple):
     media_missing: bool
 
 
-def promote(settings: Settings, url: str, *, force: bool = False) -> Promotion | None:
+def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promotion | None:
     """Make the standby in the data folder the primary, whether it is being served or not; None where it is already.
 
-    `url`: where clients reach it, for the old primary to say. Errors: Conflict, where another machine was made the
+    `url`: where clients reach it, for the old primary to say; empty: where it is served now. Errors: BadRequest, where
+    that is not known; Conflict, where another machine was made the
     primary in place of the same old one (`force`: all the same).
     """
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
@@ -137,6 +179,7 @@ def promote(settings: Settings, url: str, *, force: bool = False) -> Promotion |
         if why is None:
             return None
         key = machine_key_of(store)
+    url = url or _served_at(Path(settings.data), why.primary)
     with Environment(
         Path(settings.data), durability=settings.durability, bytes_max=settings.store_bytes_max, create=False,
         follows=True,

@@ -1,0 +1,60 @@
+"""The address that a promotion tells the old primary: where clients reach the standby, or nothing is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kith.core.errors import BadRequest
+from kith.engines.embedded import standing
+from kith.engines.embedded.closed import Closed
+from kith.run.config import Settings
+from kith.run.machines import standby
+from kith.run.opening import folders
+from kith.run.serving import supervisor
+
+OLD = "http://127.0.0.1:9"  # where nobody answers
+
+
+def standby_of(settings: Settings, primary: str) -> Settings:
+    """The folder, as the standby of that one."""
+    supervisor.prepare(settings)
+    with folders.open_environment(settings) as store:
+        store.secret("signing")
+        standing.close_to_writes(store, Closed("standby", primary))
+    return settings
+
+
+def told(settings: Settings) -> str:
+    """What the old primary is to be told."""
+    with folders.open_environment(settings) as store:
+        to_tell = standing.to_tell(store)
+    assert to_tell is not None
+    return to_tell.new
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.2", "::1", "db.example"])
+def test_it_is_the_one_on_which_the_standby_is_served(settings: Settings, host: str) -> None:
+    with standby.served(msgspec.structs.replace(standby_of(settings, OLD), host=host, port=7411)):
+        assert standby.promote(settings) is not None
+    assert told(settings) == (f"http://[{host}]:7411" if ":" in host else f"http://{host}:7411")
+
+
+def test_where_none_is_served_it_is_asked_for(settings: Settings) -> None:
+    standby_of(settings, OLD)
+    with standby.served(settings):
+        pass
+    with pytest.raises(BadRequest, match=r"no standby is being served.*--url"):
+        standby.promote(settings)
+    assert standby.promote(settings, "http://new.example") is not None
+    assert told(settings) == "http://new.example"
+    assert standby.promote(settings) is None
+
+
+def test_one_that_other_machines_cannot_reach_is_not_told_to_another_machine(settings: Settings) -> None:
+    standby_of(settings, "http://10.0.0.1:7400")
+    with standby.served(settings), pytest.raises(BadRequest, match="from this machine only: say with --url"):
+        standby.promote(settings)
+    assert not (Path(settings.data) / "standby.url").exists()
