@@ -16,8 +16,9 @@ import typer
 from kith.commands import console
 from kith.commands.console import Data, say
 from kith.core.clock import wall_ms
-from kith.core.errors import BadRequest, KithError, StoreMismatch
+from kith.core.errors import BadRequest, KithError, StoreMismatch, StoreUnavailable
 from kith.engines.blobs.archives import open_archive
+from kith.graph.audit import Audit
 from kith.run import config
 from kith.run.auditing import audit_edges
 from kith.run.backups import drills, restoring, schedule
@@ -100,7 +101,7 @@ def _drilled(settings: Settings, source: str, at: str | None, progress: Callable
         with _temporary(settings) as into:
             restored = restoring.restore(into, open_archive(source), at, progress)
             _tell(restored)
-            audits = audit_edges(into, repair=False, sample=1.0, progress=lambda _: None)
+            audits = _audited(into)
     except StoreMismatch:
         _note(source, good=False)
         raise
@@ -111,6 +112,14 @@ def _drilled(settings: Settings, source: str, at: str | None, progress: Callable
         raise BadRequest(f"the backup is not good: both ends do not agree in {', '.join(bad)}")
     say(f"the backup in {source} is good" if not restored.lost else "the backup is not good: files are lost")
     return restored
+
+
+def _audited(settings: Settings) -> list[Audit]:
+    """The audit of a store that was just restored. StoreMismatch where it cannot be read."""
+    try:
+        return audit_edges(settings, repair=False, sample=1.0, progress=lambda _: None)
+    except StoreUnavailable as error:
+        raise StoreMismatch(f"the backup is not good: {error.message}") from error
 
 
 def _note(source: str, *, good: bool) -> None:

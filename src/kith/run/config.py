@@ -46,6 +46,8 @@ FlockGraph = Annotated[str, Meta(pattern=r"^\d{1,9}=[a-z][a-z0-9_]{0,31}$")]
 _Contact = Annotated[str, Meta(pattern=r"^((mailto:|https://)[!-~]+)?$")]
 _PUSH_HOSTS = ("fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com")
 _WORKERS_MAX = 64
+_STORE_BYTES_MAX = 1 << 46
+"""Half of the addresses that a process has on the usual machines."""
 READ_MEMORY_MB = 340
 """What all tables of what was read take together when they are full; by what each says it holds at most."""
 
@@ -130,7 +132,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "full"
     store_bytes_max: Annotated[
-        int, Meta(ge=1 << 20), _doc("Size the store may grow to; beyond: STORE_FULL. Address space, not memory.")
+        int,
+        Meta(ge=1 << 20, le=_STORE_BYTES_MAX),
+        _doc("Size the store may grow to; beyond: STORE_FULL. Address space, not memory."),
     ] = 1 << 40
     commit_writes_max: Annotated[Positive, _doc("Writes grouped into one commit at most.")] = 5_000
     commit_wait_ms: Annotated[

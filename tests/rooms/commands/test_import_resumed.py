@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO
 
 import msgspec
 import pytest
@@ -26,7 +28,7 @@ from loading_edges import (
 
 from kith.commands.backup import backup
 from kith.core.clock import wall_ms
-from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
+from kith.core.errors import BadRequest, Conflict, KithError, StoreFull, StoreMismatch, StoreUnavailable
 from kith.engines.embedded.folder_locks import alone
 from kith.graph.edge import State
 from kith.run.backups import schedule
@@ -201,6 +203,25 @@ def test_lines_refused_before_a_kill_stay_counted_and_reported(set_to: Settings,
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
+def test_an_import_onto_a_full_disk_says_so_and_goes_on_once_there_is_room(set_to: Settings, tmp_path: Path) -> None:
+    path = file_of(tmp_path, random_rows(7, 120, 3))
+
+    def cut(target: IO[bytes], _: object) -> None:
+        """As numpy does, without a number of the system."""
+        target.write(b"part")
+        raise OSError("168 requested and 4 written")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("numpy.save", cut)
+        with pytest.raises(StoreUnavailable, match="could not load the graph: 168 requested and 4 written"):
+            bring(set_to, path)
+        patch.setattr("os.statvfs", lambda _: SimpleNamespace(f_bavail=0, f_frsize=4_096))
+        with pytest.raises(StoreFull, match="no room on the disk"):
+            bring(set_to, path)
+    assert bring(set_to, path).way == "bulk"
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
 @pytest.mark.parametrize("calls", [10, 50], ids=["while it reads", "while it writes"])
 def test_a_folder_with_an_unfinished_import_is_not_backed_up(
     run: Run, set_to: Settings, tmp_path: Path, calls: int
@@ -208,7 +229,7 @@ def test_a_folder_with_an_unfinished_import_is_not_backed_up(
     """What the import needs to go on is in no backup."""
     path, kept = file_of(tmp_path, random_rows(7, 120, 3)), str(tmp_path / "kept")
     cut_short(set_to, path, calls)
-    with pytest.raises(StoreMismatch, match="was cut short"):
+    with pytest.raises(StoreMismatch, match=r"was cut short, or is under way: wait for it, or run the same"):
         backup(set_to, kept, whole=True)
     with open_environment(set_to, create=False) as store:
         run(schedule.turn(set_to, schedule.over(set_to, store, kept), wall_ms()))

@@ -193,10 +193,10 @@ def test_a_drill_that_cannot_restore_is_noted_as_a_bad_one(
     store.write_bytes(whole)
     command.run_restore(str(tmp_path / "kept"), drill=True)
 
-    def mismatch(*_: object, **__: object) -> None:
-        raise StoreMismatch("a page of it is damaged")
+    def damaged(*_: object, **__: object) -> None:
+        raise StoreUnavailable("a page of it is damaged")
 
-    monkeypatch.setattr(command, "audit_edges", mismatch)
+    monkeypatch.setattr(command, "audit_edges", damaged)
     with pytest.raises(StoreMismatch):
         command.run_restore(str(tmp_path / "kept"), drill=True)
     assert not drills.last(archive).good

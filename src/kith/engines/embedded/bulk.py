@@ -91,12 +91,12 @@ class BulkLoad:
         self._pending_rows += len(rows)
         self.reading.line, self.reading.refused = line, self.reading.refused + refused
         if self._pending_rows >= RUN_ROWS:
-            with translated("load the graph"):
+            with translated("load the graph", self._folder):
                 self._spill()
 
     def finish(self, progress: Callable[[int, int], None]) -> int:
         """Append all rows to the graph; its number of edges. Calls `progress(rows done, rows in all)`, at first too."""
-        with translated("load the graph"):
+        with translated("load the graph", self._folder):
             if not self.reading.complete:
                 self._spill(complete=True)
             outs, ins = (

@@ -17,7 +17,10 @@ _ROOM_BYTES_MIN = 1 << 20
 
 @contextlib.contextmanager
 def translated(action: str, folder: Path | None = None) -> Iterator[None]:
-    """Turn errors of LMDB and the system into ours. `action`: what was tried, for the message."""
+    """Turn errors of LMDB and the system into ours. `action`: what was tried, for the message.
+
+    `folder`: whose disk is looked at where an error does not say that it is full, as those of LMDB and numpy.
+    """
     try:
         yield
     except KithError:
@@ -25,9 +28,10 @@ def translated(action: str, folder: Path | None = None) -> Iterator[None]:
     except lmdb.Error as error:
         raise translate(error, action, folder) from error
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        is_full = error.errno is None and folder is not None and _is_full(folder)
+        if is_full or error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(f"no room on the disk to {action}; nothing was changed") from error
-        raise StoreUnavailable(f"could not {action}: {error.strerror}") from error
+        raise StoreUnavailable(f"could not {action}: {error.strerror or error}") from error
 
 
 def translate(error: Exception, action: str, folder: Path | None = None) -> KithError:
@@ -44,6 +48,10 @@ def translate(error: Exception, action: str, folder: Path | None = None) -> Kith
         return StoreFull(f"no room on the disk to {action}; free some and repeat. Nothing was changed")
     if isinstance(error, lmdb.VersionMismatchError | lmdb.InvalidError):
         return StoreMismatch(f"could not {action}: not a store of this version ({error})")
+    if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
+        return StoreUnavailable(
+            f"could not {action}: the store is damaged ({error}); restore a backup (`kith restore`)"
+        )
     return StoreUnavailable(f"could not {action}: {error}")
 
 

@@ -51,10 +51,11 @@ def open_environment(settings: Settings, *, create: bool = True, follows: bool =
 
 
 def refuse_unfinished_import(environment: Environment) -> None:
-    """StoreMismatch if a bulk load of this folder was cut short: its graph would be half there."""
+    """StoreMismatch if a bulk load of this folder was cut short, or is under way: its graph would be half there."""
     for graph in environment.notes(LOADING):
         raise StoreMismatch(
-            f"an import into {graph!r} was cut short; run the same `kith import edges` again to finish it"
+            f"an import into {graph!r} was cut short, or is under way: wait for it, or run the same `kith import` "
+            "again to finish it"
         )
 
 
