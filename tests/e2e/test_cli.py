@@ -12,6 +12,7 @@ import pytest
 from commands import CLEAN, KITH, Kith, done
 
 from kith import __version__
+from kith.graph.graphs import BUILT_IN
 from kith.run.config import Settings
 
 
@@ -117,6 +118,18 @@ def test_audit_of_a_sample_and_with_repair_goes_through(here: Kith, tmp_path: Pa
     for arguments in (("--sample", "0.5"), ("--repair",)):
         assert "follows" in done(here("audit", *arguments))
         assert "suppressed" in done(here("audit", "notifications", *arguments))
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_audit_cuts_no_name_however_narrow_the_terminal(here: Kith, tmp_path: Path, columns: str) -> None:
+    (tmp_path / "edges.csv").write_text("1,2\n3,4\n")
+    done(here("import", "edges", "edges.csv"))
+    said = done(here("audit", COLUMNS=columns))
+    for name in (*BUILT_IN, "disagreeing", "wrong counts"):
+        assert name in said
+    assert "…" not in said
+    assert re.search(r"follows\W.*2.*100\.0+%", said)
+    assert "home timelines" in done(here("audit", "caches", COLUMNS=columns))
 
 
 def test_plan_prices_mentions_by_each_way(kith: Kith) -> None:

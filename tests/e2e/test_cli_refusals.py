@@ -23,6 +23,7 @@ def stores(here: Kith, tmp_path: Path) -> Path:
     (tmp_path / "damaged" / "store.mdb").write_text("hello " * 4000)
     (tmp_path / "file").write_text("hello")
     (tmp_path / "empty.csv").touch()
+    (tmp_path / "refused.csv").write_text("5,5\n-1,2\n")
     (tmp_path / "cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00")
     (tmp_path / "bad.parquet").write_text("1,2\n")
     return tmp_path
@@ -37,6 +38,8 @@ REFUSED = [
     ("import edges cut.csv.gz", "cut off or damaged"),
     ("import edges cut.csv.gz --data new", "cut off or damaged"),
     ("import edges bad.parquet", "not a Parquet file"),
+    ("import edges refused.csv", r"all 2 lines were refused; .*refused\.csv\.refused\.tsv"),
+    ("import edges refused.csv --data new", "all 2 lines were refused"),
     ("import edges edges.csv --graph nobody", "nobody"),
     ("import edges edges.csv --graph likes", "POST /posts/{id}/like"),
     ("import edges edges.csv --graph nobody --data new", "nobody"),
@@ -54,6 +57,7 @@ REFUSED = [
     ("audit --data damaged", "damaged"),
     ("backup kith-data", "lies in the data folder"),
     ("backup file", "file"),
+    ("backup /proc/x", r"/proc/x cannot be used \(No such file or directory\)"),
     ("backup gs://bucket", "name a folder, or s3://bucket/prefix"),
     ("backup new --data none", "holds no Kith data"),
     ("restore kept", "already holds a store"),
@@ -135,6 +139,7 @@ def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, st
     [
         ("KITH_PORT", "many"), ("KITH_PORT", "0"), ("KITH_WORKERS", "65"), ("KITH_DURABILITY", "some"),
         ("KITH_LOG_LEVEL", "loud"), ("KITH_JWT_SECRET", "short"), ("KITH_GRAPHS", "[1"), ("KITH_STORE_BYTES_MAX", "1"),
+        ("KITH_STORE_BYTES_MAX", "99999999999999999999"), ("KITH_STORE_BYTES_MAX", str(1 << 47)),
         ("KITH_MEDIA_URL", "ftp://x"), ("KITH_JWT_ALGORITHMS", "[]"), ("KITH_JWT_ALGORITHMS", "RS256"),
     ],
 )  # fmt: skip

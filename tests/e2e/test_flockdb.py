@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import thriftpy2.rpc
-from commands import CLEAN, KITH, free_port
+from commands import CLEAN, KITH, free_port, kith_in, refused
 from flock import ADD, ARCHIVE, HIGH, LOW, page, selected, simple, term
 from servers import eventually, serving
 from thriftpy2.protocol import TCyBinaryProtocolFactory
@@ -73,6 +73,13 @@ def test_what_was_acknowledged_is_there_and_is_done_after_a_kill(tmp_path: Path)
     with door(tmp_path / "data") as (flock, _):
         eventually(lambda: ids(flock, 1) == [] and ids(flock, 2) == [3])
         assert flock.count([simple(1, states=[2])]) == 3_000
+
+
+def test_an_address_of_another_machine_is_refused_with_what_to_name(tmp_path: Path) -> None:
+    kith = kith_in(tmp_path)
+    asked = ("flockdb", "--data", "data", "--port", free_port(), "--host", "203.0.113.9")
+    said = refused(kith(*asked, KITH_FLOCKDB_GRAPHS="1=follows", KITH_LOG_LEVEL="error"))
+    assert "name with --host an address of this machine" in said
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -79,11 +80,12 @@ def run_audit(
         audits = audit_edges(settings, repair=repair, sample=sample, progress=progress)
     if written is not None:
         written.done(audits)
-    table = Table("graph", "edges", "consistent", "disagreeing", "strays", "wrong counts", "repaired")
+    rows = list[Sequence[str]]()
     for found in audits:
         numbers = (found.disagreeing, found.strays, found.wrong_counts, found.repaired)
-        table.add_row(found.graph, f"{found.edges:,}", f"{found.consistent_share:.6%}", *map(str, numbers))
-    out.print(table)
+        rows.append((found.graph, f"{found.edges:,}", f"{found.consistent_share:.6%}", *map(str, numbers)))
+    names = ("graph", "edges", "consistent", "disagreeing", "strays", "wrong counts", "repaired")
+    console.show_rows(names, rows)
     for found in audits:
         for look in found.unsettled:
             out.print(
@@ -147,7 +149,7 @@ def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> No
 def _run_caches(settings: Settings, *, repair: bool, sample: float) -> None:
     with console.counting("sets and timelines audited") as progress:
         sets, timelines, conflicts = audit_caches(settings, repair=repair, sample=sample, progress=progress)
-    table = Table("caches", "looked at", "right", "late", "wrong", "repaired")
+    rows = list[Sequence[str]]()
     for name, found, number in (
         ("cached sets", sets, 0 if sets is None else sets.sets),
         ("home timelines", timelines, 0 if timelines is None else timelines.timelines),
@@ -157,10 +159,10 @@ def _run_caches(settings: Settings, *, repair: bool, sample: float) -> None:
                 out.print(f"{name}: nobody is answered from any now")
             continue
         counts = (found.late, found.wrong, found.repaired)
-        table.add_row(name, f"{number:,}", f"{found.right_share:.4%}", *(f"{count:,}" for count in counts))
+        rows.append((name, f"{number:,}", f"{found.right_share:.4%}", *(f"{count:,}" for count in counts)))
         for example in found.examples:
             out.print(f"wrong: {example}")
-    out.print(table)
+    console.show_rows(("caches", "looked at", "right", "late", "wrong", "repaired"), rows)
     if conflicts:
         raise Conflict("; ".join(conflicts))
     if not repair and any(found is not None and found.wrong for found in (sets, timelines)):

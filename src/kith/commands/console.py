@@ -20,6 +20,8 @@ Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: 
 Host = Annotated[str | None, typer.Option("--host", help="Address to listen on; 0.0.0.0: all addresses.")]
 Port = Annotated[int | None, typer.Option("--port", help="Port to listen on.")]
 
+TABLE_CHARS = 120
+"""Narrower terminals get a list instead of a table of many columns."""
 _RATE_AFTER_S = 1.0
 """For how long a number must have grown before its rate says anything."""
 out = Console(soft_wrap=True, highlight=False)
@@ -60,6 +62,18 @@ def steps() -> Iterator[Callable[[str, int], None]]:
         yield tell
     if shown[0]:
         err.print(f"{shown[1]:,} {shown[0]}", markup=False)
+
+
+def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows as a table; as a line each where that is too wide, as in a pipe. The first of a row names it."""
+    if out.width >= TABLE_CHARS:
+        table = Table(*names)
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
+        return
+    for first, *rest in rows:
+        say(f"{first}: " + ", ".join(f"{name} {value}" for name, value in zip(names[1:], rest, strict=True)))
 
 
 def show_compared(found: Sequence[Compared]) -> None:

@@ -247,6 +247,8 @@ def _say_imported(done: Imported, what: str, report: Path) -> None:
     if done.resumed_at_line:
         out.print(f"went on after line {done.resumed_at_line:,}")
     out.print(f"{done.applied:,} {what} written ({done.way})")
+    if done.refused and not (done.rows or done.applied):
+        raise BadRequest(f"all {done.refused:,} lines were refused; line numbers and reasons in {report}")
     if done.refused:
         say(f"{done.refused:,} lines refused; line numbers and reasons in {report}")
 

@@ -7,19 +7,17 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 
-from kith.commands.console import Data
+from kith.commands.console import TABLE_CHARS, Data
 from kith.run import config
 
 commands = typer.Typer()
-_TABLE_CHARS = 120
-"""Narrower terminals get a list."""
 
 
 @commands.command()
 def settings(data: Data = None) -> None:
     """Every setting with its value, default and meaning."""
     console, rows = Console(highlight=False), config.table(config.load({"data": data}))
-    if console.width >= _TABLE_CHARS:
+    if console.width >= TABLE_CHARS:
         table = Table(Column("setting", no_wrap=True), "value", "default", "meaning")
         for row in rows:
             table.add_row(row.name, row.value, row.default, row.meaning)

@@ -18,7 +18,7 @@ from kith.run import logs
 from kith.run.config import Settings
 from kith.run.opening.folders import serving
 from kith.run.opening.wiring import opened
-from kith.run.serving import processes
+from kith.run.serving import processes, supervisor
 
 
 async def serve(
@@ -26,7 +26,7 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT. `listening`: told of the port, and how many dead jobs were put back.
 
-    Errors: BadRequest for graphs that cannot be served; StoreUnavailable where the port is taken.
+    Errors: BadRequest for graphs that cannot be served; StoreUnavailable where nothing can listen there.
     """
     logs.configure(settings.log_level)
     named = _named(settings)
@@ -46,7 +46,7 @@ async def serve(
                 server = await door.listen(host, port)
             except OSError as error:
                 raise StoreUnavailable(
-                    f"cannot listen on {host}:{port}: {error.strerror}; choose another --port"
+                    f"cannot listen on {host}:{port}: {error.strerror}; {supervisor.instead(error, 'name with --host')}"
                 ) from error
             working = asyncio.create_task(jobs.run(parts.leases))
             listening(server.sockets[0].getsockname()[1], put_back)

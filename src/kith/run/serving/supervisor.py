@@ -198,13 +198,13 @@ def listen(settings: Settings) -> socket.socket:
             return listening
     except (OSError, TypeError, ValueError) as error:  # the last two: it is no name of a host
         why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
-        raise Unavailable(f"cannot listen on {settings.host}:{settings.port} ({why}); {_instead(error)}") from error
+        raise Unavailable(f"cannot listen on {settings.host}:{settings.port} ({why}); {instead(error)}") from error
 
 
-def _instead(error: Exception) -> str:
+def instead(error: Exception, name_host: str = "set `host` to") -> str:
     """What to do where nothing can listen, by how the system refuses it."""
     if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
-        return "set `host` to an address of this machine"
+        return f"{name_host} an address of this machine"
     if error.errno in (errno.EACCES, errno.EPERM):
         return "name a port of 1024 or more with --port"
     return "stop what listens there, or name another with --port"
