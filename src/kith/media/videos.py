@@ -12,7 +12,8 @@ ISO/IEC 14496-12 (boxes) and RFC 8794, RFC 9559 (elements).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from kith.core.errors import InvalidContent
@@ -70,6 +71,9 @@ class _Part(NamedTuple):
     start: int
     body: int
     end: int
+
+
+_Range = tuple[int, int]  # offsets of the start and the end
 
 
 class _Blank(NamedTuple):
@@ -156,12 +160,13 @@ def _boxes(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
 
 def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
     width = height = 0
-    blanks, seen = list[_Blank](), set[int | bytes]()
+    blanks, samples = list[_Blank](), list[_Range]()
     top = list(_boxes(reader, 0, reader.size))
+    kinds = {box.kind for box in top}
+    data = None if b"moof" in kinds else [box for box in top if box.kind == b"mdat"]
     for box in top:
         if box.kind not in _TOP:
             raise InvalidContent(f"this MP4 holds {box.kind!r}, which is no part of a video")
-        seen.add(box.kind)
         if box.kind in _NOTES:
             blanks.append(_blank_box(reader, box))
         elif box.kind == b"moof":
@@ -173,14 +178,15 @@ def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
                 within = list(_boxes(reader, track.body, track.end))
                 kind = _handler(reader, within)
                 if kind not in _SHOWN:
-                    blanks += [*_samples(reader, within, top), _blank_box(reader, track)]
+                    samples += _samples(reader, within, data)
+                    blanks.append(_blank_box(reader, track))
                     continue
                 blanks += _unneeded(reader, track)
                 if kind == b"vide" and not width:
                     width, height = _shown_size(reader, within)
-    if not (b"moov" in seen and seen & {b"mdat", b"moof"}):
+    if not (b"moov" in kinds and kinds & {b"mdat", b"moof"}):
         raise cut_off()
-    return width, height, blanks
+    return width, height, [*blanks, *_united(samples)]
 
 
 def _unneeded(reader: _Reader, box: _Part) -> Iterator[_Blank]:
@@ -212,9 +218,12 @@ def _handler(reader: _Reader, track: list[_Part]) -> bytes:
     return reader.bytes(_find(reader, track, b"mdia", b"hdlr").body + 8, 4)
 
 
-def _samples(reader: _Reader, track: list[_Part], top: list[_Part]) -> Iterator[_Blank]:
-    """Where the samples of a track are in the file; InvalidContent if that cannot be found."""
-    if any(box.kind == b"moof" for box in top):
+def _samples(reader: _Reader, track: list[_Part], data: Sequence[_Part] | None) -> Iterator[_Range]:
+    """Where the samples of a track are in the file, a chunk at a time; InvalidContent if that cannot be found.
+
+    `data`: the boxes that samples may be in, in the order of the file; None: it comes in fragments.
+    """
+    if data is None:
         raise InvalidContent(
             "this MP4 comes in fragments and has a track of text or telemetry; save it without that track"
         )
@@ -235,9 +244,23 @@ def _samples(reader: _Reader, track: list[_Part], top: list[_Part]) -> Iterator[
             reader.count()
             end += same or reader.number(at_sizes + 8 + sample * 4, 4)
             sample += 1
-        if not any(box.kind == b"mdat" and box.body <= start <= end <= box.end for box in top):
+        at = bisect_right(data, start, key=_body) - 1
+        if at < 0 or end > data[at].end:
             raise cut_off()
-        yield _Blank(start, b"", end)
+        yield start, end
+
+
+def _body(box: _Part) -> int:
+    return box.body
+
+
+def _united(ranges: Iterable[_Range]) -> Iterator[_Blank]:
+    """Overwrite what lies in any of the ranges, each byte once: chunks may say the same place again and again."""
+    done = 0
+    for start, end in sorted(ranges):
+        if end > done:
+            yield _Blank(max(start, done), b"", end)
+            done = end
 
 
 def _shown_size(reader: _Reader, track: list[_Part]) -> tuple[int, int]:

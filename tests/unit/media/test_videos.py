@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+import sys
 from typing import Any
 
 import pytest
@@ -31,6 +32,29 @@ def read(data: bytes, form: Format = "mp4", pixels_max: int = 1_000_000) -> tupl
     """The video, and what is left of its bytes."""
     file = io.BytesIO(data)
     return read_video(file, len(data), form, pixels_max=pixels_max), file.getvalue()
+
+
+def steps_of(data: bytes) -> int:
+    """How many calls the check of an MP4 takes, steps of generators included, and how many bytes it writes."""
+    steps = 0
+
+    class Counted(io.BytesIO):
+        def write(self, chunk: Any, /) -> int:
+            nonlocal steps
+            steps += len(chunk)
+            return super().write(chunk)
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event == "call"
+
+    file, profile = Counted(data), sys.getprofile()
+    sys.setprofile(count)
+    try:
+        read_video(file, len(data), "mp4", pixels_max=1_000_000)
+    finally:
+        sys.setprofile(profile)
+    return steps
 
 
 def kinds_in(data: bytes) -> list[bytes]:
@@ -113,6 +137,33 @@ def test_a_track_of_text_or_telemetry_goes_with_its_samples(kind: bytes) -> None
     for bad in (data(0), data(len(fragments) + 5), fragments):
         with pytest.raises(InvalidContent):
             read(bad)
+
+
+def same_place(at: int, chunks: int, size: int) -> bytes:
+    """The table of a track whose chunks, of a sample each, all lie at the same place."""
+    return box(
+        b"stbl",
+        box(b"stsz", struct.pack(">3I", 0, size, chunks)),
+        box(b"stsc", struct.pack(">5I", 0, 1, 1, 1, 1)),
+        box(b"stco", struct.pack(">2I", 0, chunks), struct.pack(">I", at) * chunks),
+    )
+
+
+def test_a_check_takes_steps_in_proportion_to_boxes_chunks_and_samples() -> None:
+    def made(count: int) -> bytes:
+        """So many boxes, so many tracks of text, so many chunks in one of them, each as large as all data."""
+        empty, boxes = track(b"text", 0, 0, table=same_place(0, 0, 0)), box(b"free") * count
+        text = PLACE * count
+
+        def data(at: int) -> bytes:
+            tracks = (track(), track(b"text", 0, 0, table=same_place(at, count, len(text))), *[empty] * count)
+            return mp4(*tracks, behind=boxes + box(b"mdat", text))
+
+        return data(data(0).index(text))
+
+    few, many = steps_of(made(50)), steps_of(made(500))
+    assert many < 12 * few
+    assert PLACE not in read(made(50))[1]
 
 
 def test_a_video_that_is_to_be_turned_says_the_size_as_shown() -> None:
