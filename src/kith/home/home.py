@@ -39,6 +39,8 @@ from kith.posts.posts import Prefetch, no_prefetch
 CHOICE = 50
 """The best of a slate that a page is chosen of (article 001); all of it where these do not fill the page."""
 _ROUNDS_MAX = 10
+_ALL_SEEN_MAX = 2
+"""After so many slates below each other of which all was seen, what was seen has its turn: nobody waits for more."""
 _LOOK = 10
 """How many of the last posts are looked at together to see if one is for the reader; mostly the first is."""
 _SPARED = 5
@@ -141,7 +143,7 @@ class Home:
         prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Slate]:
         """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones. After
-        them, in the same way, what the reader saw before.
+        them, in the same way, what the reader saw before; it comes sooner where too much in a row was all seen.
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """
@@ -152,15 +154,14 @@ class Home:
             snapshot = self._skeletons.usable_snapshot(seen, visit.degraded, refresh=refresh)
             visit.snapshot, *_ = await together(self._immediate, snapshot, visit.read_known(), visit.read_pinned())
         posts: list[Post] = []
-        dealt = Dealt()
+        dealt, all_seen = Dealt(), 0
         for round_ in range(_ROUNDS_MAX):
             known: InOrder | None = None  # those of the slate, where they were ranked just now
             if not slate.ids:
                 if slate.is_last:
                     break
-                scroll = slate.scroll if slate.end is not None else slate.scroll._replace(are_seen=True)
-                slate, known = await self._rank_below(visit, slate.end, scroll)
-                choice = None
+                slate, known = await self._rank_below(visit, *slate.onward(give_up=all_seen == _ALL_SEEN_MAX))
+                choice, all_seen = None, 0 if slate.ids or slate.scroll.are_seen else all_seen + 1
             elif round_:
                 slate = await self._shown_of(visit, slate, CHOICE if round_ == 1 else SLATE_MAX)
             if choice is None:
@@ -215,8 +216,8 @@ class Home:
 
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
-        skeleton = await self._below(visit, after, SLATE_MAX)
-        return await self._rank(visit, skeleton.first(SLATE_MAX), scroll)
+        skeleton = (await self._below(visit, after, SLATE_MAX)).first(SLATE_MAX)
+        return await self._rank(visit, skeleton.down_to(scroll.border if scroll.are_seen else None), scroll, after)
 
     async def _first(
         self, visit: Visit, limit: int, seen: LogPosition, *, refresh: bool
@@ -263,7 +264,9 @@ class Home:
             visit.degraded.failed("ranking")
             return None
 
-    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, InOrder | None]:
+    async def _rank(
+        self, visit: Visit, skeleton: Skeleton, scroll: Scroll, after: Mark | None = None
+    ) -> tuple[Slate, InOrder | None]:
         """As `_rank_below`, of the posts of a skeleton."""
         ids, end = skeleton.ids, skeleton.end
         try:
@@ -272,11 +275,11 @@ class Home:
                 wanted = await self._ranker.seen(visit.reader, ids, scroll.begun_ms)
             else:
                 wanted = await self._ranker.unseen(reader, ids)
-                scroll = scroll._replace(seen_left=scroll.seen_left or len(wanted) < len(ids))
+                scroll = scroll.left_out(after) if len(wanted) < len(ids) else scroll
             return order(await self._ranker.score(reader, wanted, visit.pinned), end, scroll)
         except Exception:
             visit.degraded.failed("ranking")
-            return (Slate([], None) if scroll.are_seen else Slate(ids.tolist(), end)), None
+            return (Slate([], scroll.border) if scroll.are_seen else Slate(ids.tolist(), end)), None
 
     async def _choose(self, visit: Visit, slate: Slate, known: InOrder | None, taken: Facts, want: int) -> Choice:
         """At most `want` posts that go well with those `taken` for the page."""

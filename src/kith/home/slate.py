@@ -28,24 +28,31 @@ SLATE_MAX = 500
 """Posts of one ranking, copies included (article 001: the light pass looks at about 500)."""
 PAD = 64
 """A packed slate has a multiple of this many entries, and no fewer."""
-_HEAD = struct.Struct(">BBHqqq")
+_HEAD, _BORDER = struct.Struct(">BBHqqq"), struct.Struct(">qq")
 _FORM, _ID_BYTES = 3, 8
-_MORE, _SEEN_LEFT, _ARE_SEEN = 1, 2, 4  # bits of the second byte
+_MORE, _SEEN_LEFT, _ARE_SEEN, _BORDERED = 1, 2, 4, 8  # bits of the second byte
 Copies = Mapping[int, Sequence[int]]
 """Copies by the post that they are copies of, the best first. Most posts have none and are not in it."""
 NO_COPIES: Copies = MappingProxyType({})
 
 
 class Scroll(NamedTuple):
-    """One scroll through home: first what the reader has not seen, then what they saw before it.
+    """One scroll through home: first what the reader has not seen, then what they saw before it. Where too little is
+    unseen, it goes so one stretch of home after the other.
 
     `begun_ms`: when the first page was made; what was seen since then does not come again. `seen_left`: something was
-    left out as seen. `are_seen`: by now it is the turn of what was seen.
+    left out as seen. `are_seen`: by now it is the turn of what was seen. `border`: where the turn of what was seen
+    begins, and once it has begun, where it ends; None: where home begins and ends.
     """
 
     begun_ms: int
     seen_left: bool = False
     are_seen: bool = False
+    border: Mark | None = None
+
+    def left_out(self, above: Mark | None) -> Scroll:
+        """With something seen left out of the posts beyond `above`."""
+        return self if self.seen_left else self._replace(seen_left=True, border=above)
 
 
 _NO_SCROLL = Scroll(0)
@@ -65,6 +72,18 @@ class Slate(msgspec.Struct, frozen=True):
     def is_last(self) -> bool:
         """Whether nothing comes after these posts."""
         return self.end is None and (self.scroll.are_seen or not self.scroll.seen_left)
+
+    def onward(self, *, give_up: bool) -> tuple[Mark | None, Scroll]:
+        """Beyond which place the scroll goes on after this slate, and what has its turn there.
+
+        `give_up`: too many posts in a row were all seen, so it is the turn of what was left out down to here.
+        """
+        end, scroll = self.end, self.scroll
+        if not scroll.are_seen and scroll.seen_left and (give_up or end is None):
+            return scroll.border, scroll._replace(are_seen=True, border=end)
+        if scroll.are_seen and end == scroll.border:
+            return end, Scroll(scroll.begun_ms)
+        return end, scroll
 
     def best(self, count: int) -> list[int]:
         """The first posts: as many as make `count` together with their copies, the last one's beyond that."""
@@ -117,14 +136,18 @@ class Slate(msgspec.Struct, frozen=True):
         return Slate(left, self.end, copies, self.scroll)
 
     def pack(self) -> bytes:
-        """The slate as a cursor carries it: a head, then 8 bytes a post; `~id`: a copy of the post before."""
+        """The slate as a cursor carries it: a head, a border if any, then 8 bytes a post; `~id`: a copy of the post
+        before.
+        """
         entries = self.ids
         if self.copies:
             entries = [entry for id_ in self.ids for entry in (id_, *(~copy for copy in self.copies.get(id_, ())))]
         count = len(entries)
-        begun_ms, seen_left, are_seen = self.scroll
+        begun_ms, seen_left, are_seen, border = self.scroll
         flags = _MORE * (self.end is not None) | _SEEN_LEFT * seen_left | _ARE_SEEN * are_seen
+        flags |= _BORDERED * (border is not None)
         head = _HEAD.pack(_FORM, flags, count, begun_ms, *(self.end or (0, 0)))
+        head += b"" if border is None else _BORDER.pack(*border)
         filler = bytes(_ID_BYTES * (max(1, -(-count // PAD)) * PAD - count))
         return head + np.array(entries, ">i8").tobytes() + filler
 
@@ -164,18 +187,20 @@ class Dealt:
 
 def unpack(raw: bytes) -> Slate:
     """The slate of a cursor; BadCursor for a form that this version does not know."""
-    size = len(raw) - _HEAD.size
-    if size <= 0 or raw[0] != _FORM or size % (PAD * _ID_BYTES):
+    if len(raw) <= _HEAD.size or raw[0] != _FORM:
         raise _foreign()
     _, flags, count, begun_ms, position, id_ = _HEAD.unpack_from(raw)
-    if count * _ID_BYTES > size:
+    begin = _HEAD.size + (_BORDER.size if flags & _BORDERED else 0)
+    size = len(raw) - begin
+    if size <= 0 or size % (PAD * _ID_BYTES) or count * _ID_BYTES > size:
         raise _foreign()
-    entries = np.frombuffer(raw, ">i8", count, _HEAD.size).astype(np.int64)
+    border = Mark(*_BORDER.unpack_from(raw, _HEAD.size)) if flags & _BORDERED else None
+    entries = np.frombuffer(raw, ">i8", count, begin).astype(np.int64)
     if count and entries[0] < 0:
         raise _foreign()
     are_copies = entries < 0
     ids, copies = _grouped(np.where(are_copies, ~entries, entries), are_copies)
-    scroll = Scroll(begun_ms, bool(flags & _SEEN_LEFT), bool(flags & _ARE_SEEN))
+    scroll = Scroll(begun_ms, bool(flags & _SEEN_LEFT), bool(flags & _ARE_SEEN), border)
     return Slate(ids, Mark(position, id_) if flags & _MORE else None, copies, scroll)
 
 

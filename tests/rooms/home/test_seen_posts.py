@@ -10,6 +10,7 @@ from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import VIEWS
+from kith.home import home as pages
 from kith.home.rank.ranker import SEEN_MAX
 from kith.home.slate import SLATE_MAX, unpack
 
@@ -74,3 +75,28 @@ def test_what_is_seen_while_one_scrolls_does_not_come_a_second_time(run: Run, ho
             break
         slate = unpack(page.rest.pack())
     assert (sorted(found[:-1]), found[-1], seen) == (others, before, {before})
+
+
+@pytest.mark.parametrize("on_top", [0, 3])
+def test_one_who_has_seen_a_great_deal_gets_it_again_before_what_is_older_and_unseen(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, on_top: int
+) -> None:
+    monkeypatch.setattr(pages, "SLATE_MAX", 10)
+    made = [run(home.post((BOB, CAROL, DANA)[at % 3])).id for at in range(130)]
+    unseen = {*made[:5], *made[len(made) - on_top :]}
+    for id_ in made:
+        if id_ not in unseen:
+            run(home.engagement.add(VIEWS, ALICE, NodeId(id_)))
+    page = run(home.page(7))
+    found, seen = ids_of(page.posts), set(page.seen)
+    while page.rest is not None:
+        assert len(page.posts) == 7, "a page is full while there is more"
+        home.clock.ms += 5
+        run(home.engagement.add(VIEWS, ALICE, NodeId(found[-1])))  # on the screen by now
+        page = run(home.page(7, unpack(page.rest.pack())))
+        found += ids_of(page.posts)
+        seen |= set(page.seen)
+    assert sorted(found[:on_top]) == made[len(made) - on_top :]
+    assert (len(found), sorted(found)) == (len(made), made)
+    assert seen == set(made) - unseen
+    assert found.index(made[0]) > 30, "that is further down than anybody waits for"

@@ -33,7 +33,7 @@ def slate_of(posts: list[int], are_copies: list[bool], end: Mark | None) -> Slat
     return Slate(found, end, copies)
 
 
-scrolls = st.builds(Scroll, st.integers(0, 2**62), st.booleans(), st.booleans())
+scrolls = st.builds(Scroll, st.integers(0, 2**62), st.booleans(), st.booleans(), ends)
 slates = st.builds(
     lambda scroll, *parts: msgspec.structs.replace(slate_of(*parts), scroll=scroll),
     scrolls,
@@ -49,13 +49,13 @@ slates = st.builds(
 @given(slates)
 def test_a_slate_comes_back_as_it_was(slate: Slate) -> None:
     assert unpack(slate.pack()) == slate
-    assert len(slate.pack()) <= 28 + 8 * (SLATE_MAX + PAD)
+    assert len(slate.pack()) <= 44 + 8 * (SLATE_MAX + PAD)
 
 
 @given(slates)
 def test_how_long_a_slate_is_shows_in_coarse_steps_only(slate: Slate) -> None:
     steps = max(1, -(-len(slate.every_id()) // PAD))
-    assert len(slate.pack()) == len(Slate([0] * PAD * steps, None).pack())
+    assert len(slate.pack()) == len(Slate([0] * PAD * steps, None, scroll=slate.scroll).pack())
     assert len({len(Slate([1] * left, None).pack()) for left in range(PAD + 1)}) == 1
 
 
@@ -85,6 +85,9 @@ NO_SLATES = {
     "a head without its last byte": stored(1, 2)[:27],
     "a head alone": stored(1, 2)[:28],
     "one post": stored(1, 2)[:36],
+    "a border that is cut off": Slate([1], None, scroll=Scroll(5, border=Mark(7, 7))).pack()[: 28 + 8],
+    "a border alone": Slate([1], None, scroll=Scroll(5, border=Mark(7, 7))).pack()[: 28 + 16],
+    "no border where one was said": stored(1, 2, flags=8),
     "two posts and no filler": stored(1, 2)[:44],
     "all but the last byte": stored(1, 2)[:-1],
 }
@@ -141,6 +144,20 @@ def test_what_was_seen_comes_after_all_that_was_not() -> None:
     for copies in ({}, {1: [2]}):
         slate = Slate([1, 3], end, copies, Scroll(5, seen_left=True))
         assert slate.after(1, waiting=set(), shown={1}) == Slate([3], end, scroll=slate.scroll)
+
+
+def test_the_turn_of_what_was_seen_begins_where_it_was_left_out_and_ends_where_the_other_did() -> None:
+    top, place, bottom = Mark(9, 9), Mark(8, 8), Mark(7, 7)
+    unseen = Scroll(5).left_out(top).left_out(place)
+    assert unseen == Scroll(5, True, border=top)
+    assert Slate([], place, scroll=unseen).onward(give_up=False) == (place, unseen)
+    assert Slate([], place, scroll=Scroll(5)).onward(give_up=True) == (place, Scroll(5)), "nothing was left out"
+    assert Slate([], None, scroll=unseen).onward(give_up=False) == (top, Scroll(5, True, True))
+    seen = Scroll(5, True, True, bottom)
+    assert Slate([], bottom, scroll=unseen).onward(give_up=True) == (top, seen)
+    assert Slate([], place, scroll=seen).onward(give_up=True) == (place, seen)
+    assert Slate([], bottom, scroll=seen).onward(give_up=False) == (bottom, Scroll(5))
+    assert not Slate([], bottom, scroll=seen).is_last
 
 
 # --- how it is made ----------------------------------------------------------------------------------------

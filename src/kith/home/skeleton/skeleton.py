@@ -68,6 +68,13 @@ class Skeleton(NamedTuple):
             return self
         return Skeleton(self.ids[:count], self.mark_of(int(self.ids[count - 1])), self.dates)
 
+    def down_to(self, bottom: Mark | None) -> Skeleton:
+        """As much of it as is not beyond `bottom`, where it ends at the latest."""
+        if bottom is None or (self.end is not None and self.end >= bottom):
+            return self
+        ids = [id_ for id_ in self.ids.tolist() if self.mark_of(id_) >= bottom]
+        return Skeleton(np.array(ids, np.int64), bottom, self.dates)
+
     def mark_of(self, post: int) -> Mark:
         """Where a post of it stands."""
         return mark_of(post) if post not in self.dates else Mark(self.dates[post], post)
