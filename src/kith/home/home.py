@@ -2,8 +2,8 @@
 
 The steps know nothing of each other: this module hands what one answers to the next. When the rules drop so much that
 the page is not full, more is chosen of what is left, in _ROUNDS_MAX rounds at most; after these a page may be short.
-From the second round on the rules come first, for many posts at once, so only a page that loses a few thousand posts to
-them is short.
+From the second round on the rules come first, for many posts at once, and in `latest` for twice as many each time. So
+only a page that loses a few thousand posts to them is short.
 """
 
 from __future__ import annotations
@@ -123,6 +123,7 @@ class Home:
                 await visit.look(ids[:wanted], spare=ids[wanted:look])
                 posts += visit.allowed(ids[:look])
                 ids, look = ids[look:], size
+                size = min(2 * size, SLATE_MAX)
                 if len(posts) > window.limit:
                     posts = posts[: window.limit]
                     return HomePage(posts, found.mark_of(posts[-1].id), visit.degraded.parts)

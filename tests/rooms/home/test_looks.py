@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
@@ -13,6 +14,7 @@ from opened import Whole
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import HIDES, LIKES
+from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.posts.post import Post
 
 
@@ -40,6 +42,25 @@ def test_what_is_read_beside_the_rules_is_of_the_posts_of_the_page(run: Run, hom
     assert latest.ids == made[:3], "the one in place of what is hidden is read with the page"
     assert len(run(home.feed.ranked(ALICE, 3, prefetch=ranked)).posts) == 3
     assert len(ranked.ids) <= 4, "neither of copies, nor of what is left for the next page"
+
+
+@pytest.mark.parametrize(("limit", "lost"), [(1, 30), (1, 600), (20, 600)])
+@pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
+def test_a_page_of_the_newest_is_full_however_many_newer_ones_are_kept_out(
+    run: Run, home: HomeScene, timeline: bool, limit: int, lost: int
+) -> None:
+    shown = [run(home.post(CAROL)).id for _ in range(limit + 1)]
+    newer = [run(home.post(BOB)).id for _ in range(lost)]
+    run(home.caught_up())
+    if timeline:
+        newest = [*shown, *newer][-TIMELINE_IDS_MAX:]
+        home.timelines.put(ALICE, np.array(newest[::-1], np.int64))
+    run(home.graph.people.mute(ALICE, BOB))
+    run(home.caught_up())
+    page = run(home.feed.latest(ALICE, Window(limit)))
+    assert ids_of(page.posts) == shown[:0:-1]
+    assert page.rest is not None
+    assert ids_of(run(home.feed.latest(ALICE, Window(limit, after=page.rest))).posts) == shown[:1]
 
 
 @pytest.mark.parametrize("kind", ["latest", "ranked"])
