@@ -16,7 +16,7 @@ from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, FOLLOWS
-from kith.home.fanout import deliveries
+from kith.home.fanout import consumer, deliveries
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import FanoutPlan, Thresholds, plan_fanout
@@ -109,6 +109,20 @@ def test_the_plan_is_made_by_the_thresholds_of_the_article(followers: int, plan:
 def test_nobody_is_pushed_to_beyond_pull_min_whatever_push_max_says() -> None:
     plans = [plan_fanout(followers, Thresholds(push_max=50, pull_min=10)) for followers in (10, 11, 49, 50)]
     assert plans == [FanoutPlan.PUSH, FanoutPlan.PULL, FanoutPlan.PULL, FanoutPlan.PULL]
+
+
+def test_where_no_more_authors_may_withhold_others_begin_a_delivery(
+    run: Run, scene: DeliveryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "WITHHELD_MAX", 1)
+    scene.restarted(Thresholds(pull_min=0))
+    for author, post in ((CAROL, POST), (ALICE, LATER), (CAROL, POST + 1)):
+        run(scene.post(author, post))
+    assert run(scene.state.snapshot()).withheld.authors.tolist() == [CAROL]
+    assert run(scene.deliveries()) == [Delivery(LATER, ALICE)]
+    while run(scene.worker.work_backlog()):
+        pass
+    assert [scene.having(post) for post in (POST, LATER, POST + 1)] == [[CAROL], READERS, [CAROL]]
 
 
 def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, scene: DeliveryScene) -> None:

@@ -184,6 +184,8 @@ class Fanout:
         followers = np.empty(0, np.int64)
         count = await self._sources.follower_count(author)
         plan = self._plan(count)
+        if plan is FanoutPlan.PULL and not await self._may_withhold(author, withheld):
+            plan = FanoutPlan.HYBRID
         if plan is FanoutPlan.PUSH:
             followers = await self._pushed_to(author, await self._sources.followers(author), withheld)
         elif plan is FanoutPlan.PULL:
