@@ -54,6 +54,11 @@ class Naive:
         """What comes after it."""
         return set(self.home(viewer)) - self.unseen(viewer)
 
+    def like_seen(self, viewer: int) -> set[int]:
+        """What has been seen, whether it is at home or not, and all that is like it."""
+        said = {self.texts[post] for viewed_by, post in self.views if viewed_by == viewer}
+        return {post for post, text in self.texts.items() if text in said}
+
     def home(self, viewer: int) -> list[int]:
         """Post ids, newest first."""
         return sorted(

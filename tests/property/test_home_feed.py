@@ -101,19 +101,22 @@ def test_a_ranked_home_shows_each_post_once_the_unseen_first_whatever_happens_me
                 await history.drain()
             viewer, last = history.chosen.choice(PEOPLE), await history.log.end()
             naive = history.naive
-            before, seen_before = naive.unseen(viewer), naive.seen(viewer)
+            before, seen_before, like_before = naive.unseen(viewer), naive.seen(viewer), naive.like_seen(viewer)
             found, seen = await history.ranked(viewer, seen=last)
             after, at_home_after = naive.unseen(viewer), set(naive.home(viewer))
+            new, known = (before & after) - naive.like_seen(viewer), seen_before & at_home_after
             assert len({*found, *seen}) == len(found) + len(seen), "a post came twice"
             for shown, all_the_time, ever in (
-                (found, before & after, before | after),
-                (seen, seen_before & at_home_after, seen_before),
+                (found, new, before | after),
+                (seen, known, seen_before | like_before),
             ):
                 said = [naive.texts[post] for post in shown]
                 assert len(said) == len(set(said)), "a copy came as well"
                 there = {naive.texts[post] for post in all_the_time}
                 assert set(said) >= there, "a post that was there all the time was left out, and all its copies"
                 assert set(shown) <= ever
+            known_texts = {naive.texts[post] for post in known}
+            assert not known_texts.intersection(naive.texts[post] for post in found), "a copy is not new either"
 
     lived(history, live)
 

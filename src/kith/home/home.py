@@ -218,7 +218,7 @@ class Home:
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
         skeleton = (await self._below(visit, after, SLATE_MAX)).first(SLATE_MAX)
-        return await self._rank(visit, skeleton.down_to(scroll.border if scroll.are_seen else None), scroll, after)
+        return await self._rank(visit, skeleton.down_to(scroll.border if scroll.are_seen else None), scroll)
 
     async def _first(
         self, visit: Visit, limit: int, seen: LogPosition, *, refresh: bool
@@ -265,19 +265,18 @@ class Home:
             visit.degraded.failed("ranking")
             return None
 
-    async def _rank(
-        self, visit: Visit, skeleton: Skeleton, scroll: Scroll, after: Mark | None = None
-    ) -> tuple[Slate, InOrder | None]:
+    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, InOrder | None]:
         """As `_rank_below`, of the posts of a skeleton."""
         ids, end = skeleton.ids, skeleton.end
         try:
             reader = await visit.known()
             if scroll.are_seen:
-                wanted = await self._ranker.seen(visit.reader, ids, scroll.begun_ms)
+                seen = await self._ranker.seen_until(reader, ids, scroll.begun_ms)
             else:
-                wanted = await self._ranker.unseen(reader, ids)
-                scroll = scroll.left_out(after) if len(wanted) < len(ids) else scroll
-            return order(await self._ranker.score(reader, wanted, visit.pinned), end, scroll)
+                seen = await self._ranker.seen(reader, ids)
+                scroll = scroll.left_out(skeleton.top) if seen.any() else scroll
+            turn = await self._ranker.turn(reader, ids, seen, visit.pinned, are_seen=scroll.are_seen)
+            return order(turn, end, scroll)
         except Exception:
             visit.degraded.failed("ranking")
             return (Slate([], scroll.border) if scroll.are_seen else Slate(ids.tolist(), end)), None
@@ -357,12 +356,14 @@ class Home:
 
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
-        visit, begun = await self._visit(reader), Scroll(self._now_ms())
-        slate, _ = await self._rank(visit, await self._newest(visit, NOWHERE), begun)
-        for best, copies in slate.copies.items():
-            if post in copies:
-                first = await self._rules.allowed(reader, await self._rules.read([best, *copies]), visit.pinned)
-                return first[0].id if first and first[0].id != post else None
+        visit, now_ms = await self._visit(reader), self._now_ms()
+        newest = await self._newest(visit, NOWHERE)
+        for are_seen in (False, True):
+            slate, _ = await self._rank(visit, newest, Scroll(now_ms, are_seen=are_seen))
+            for best, copies in slate.copies.items():
+                if post in copies:
+                    first = await self._rules.allowed(reader, await self._rules.read([best, *copies]), visit.pinned)
+                    return first[0].id if first and first[0].id != post else None
         return None
 
 

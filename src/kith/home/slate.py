@@ -50,9 +50,9 @@ class Scroll(NamedTuple):
     are_seen: bool = False
     border: Mark | None = None
 
-    def left_out(self, above: Mark | None) -> Scroll:
-        """With something seen left out of the posts beyond `above`."""
-        return self if self.seen_left else self._replace(seen_left=True, border=above)
+    def left_out(self, top: Mark) -> Scroll:
+        """With something seen left out of the posts beyond `top`."""
+        return self if self.seen_left else self._replace(seen_left=True, border=top)
 
 
 _NO_SCROLL = Scroll(0)

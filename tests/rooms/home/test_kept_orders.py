@@ -36,13 +36,13 @@ def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
 def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
     """The readers for whom a first page was ranked, each time."""
     ranked: list[NodeId] = []
-    unseen = home.ranker.unseen
+    seen = home.ranker.seen
 
     async def noted(reader: ReaderFacts, ids: np.ndarray) -> np.ndarray:
         ranked.append(reader.id)
-        return await unseen(reader, ids)
+        return await seen(reader, ids)
 
-    monkeypatch.setattr(home.ranker, "unseen", noted)
+    monkeypatch.setattr(home.ranker, "seen", noted)
     return ranked
 
 

@@ -9,7 +9,7 @@ from homes import HomeScene, alices_home, ids_of
 from opened import Whole
 
 from kith.core.ids import NodeId
-from kith.graph.graphs import VIEWS
+from kith.graph.graphs import LIKES, VIEWS
 from kith.home import home as pages
 from kith.home.rank.ranker import SEEN_MAX
 from kith.home.slate import SLATE_MAX, unpack
@@ -100,3 +100,23 @@ def test_one_who_has_seen_a_great_deal_gets_it_again_before_what_is_older_and_un
     assert (len(found), sorted(found)) == (len(made), made)
     assert seen == set(made) - unseen
     assert found.index(made[0]) > 30, "that is further down than anybody waits for"
+
+
+def test_a_copy_of_what_was_seen_is_not_new_either_and_stands_behind_it(run: Run, home: HomeScene) -> None:
+    link = "https://example.com/a"
+    bobs, carols = run(home.post(BOB, "", link=link)), run(home.post(CAROL, "", link=link))
+    other = run(home.post(DANA)).id
+    run(home.engagement.add(VIEWS, ALICE, bobs.id))
+    run(home.engagement.add(LIKES, DANA, carols.id))
+    home.clock.ms += 1
+    page = run(home.page())
+    assert (ids_of(page.posts), page.seen, page.copies) == ([other, bobs.id], {bobs.id}, {bobs.id: [carols.id]})
+    why = run(home.feed.why(ALICE, carols))
+    assert (why.excluded_by, why.copy_of) == (["copy"], bobs.id)
+    run(home.graph.people.mute(ALICE, BOB))
+    page = run(home.page())
+    assert (ids_of(page.posts), page.seen) == ([other, carols.id], {carols.id}), "it has the place of what she saw"
+    run(home.objects.delete(BOB, bobs.id))
+    home.clock.ms += 40_000
+    page = run(home.page())
+    assert (set(ids_of(page.posts)), page.seen) == ({other, carols.id}, set()), "then it is like nothing that is there"

@@ -43,10 +43,10 @@ class Candidates(NamedTuple):
         """Whether features and scores mean anything."""
         return bool(self.features.shape[1])
 
-    def take(self, which: Integers | slice) -> Candidates:
+    def take(self, which: Integers) -> Candidates:
         """The rows at these places."""
-        facts, features, scores, told = self
-        return Candidates(facts.take(which), features[which], scores[which], told[which])
+        facts, features, scores, told = self  # rows of a table by `take`: an eighth of the time of brackets
+        return Candidates(facts.take(which), features.take(which, axis=0), scores[which], told[which])
 
     def only(self, ids: Collection[int]) -> Candidates:
         """The rows of these posts."""

@@ -118,20 +118,39 @@ class Ranker:
         told = light.score(rows, self.damping(reader, facts))
         return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader.id)), told)
 
-    async def unseen(self, reader: ReaderFacts, ids: Integers) -> Integers:
-        """Those of the posts that the reader has not seen."""
-        if len(reader.seen):
-            seen = np.sort(reader.seen)  # np.isin takes three times as long for so few
-            ids = ids[seen.take(seen.searchsorted(ids), mode="clip") != ids]
-        if len(reader.seen) == SEEN_MAX:
-            ids = ids[~await self._store.contains(Listing(self._views, reader.id, Direction.OUT), ids)]
-        return ids
+    async def turn(
+        self, reader: ReaderFacts, ids: Integers, seen: Flags, pinned: Mapping[int, int], *, are_seen: bool
+    ) -> Candidates:
+        """Those of the posts whose turn it is, scored: all that are new to the reader, or what is not.
 
-    async def seen(self, reader: NodeId, ids: Integers, until_ms: int) -> Integers:
-        """Those of the posts that the reader first saw until then."""
-        views = await self._store.get_many(self._views, [(reader, post) for post in ids.tolist()])
+        `seen`: which of them the reader saw. A copy of such a post is not new either, and stands behind it.
+        """
+        count = np.count_nonzero(seen)
+        if count in (0, len(ids)):
+            return await self.score(reader, ids if are_seen == (count > 0) else ids[:0], pinned)
+        found = await self.score(reader, ids, pinned)
+        prints = found.facts.fingerprints
+        those = seen if len(prints) == len(ids) else _are_in(found.facts.ids, ids[seen])  # some are no posts any more
+        known = _are_in(prints, prints[those])
+        if not are_seen:
+            return found.take(np.flatnonzero(~known))
+        scores = np.where(those, found.scores, found.scores - 2)  # no score is above 1
+        return found._replace(scores=scores).take(np.flatnonzero(known))
+
+    async def seen(self, reader: ReaderFacts, ids: Integers) -> Flags:
+        """Which of the posts the reader has seen."""
+        if not len(reader.seen):
+            return np.zeros(len(ids), np.bool_)
+        seen = _are_in(ids, reader.seen)
+        if len(reader.seen) == SEEN_MAX:
+            seen[~seen] = await self._store.contains(Listing(self._views, reader.id, Direction.OUT), ids[~seen])
+        return seen
+
+    async def seen_until(self, reader: ReaderFacts, ids: Integers, until_ms: int) -> Flags:
+        """Which of the posts the reader first saw until then."""
+        views = await self._store.get_many(self._views, [(reader.id, post) for post in ids.tolist()])
         held = [view is not None and view.state == State.NORMAL and view.position <= until_ms for view in views]
-        return ids[np.array(held, np.bool_)]
+        return np.array(held, np.bool_)
 
     async def has_seen(self, reader: NodeId, post: int) -> bool:
         """Whether the reader has seen a post."""
@@ -149,6 +168,15 @@ class Ranker:
         age = self._now_ms() - np.array([at for _, at in wishes], np.float64)
         less = (1 - FEWER_FACTOR) * np.exp2(-np.maximum(age, 0) / FEWER_HALF_LIFE_MS)
         return limits * (1 - at_keys(said, less.astype(np.float32), facts.authors))
+
+
+def _are_in(values: Integers, those: Integers) -> Flags:
+    """Which of the values are among those; np.isin takes three times as long for so few."""
+    if not len(those):
+        return np.zeros(len(values), np.bool_)
+    known = np.sort(those)
+    found: Flags = known.take(known.searchsorted(values), mode="clip") == values
+    return found
 
 
 def _dates(facts: Facts, pinned: Mapping[int, int]) -> Integers:

@@ -68,6 +68,12 @@ class Skeleton(NamedTuple):
             return self
         return Skeleton(self.ids[:count], self.mark_of(int(self.ids[count - 1])), self.dates)
 
+    @property
+    def top(self) -> Mark:
+        """The place just above its first post: what comes later stands above it."""
+        position, id_ = self.mark_of(int(self.ids[0]))
+        return Mark(position, min(id_ + 1, ID_MAX))
+
     def down_to(self, bottom: Mark | None) -> Skeleton:
         """As much of it as is not beyond `bottom`, where it ends at the latest."""
         if bottom is None or (self.end is not None and self.end >= bottom):
