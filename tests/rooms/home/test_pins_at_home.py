@@ -116,6 +116,24 @@ def test_the_first_board_of_all_comes_home_with_the_next_page(run: Run, at: Pinn
     run(live())
 
 
+def test_a_further_board_comes_home_with_the_next_page_whichever_process_answers(run: Run, at: Pinning) -> None:
+    async def live() -> None:
+        old, *posts = [(await at.home.post(BOB)).id for _ in range(6)]
+        await at.boards.create(BOB, "the first")
+        assert await at.both() == [*posts[::-1], old]
+        if not at.home.feed._rules.memory.moment:
+            pytest.skip("on this engine the log cannot tell")
+        further = (await at.boards.create(BOB, "another")).board.id
+        await at.pin(further, old, BOB)
+        assert await at.both() == [old, *posts[::-1]]
+        await at.boards.delete(BOB, further)
+        assert await at.both() == [*posts[::-1], old]
+        await at.pin((await at.boards.create(CAROL, "Carol's first")).board.id, old, CAROL)
+        assert await at.both() == [old, *posts[::-1]]
+
+    run(live())
+
+
 Act = Callable[[Pinning, int, int], Awaitable[object]]
 ENDS: dict[str, Act] = {
     "unfollowed": lambda at, board, _: at.following.unfollow(ALICE, board),

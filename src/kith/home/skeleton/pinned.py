@@ -3,7 +3,8 @@
 A post comes once, at its newest pin on a board that the reader follows and may see, and whose owner is not muted; each
 request asks that anew. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first those that the reader follows
 directly, then those of the owners followed last. Which of the followed users have boards is kept for KEPT_MS, unless
-the length of one of the reader's lists changes. Until somebody makes the first board, nothing of this is asked.
+the length of one of the reader's lists changes, or the log tells that a user made, moved or deleted one. Until somebody
+makes the first board, nothing of this is asked.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kith.core.together import together
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import MUTES, PINS
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import Listing
+from kith.graph.shapes import Ids, Listing
 from kith.home.skeleton.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
 from kith.records.memory import ReadMemory
@@ -43,11 +44,16 @@ NO_PINS: Pinned = MappingProxyType({})
 
 
 class _Kept(NamedTuple):
-    """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists when these were read."""
+    """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists when these were read.
+
+    `followed`: the users whose boards were looked for. `told`: what was told of boards before that.
+    """
 
     lengths: list[int]
     at_ms: int
     owners: dict[int, int]
+    followed: Ids
+    told: int
 
 
 class PinnedPosts:
@@ -78,10 +84,11 @@ class PinnedPosts:
         if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
             if not kept.owners:
                 await looked
-                if self._unchanged.now.get(reader) is kept:
+                if self._unchanged.now.get(reader) is kept and self._boards_are(kept):
                     return NO_PINS
             pinned, as_kept = await self._newest(reader, kept)
-            if as_kept:
+            await looked
+            if as_kept and self._boards_are(kept):
                 self._unchanged.keep(moment, {reader: kept})
                 return pinned
         kept = await self._candidates(reader, looked)
@@ -95,6 +102,13 @@ class PinnedPosts:
             self._none_at = None if await self._settling.are_any() else told
         return self._none_at is not None
 
+    def _boards_are(self, kept: _Kept) -> bool:
+        """Whether the followed users have the boards that they had, where the log tells that."""
+        told = self._of_boards
+        if not self._memory.moment or told.now == kept.told:
+            return True
+        return told.none_of(set(kept.followed.tolist()), kept.told)
+
     def _lists(self, reader: NodeId) -> list[Listing]:
         """Whom and what a reader follows, and unfollowed."""
         settling = self._settling
@@ -102,20 +116,20 @@ class PinnedPosts:
 
     async def _candidates(self, reader: NodeId, looked: Awaitable[None]) -> _Kept:
         """Find the boards that the reader may follow, and keep them."""
-        questions, now, lists = Questions(), self._now_ms(), self._lists(reader)
+        questions, now, told, lists = Questions(), self._now_ms(), self._of_boards.now, self._lists(reader)
         counts, own = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], OWNERS_MAX)
         )
         await looked
-        ids, followed = [mark.id for mark in answers.pages[own].items], follows.tolist()
+        ids = [mark.id for mark in answers.pages[own].items]
         boards, others = await together(
-            self._immediate, self._settling.read(ids), self._of_owners(followed, BOARDS_MAX - len(ids))
+            self._immediate, self._settling.read(ids), self._of_owners(follows.tolist(), BOARDS_MAX - len(ids))
         )
         owners = {board.id: board.owner for board in boards if board is not None} | others
         if len(self._kept) >= self._readers_max:
             make_room(self._kept, 1)
-        kept = self._kept[reader] = _Kept(answers.counts[counts], now, owners)
+        kept = self._kept[reader] = _Kept(answers.counts[counts], now, owners, follows, told)
         return kept
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
