@@ -1,4 +1,4 @@
-"""Pages of home over HTTP: every post is whole, also one that stands in for another."""
+"""Pages of home over HTTP: every post is whole, also one that stands in for another, and comes once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import httpx
 from calls import ok
 from cast import People
 from servers import API
+
+from kith.home.skeleton.pinned import PINS_EACH
 
 Acting = Callable[[int], httpx.Client]
 
@@ -26,3 +28,23 @@ def test_a_post_in_place_of_a_hidden_one_is_as_whole_as_the_others(acting: Actin
         assert {post["author"]["displayName"] for post in posts.values()} == {"Bob"}
         assert posts[ids[0]]["engagement"]["likeCount"] == 1
         assert posts[ids[0]]["engagement"]["isLiked"]
+
+
+def test_a_pinned_post_comes_once_though_newer_pins_take_its_place(acting: Acting, people: People) -> None:
+    alice, bob, carol = (acting(who) for who in (people.alice, people.bob, people.carol))
+    for author in (people.bob, people.carol):
+        ok(alice.post(f"{API}/users/{author}/follow"))
+    ids = [ok(carol.post(f"{API}/posts", json={"content": {"text": f"news {at}"}}), 201)["id"] for at in range(30)]
+    board = ok(bob.post(f"{API}/boards", json={"name": "a board"}), 201)["id"]
+    for post in ids[:PINS_EACH]:
+        ok(bob.post(f"{API}/boards/{board}/pins", json={"post": post}))
+    found, cursor = list[str](), ""
+    while len(found) < 100:
+        body = ok(alice.get(f"{API}/feed?type=latest&limit=7&cursor={cursor}"))
+        found += [post["id"] for post in body["posts"]]
+        cursor = body["pagination"]["nextCursor"]
+        if not cursor:
+            break
+        if len(found) == 21:  # the oldest pin was shown
+            ok(bob.post(f"{API}/boards/{board}/pins", json={"post": ids[-1]}))
+    assert sorted(found) == sorted(ids)

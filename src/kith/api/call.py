@@ -112,9 +112,9 @@ class Call:
             page.more_after,
         )
 
-    def next_cursor(self, query: str, end: Mark) -> str:
-        """The cursor that goes on after `end`."""
-        return self.carried.cursors.next(self._bound(query), end)
+    def next_cursor(self, query: str, end: Mark, until: int | None = None) -> str:
+        """The cursor that goes on after `end`. `until`: that of its window."""
+        return self.carried.cursors.next(self._bound(query), end, until)
 
     def seal(self, query: str, content: bytes) -> str:
         """A cursor that carries `content`."""

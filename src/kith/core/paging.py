@@ -19,7 +19,7 @@ from kith.core.signing import Signer
 
 LIMIT_DEFAULT = 20
 LIMIT_MAX = 1000
-_CURSOR = struct.Struct(">Bqq")
+_CURSOR, _UNTIL = struct.Struct(">Bqq"), struct.Struct(">q")  # the second is there where `next` was given it
 _FORWARD, _BACKWARD = 0, 1
 
 
@@ -105,10 +105,12 @@ class Cursors:
         if not text:
             return Window(limit)
         payload = self.open(text, query)
-        if len(payload) != _CURSOR.size:
+        if len(payload) not in (_CURSOR.size, _CURSOR.size + _UNTIL.size):
             raise _of_another_list()
-        direction, position, id_ = _CURSOR.unpack(payload)
+        direction, position, id_ = _CURSOR.unpack_from(payload)
         mark = Mark(position, id_)
+        if len(payload) > _CURSOR.size:
+            return Window(limit, after=mark, until=_UNTIL.unpack_from(payload, _CURSOR.size)[0])
         return Window(limit, after=mark) if direction == _FORWARD else Window(limit, before=mark)
 
     def seal(self, query: str, payload: bytes) -> str:
@@ -122,9 +124,9 @@ class Cursors:
             raise _of_another_list()
         return payload
 
-    def next(self, query: str, mark: Mark) -> str:
-        """The cursor for the items after `mark` (older)."""
-        return self.seal(query, _CURSOR.pack(_FORWARD, *mark))
+    def next(self, query: str, mark: Mark, until: int | None = None) -> str:
+        """The cursor for the items after `mark` (older). `until`: that of its window."""
+        return self.seal(query, _CURSOR.pack(_FORWARD, *mark) + (b"" if until is None else _UNTIL.pack(until)))
 
     def previous(self, query: str, mark: Mark) -> str:
         """The cursor for the items before `mark` (newer)."""

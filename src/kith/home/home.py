@@ -54,6 +54,7 @@ class HomePage(NamedTuple, Generic[Rest]):
     `rest`: what the next page begins with, None if there is none: the place in `latest`, the slate in `ranked`.
     `degraded`: what was not available. `placed`: why each post stands where it does; empty where ranking is down.
     `seen`: which of them the reader saw before. `copies`: by post, those that are not shown as they are copies of it.
+    `until`: of `latest`, that of the next page's window.
     """
 
     posts: list[Post]
@@ -62,6 +63,7 @@ class HomePage(NamedTuple, Generic[Rest]):
     placed: Mapping[int, Placed] = MappingProxyType({})
     seen: Collection[int] = ()
     copies: Copies = NO_COPIES
+    until: int | None = None
 
 
 class Why(NamedTuple):
@@ -109,8 +111,9 @@ class Home:
 
         `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `prefetch`:
         reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
+        `window.until`: pins before it keep their place in this scroll, whatever was pinned since.
         """
-        visit, posts = await self._visit(reader, prefetch), list[Post]()
+        visit, posts = await self._visit(reader, prefetch, window.until), list[Post]()
         after, size, look = window.after, 2 * window.limit, window.limit + _SPARED
         for round_ in range(_ROUNDS_MAX):
             if round_:
@@ -126,11 +129,12 @@ class Home:
                 size = min(2 * size, SLATE_MAX)
                 if len(posts) > window.limit:
                     posts = posts[: window.limit]
-                    return HomePage(posts, found.mark_of(posts[-1].id), visit.degraded.parts)
+                    rest = found.mark_of(posts[-1].id)
+                    return HomePage(posts, rest, visit.degraded.parts, until=visit.scroll_until())
             after = found.end
             if after is None:
                 break
-        return HomePage(posts, after, visit.degraded.parts)
+        return HomePage(posts, after, visit.degraded.parts, until=visit.scroll_until())
 
     async def ranked(
         self,
@@ -148,7 +152,8 @@ class Home:
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """
-        visit, choice = await self._visit(reader, prefetch), None
+        pins_until = slate.scroll.begun_ms + 1 if slate is not None else None
+        visit, choice = await self._visit(reader, prefetch, pins_until), None
         if slate is None:
             slate, choice = await self._first(visit, limit, seen, refresh=refresh)
         else:
@@ -185,9 +190,9 @@ class Home:
         self._serve(visit, dealt, request)
         return HomePage(posts, rest, visit.degraded.parts, dealt.placed, dealt.seen_before, copies)
 
-    async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch) -> Visit:
+    async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch, pins_until: int | None = None) -> Visit:
         """A request, for which nothing is kept that was changed before it came."""
-        visit = Visit(reader, self._ranker, self._rules, self._pins, prefetch)
+        visit = Visit(reader, self._ranker, self._rules, self._pins, prefetch, pins_until)
         await together(self._immediate, visit.begin(), self._skeletons.prepare())
         return visit
 

@@ -44,9 +44,16 @@ class Visit:
     pinned: Pinned = NO_PINS
 
     def __init__(
-        self, reader: NodeId, ranker: Ranker, rules: HomeRules, pins: PinnedPosts, prefetch: Prefetch = no_prefetch
+        self,
+        reader: NodeId,
+        ranker: Ranker,
+        rules: HomeRules,
+        pins: PinnedPosts,
+        prefetch: Prefetch = no_prefetch,
+        pins_until: int | None = None,
     ) -> None:
-        self.reader, self.degraded, self._pins = reader, Degraded(), pins
+        """`pins_until`: what was pinned before it stands where it stood then; see `scroll_until`."""
+        self.reader, self.degraded, self._pins, self._pins_until = reader, Degraded(), pins, pins_until
         self._looked: Awaitable[None] = _ALREADY
         self._pinning: asyncio.Task[None] | None = None
         self._ranker, self._rules, self._prefetch = ranker, rules, prefetch
@@ -80,9 +87,15 @@ class Visit:
 
     async def _pin(self) -> None:
         try:
-            self.pinned = await self._pins.of(self.reader, self._looked)
+            self.pinned = await self._pins.of(self.reader, self._looked, self._pins_until)
         except Unavailable:
             self.degraded.failed("boards")
+
+    def scroll_until(self) -> int | None:
+        """What later pages of this scroll take as `pins_until`: behind the newest pin of the first one with pins."""
+        if self._pins_until is None and self.pinned:
+            return max(self.pinned.values()) + 1
+        return self._pins_until
 
     async def look(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:
         """Find out which posts are for the reader. `spare`: those that are not shown on the page, or perhaps not."""

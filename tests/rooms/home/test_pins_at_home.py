@@ -19,6 +19,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import HIDES
+from kith.home import home as pages
 from kith.home.skeleton.pinned import KEPT_MS, PINS_EACH
 
 ERIN, FRANK, HEIR = NodeId(50), NodeId(51), NodeId(52)
@@ -46,13 +47,13 @@ class Pinning:
     async def latest(self, limit: int = 50) -> list[int]:
         """The ids of all pages of Alice's home, newest first."""
         found: list[int] = []
-        after = None
+        window = Window(limit)
         while True:
-            page = await self.home.feed.latest(ALICE, Window(limit, after=after))
+            page = await self.home.feed.latest(ALICE, window)
             found += ids_of(page.posts)
-            after = page.rest
-            if after is None:
+            if page.rest is None:
                 return found
+            window = Window(limit, after=page.rest, until=page.until)
 
     async def both(self) -> list[int]:
         """Alice's home newest first, which is as a set also her ranked home."""
@@ -200,6 +201,35 @@ def test_paged_home_is_a_naive_merge_of_posts_and_newest_pins(run: Run, at: Pinn
             assert await at.latest(limit) == wanted
         pages = await at.home.all(5)
         assert sorted(pages) == sorted(wanted)
+
+    run(live())
+
+
+def test_a_pin_stays_where_it_is_in_a_scroll_however_many_come_meanwhile(
+    run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "SLATE_MAX", 10)
+
+    async def live() -> None:
+        made = [(await at.home.post(BOB)).id for _ in range(40)]
+        board = await at.board(ERIN)
+        for post in made[:PINS_EACH]:
+            await at.pin(board, post)
+        newest, ranked = await at.home.feed.latest(ALICE, Window(5)), await at.home.page(5)
+        assert ids_of(newest.posts) == made[PINS_EACH - 1 : PINS_EACH - 6 : -1]
+        scrolled, found = ids_of(newest.posts), ids_of(ranked.posts)
+        for later in range(PINS_EACH, 2 * PINS_EACH):  # until all that were pinned have given way
+            if newest.rest is not None:
+                window = Window(5, after=newest.rest, until=newest.until)
+                newest = await at.home.feed.latest(ALICE, window)
+                scrolled += ids_of(newest.posts)
+            if ranked.rest is not None:
+                ranked = await at.home.page(5, ranked.rest)
+                found += ids_of(ranked.posts)
+            await at.pin(board, made[later])
+        for ids in (scrolled, found):
+            assert len(ids) == len(set(ids)), "a post came twice"
+            assert set(ids) >= set(made[:PINS_EACH])
 
     run(live())
 

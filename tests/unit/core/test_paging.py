@@ -25,6 +25,8 @@ marks = st.builds(Mark, st.integers(-(2**63), 2**63 - 1), st.integers(0, ID_MAX)
 def test_a_cursor_leads_back_to_its_place(mark: Mark, query: str, limit: int) -> None:
     assert CURSORS.window(CURSORS.next(query, mark), query, limit) == Window(limit, after=mark)
     assert CURSORS.window(CURSORS.previous(query, mark), query, limit) == Window(limit, before=mark)
+    until = mark.position
+    assert CURSORS.window(CURSORS.next(query, mark, until), query, limit) == Window(limit, after=mark, until=until)
 
 
 @pytest.mark.parametrize("text", [None, ""])

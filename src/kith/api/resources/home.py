@@ -145,7 +145,7 @@ class HomeResource:
         reader, query, seen = call.acting, f"feed latest {call.acting}", call.must_reflect()
         window, shown = call.window(query, limit, cursor), self._shown.of(reader)
         page = await self._home.latest(reader, window, seen=seen, refresh=refresh, prefetch=shown.read)
-        following = None if page.rest is None else call.next_cursor(query, page.rest)
+        following = None if page.rest is None else call.next_cursor(query, page.rest, page.until)
         return await shown.encoded(page), following, page.degraded
 
     async def _ranked(

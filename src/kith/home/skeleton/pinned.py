@@ -4,7 +4,7 @@ A post comes once, at its newest pin on a board that the reader follows and may 
 request asks that anew. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first those that the reader follows
 directly, then those of the owners followed last. Which of the followed users have boards is kept for KEPT_MS, unless
 the length of one of the reader's lists changes, or the log tells that a user made, moved or deleted one. Until somebody
-makes the first board, nothing of this is asked.
+makes the first board, nothing of this is asked. In one scroll a pin stays where it is, however many come meanwhile.
 """
 
 from __future__ import annotations
@@ -72,11 +72,12 @@ class PinnedPosts:
         self._of_boards = memory.changes(graphs=(boards.settling.boards,))
         self._none_at: int | None = None
 
-    async def of(self, reader: NodeId, looked: Awaitable[None]) -> Pinned:
+    async def of(self, reader: NodeId, looked: Awaitable[None], until: int | None = None) -> Pinned:
         """The posts that boards bring to a reader's home, before it is asked who may see them. `looked`: when it is
-        done, what is kept is as of this request.
+        done, what is kept is as of this request. `until`: pins before it keep their place, though newer ones came.
 
-        One call, or three in a row where it is not known yet which boards may matter.
+        One call, or three in a row where it is not known yet which boards may matter; one more where pins lost their
+        place among the newest since `until`.
         """
         if self._immediate and await self._are_none():
             return NO_PINS
@@ -86,14 +87,14 @@ class PinnedPosts:
                 await looked
                 if self._unchanged.now.get(reader) is kept and self._boards_are(kept):
                     return NO_PINS
-            pinned, as_kept = await self._newest(reader, kept)
+            pinned, as_kept = await self._newest(reader, kept, until)
             await looked
             if as_kept and self._boards_are(kept):
                 self._unchanged.keep(moment, {reader: kept})
                 return pinned
         kept = await self._candidates(reader, looked)
         self._unchanged.keep(moment, {reader: kept})
-        return (await self._newest(reader, kept))[0] if kept.owners else NO_PINS
+        return (await self._newest(reader, kept, until))[0] if kept.owners else NO_PINS
 
     async def _are_none(self) -> bool:
         """Whether nobody has a board, as of the last look."""
@@ -164,7 +165,7 @@ class PinnedPosts:
             known = [found[owner] if has is None else has for owner, has in zip(owners, known, strict=True)]
         return list(compress(owners, known)) if True in known else []
 
-    async def _newest(self, reader: NodeId, kept: _Kept) -> tuple[Pinned, bool]:
+    async def _newest(self, reader: NodeId, kept: _Kept, until: int | None) -> tuple[Pinned, bool]:
         """The newest pins of those of the boards that the reader follows; and whether all is yet as it was kept."""
         questions, ids = Questions(), list(kept.owners)
         counts = questions.counts(self._lists(reader))
@@ -172,16 +173,26 @@ class PinnedPosts:
             return NO_PINS, (await self._store.answer(questions)).counts == kept.lengths
         pages_of = self._ask_newest(questions, reader, kept.owners)
         boards, answers = await together(self._immediate, self._settling.read(ids), self._store.answer(questions))
-        pinned: dict[int, int] = {}
-        for page in pages_of(answers, boards):
+        pinned, pages = dict[int, int](), pages_of(answers, boards)
+        for page in (*pages.values(), *await self._newest_before(until, pages)):
             for position, id_ in page.items:
                 pinned[id_] = max(position, pinned[id_] if id_ in pinned else made_at_ms(id_))
         are_theirs = all(board is None or board.owner == kept.owners[board.id] for board in boards)
         return pinned or NO_PINS, are_theirs and answers.counts[counts] == kept.lengths
 
+    async def _newest_before(self, until: int | None, pages: Mapping[int, Page]) -> Sequence[Page]:
+        """The newest pins before `until` of those boards where some may have given way to pins that came since."""
+        if until is None:
+            return ()
+        questions = Questions()
+        for board, page in pages.items():
+            if len(page.items) == PINS_EACH and page.items[0].position >= until:
+                questions.page(Listing(self._pins, board, Direction.OUT), Window(PINS_EACH, until=until))
+        return (await self._store.answer(questions)).pages if questions.asked_pages else ()
+
     def _ask_newest(
         self, questions: Questions, reader: NodeId, owners: Mapping[int, int]
-    ) -> Callable[[Answers, Sequence[Board | None]], list[Page]]:
+    ) -> Callable[[Answers, Sequence[Board | None]], dict[int, Page]]:
         """Ask for the newest pins of those of the boards that the reader follows. `owners`: the known owner of each."""
         settling, people = self._settling, list(set(owners.values()))
         standings = self._privacy.ask_standings(questions, reader, people)
@@ -191,11 +202,11 @@ class PinnedPosts:
         for board in owners:
             questions.page(Listing(self._pins, board, Direction.OUT), Window(PINS_EACH))
 
-        def pages(answers: Answers, boards: Sequence[Board | None]) -> list[Page]:
+        def pages(answers: Answers, boards: Sequence[Board | None]) -> dict[int, Page]:
             found, silent = standings(answers), dict(zip(people, answers.members[muted].tolist(), strict=True))
             said = zip(boards, answers.towards[own], answers.towards[against], answers.pages[first:], strict=True)
-            return [
-                page
+            return {
+                board.id: page
                 for board, by_itself, unfollowed, page in said
                 if board is not None
                 and board.is_open
@@ -203,7 +214,7 @@ class PinnedPosts:
                 and (unfollowed is not State.NORMAL if found[board.owner].followed else by_itself is State.NORMAL)
                 and may_see(board, reader, found[board.owner], member=False)
                 and not silent[board.owner]
-            ]
+            }
 
         return pages
 
