@@ -80,9 +80,11 @@ class Boards:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def create(self, actor: NodeId, name: str, *, secret: bool = False, key: str | None = None) -> BoardWritten:
-        """Make a board of `actor`. With a `key`, a repetition within 24 h returns the same board and makes no other.
+        """Make a board of `actor`. With a `key`, a repetition within 24 h returns the same board, as it is by then, and
+        makes no other.
 
-        Errors: InvalidContent; Forbidden if the actor is deactivated; BoardLimitReached; IdempotencyKeyReused.
+        Errors: InvalidContent; Forbidden if the actor is deactivated; BoardLimitReached; IdempotencyKeyReused;
+        BoardNotFound for a repetition of what is deleted, or another's and secret by then.
         """
         check_name(name)
         await check_active(self.store, actor)
@@ -95,6 +97,9 @@ class Boards:
         again = put.claimed is not None
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
+            (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
+            if record is not None:
+                return BoardWritten(await self.get(actor, id_), put.mark)
             board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
             put = await self._records.put([board_record(board, version)], [self._listing(board, version)])

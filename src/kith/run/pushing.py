@@ -54,8 +54,8 @@ class PushKeys(NamedTuple):
 
 def push_keys(settings: Settings, signing: bytes) -> PushKeys:
     """The keys that the settings name. That of Web Push follows from the signing secret of this store, so it is the
-    same as long as the store is: browsers are bound to it. BadRequest for files that cannot be used;
-    it begins with the setting.
+    same as long as the store is: browsers are bound to it. BadRequest, which begins with the setting,
+    for files that cannot be used.
     """
     vapid = None
     if settings.webpush_contact:

@@ -50,6 +50,18 @@ def test_a_board_and_an_invitation_that_took_the_last_place_are_repeated(
             run(refused)
 
 
+def test_a_repeated_key_answers_the_board_as_it_is_by_then(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes", key="mine")).board
+    run(kith.boards.change(ALICE, board.id, name="Soups"))
+    settled(run, kith)
+    assert run(kith.boards.create(ALICE, "Recipes", key="mine")).board.name == "Soups"
+    run(kith.boards.delete(ALICE, board.id))
+    settled(run, kith)
+    with pytest.raises(BoardNotFound):
+        run(kith.boards.create(ALICE, "Recipes", key="mine"))
+    assert run(kith.boards.visible(ALICE, [board.id])) == [None]
+
+
 def test_who_left_a_secret_board_leaves_it_again(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))

@@ -104,19 +104,7 @@ class Ranker:
 
     async def score(self, reader: ReaderFacts, ids: Integers, pinned: Mapping[int, int]) -> Candidates:
         """Those of `ids` that are posts, in their order, with their scores. `pinned`: when some were, in ms."""
-        ties = reader.ties
-        if isinstance(ties, Done):
-            facts, made_by = await self._facts.with_authors(ids, list(ties.worth))
-            ties = self._affinity.ties(ties, made_by)
-        else:
-            facts = await self._facts.of(ids)
-        dates = _dates(facts, pinned) if pinned else None
-        rows = features(facts, ties.to(facts.authors), self._now_ms(), dates)
-        if not facts.limited.any():
-            told = light.score(rows, self.damping(reader, facts) if reader.own.fewer else None)
-            return Candidates(facts, rows, told, told)
-        told = light.score(rows, self.damping(reader, facts))
-        return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader.id)), told)
+        return self._scored(reader, *await self._look_up(reader, ids), pinned)
 
     async def turn(
         self, reader: ReaderFacts, ids: Integers, seen: Flags, pinned: Mapping[int, int], *, are_seen: bool
@@ -128,14 +116,30 @@ class Ranker:
         count = np.count_nonzero(seen)
         if count in (0, len(ids)):
             return await self.score(reader, ids if are_seen == (count > 0) else ids[:0], pinned)
-        found = await self.score(reader, ids, pinned)
-        prints = found.facts.fingerprints
-        those = seen if len(prints) == len(ids) else _are_in(found.facts.ids, ids[seen])  # some are no posts any more
-        known = _are_in(prints, prints[those])
+        facts, ties = await self._look_up(reader, ids)
+        those = seen if len(facts.ids) == len(ids) else _are_in(facts.ids, ids[seen])  # some are no posts any more
+        known = _are_in(facts.fingerprints, facts.fingerprints[those])
+        found = self._scored(reader, facts.take(np.flatnonzero(known == are_seen)), ties, pinned)
         if not are_seen:
-            return found.take(np.flatnonzero(~known))
-        scores = np.where(those, found.scores, found.scores - 2)  # no score is above 1
-        return found._replace(scores=scores).take(np.flatnonzero(known))
+            return found
+        return found._replace(scores=np.where(those[known], found.scores, found.scores - 2))  # no score is above 1
+
+    async def _look_up(self, reader: ReaderFacts, ids: Integers) -> tuple[Facts, Affinities]:
+        """The facts of those of `ids` that are posts, in their order, and the reader's affinities."""
+        ties = reader.ties
+        if not isinstance(ties, Done):
+            return await self._facts.of(ids), ties
+        facts, made_by = await self._facts.with_authors(ids, list(ties.worth))
+        return facts, self._affinity.ties(ties, made_by)
+
+    def _scored(self, reader: ReaderFacts, facts: Facts, ties: Affinities, pinned: Mapping[int, int]) -> Candidates:
+        dates = _dates(facts, pinned) if pinned else None
+        rows = features(facts, ties.to(facts.authors), self._now_ms(), dates)
+        if not facts.limited.any():
+            told = light.score(rows, self.damping(reader, facts) if reader.own.fewer else None)
+            return Candidates(facts, rows, told, told)
+        told = light.score(rows, self.damping(reader, facts))
+        return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader.id)), told)
 
     async def seen(self, reader: ReaderFacts, ids: Integers) -> Flags:
         """Which of the posts the reader has seen."""

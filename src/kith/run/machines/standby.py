@@ -171,8 +171,8 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
     """Make the standby in the data folder the primary, whether it is being served or not; None where it is already.
 
     `url`: where clients reach it, for the old primary to say; empty: where it is served now. Errors: BadRequest, where
-    that is not known; Conflict, where another machine was made the
-    primary in place of the same old one (`force`: all the same).
+    that is not known; Conflict, where another machine was made the primary in place of the same old one (`force`: all
+    the same).
     """
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
         why = standing.why_closed(store)

@@ -97,5 +97,6 @@ def _files(settings: Settings, folder: Path) -> tuple[BlobStore | None, BlobStor
     own, other = media_folder(folder_settings(settings, folder)), media_folder(settings)
     if not own.is_dir() or (not settings.media_url and own.resolve() == other.resolve()):
         return None, None
-    other.parent.mkdir(parents=True, exist_ok=True)
+    if not settings.media_url:
+        other.parent.mkdir(parents=True, exist_ok=True)
     return FolderBlobs(own, sync=True), open_blobs(settings.media_url, other, sync=True)

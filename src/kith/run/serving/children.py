@@ -184,11 +184,10 @@ def _be(child: Child, listening: socket.socket) -> NoReturn:
 def _spawn(child: Child, listening: socket.socket) -> int:
     """Start a process beside our threads; its id. An API process inherits what it accepts from."""
     handle = listening.fileno()
+    kept_open = [(os.POSIX_SPAWN_DUP2, handle, handle)] if child.is_api else []  # onto itself: it is not closed then
     return os.posix_spawn(
         sys.executable,
         processes.command_line(*child.command),
         {**os.environ, processes.SOCKET_VARIABLE: str(handle)},
-        file_actions=[(os.POSIX_SPAWN_DUP2, handle, handle)]
-        if child.is_api
-        else [],  # onto itself: it is not closed then
+        file_actions=kept_open,
     )
