@@ -296,7 +296,7 @@ class Boards:
         if node.state != State.NORMAL or node.labels & HIDE:
             raise UserNotFound("there is no such account, or it is not there for you", id=str(to))
         await self._check_room(to)
-        followers = Listing(self.settling.own, board.id, Direction.IN)
+        followers = Listing(self.settling.explicit, board.id, Direction.IN)
         for direction in Direction:
             barred = await whole_list(self.store, Listing(self.settling.blocks, to, direction))
             if len(barred) and (await self.store.contains(followers, barred)).any():

@@ -86,11 +86,11 @@ class BoardFollowing:
         rows = await self._observe(actor, board)
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
         if follow is not None and follow.state == State.NORMAL:
-            changes = await self._store.apply([self._graph.dropping(settling.against, actor, target)])
+            changes = await self._store.apply([self._graph.dropping(settling.unfollowed, actor, target)])
         elif rows.owner_private:
             raise Forbidden("this board is of a private account; follow the account", id=str(board.owner))
         else:
-            changes = await self._add(settling.own, actor, board, rows)
+            changes = await self._add(settling.explicit, actor, board, rows)
         mark = self._graph.both(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(True, changes[0].outcome is Outcome.APPLIED, mark)
 
@@ -107,17 +107,17 @@ class BoardFollowing:
             raise SelfEdge("nobody follows their own boards", id=str(id_))
         rows = await self._observe(actor, board)
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
-        own = rows.own
-        if own is None or own.state == State.REMOVED:
+        explicit = rows.explicit
+        if explicit is None or explicit.state == State.REMOVED:
             await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
         if follow is not None and follow.state == State.NORMAL and board.is_open:
-            changes = await self._add(settling.against, actor, board, rows)
-        elif own is None:
-            if rows.against is None:
+            changes = await self._add(settling.unfollowed, actor, board, rows)
+        elif explicit is None:
+            if rows.unfollowed is None:
                 raise NotFollowing("you do not follow this board", id=str(id_))
             return BoardFollowed(False, False, NO_MARK)
         else:
-            changes = await self._store.apply([self._graph.dropping(settling.own, actor, target)])
+            changes = await self._store.apply([self._graph.dropping(settling.explicit, actor, target)])
         mark = self._graph.both(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
 
@@ -169,12 +169,12 @@ class BoardFollowing:
         settling, found, questions = self._settling, await self._settling.read(boards), Questions()
         owners = [board.owner for board in found if board is not None]
         standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
-        own = questions.towards(settling.own, actor, boards)
-        against = questions.towards(settling.against, actor, boards)
+        explicit = questions.towards(settling.explicit, actor, boards)
+        unfollowed = questions.towards(settling.unfollowed, actor, boards)
         implicit = questions.states([(settling.implicit, actor, user) for user in users])
         answers = await self._store.answer(questions)
         states, known = answers.towards, standings(answers)
-        said = zip(found, states[own], states[against], strict=True)
+        said = zip(found, states[explicit], states[unfollowed], strict=True)
         return Checked(
             [
                 _kind_of_user(known[user], tie, user == actor)
@@ -196,7 +196,7 @@ class BoardFollowing:
         settling, first = self._settling, window.limit + 1
 
         async def not_unfollowed(marks: Sequence[Mark]) -> list[bool]:
-            unfollowed = await self._store.exists_many(settling.against, [(mark.id, id_) for mark in marks])
+            unfollowed = await self._store.exists_many(settling.unfollowed, [(mark.id, id_) for mark in marks])
             return [not one for one in unfollowed]
 
         async def not_through(marks: Sequence[Mark]) -> list[bool]:
@@ -207,7 +207,7 @@ class BoardFollowing:
             await walk(self._store, listing, window, shown, entries_max=FOLLOWER_LOOKS_MAX, first=first)
             for listing, shown in (
                 (Listing(settling.follows, board.owner, Direction.IN), not_unfollowed),
-                (Listing(settling.own, id_, Direction.IN), not_through),
+                (Listing(settling.explicit, id_, Direction.IN), not_through),
             )
         ]
         return merged(pages, window)
@@ -225,24 +225,24 @@ class BoardFollowing:
                 for board in boards
                 for listing in (
                     Listing(settling.follows, board.owner, Direction.IN),
-                    Listing(settling.against, board.id, Direction.IN),
-                    Listing(settling.own, board.id, Direction.IN),
+                    Listing(settling.unfollowed, board.id, Direction.IN),
+                    Listing(settling.explicit, board.id, Direction.IN),
                 )
             ]
         )
         threes = zip(counts[::3], counts[1::3], counts[2::3], strict=True)
         return [
-            through - unfollowed + own if board.is_open else 0
-            for board, (through, unfollowed, own) in zip(boards, threes, strict=True)
+            through - unfollowed + explicit if board.is_open else 0
+            for board, (through, unfollowed, explicit) in zip(boards, threes, strict=True)
         ]
 
     async def followed(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Board], Page]:
         """The boards that a user follows by themselves and that `viewer` may see, the newest follow first."""
-        return await self._boards.listed(viewer, [Listing(self._settling.own, user, Direction.OUT)], window)
+        return await self._boards.listed(viewer, [Listing(self._settling.explicit, user, Direction.OUT)], window)
 
     async def unfollowed(self, user: NodeId, window: Window) -> tuple[list[Board], Page]:
         """The boards that a user unfollowed, though they follow the owner, the newest first."""
-        return await self._boards.listed(user, [Listing(self._settling.against, user, Direction.OUT)], window)
+        return await self._boards.listed(user, [Listing(self._settling.unfollowed, user, Direction.OUT)], window)
 
     async def implicit_following(self, user: NodeId, window: Window) -> Page:
         """The users of whom `user` follows single boards, the newest first."""
@@ -259,8 +259,8 @@ class BoardFollowing:
             *await self._store.count_many(
                 [
                     Listing(settling.boards, user, Direction.OUT),
-                    Listing(settling.own, user, Direction.OUT),
-                    Listing(settling.against, user, Direction.OUT),
+                    Listing(settling.explicit, user, Direction.OUT),
+                    Listing(settling.unfollowed, user, Direction.OUT),
                     Listing(settling.implicit, user, Direction.OUT),
                     Listing(settling.implicit, user, Direction.IN),
                 ]
@@ -268,12 +268,14 @@ class BoardFollowing:
         )
 
 
-def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, against: State | None) -> FollowKind:
-    """How a board is followed. Pure. `owner`: how they stand to the actor; `own`, `against`: the follow and the
+def _kind_of(
+    board: Board, actor: NodeId, owner: Standing, explicit: State | None, unfollowed: State | None
+) -> FollowKind:
+    """How a board is followed. Pure. `owner`: how they stand to the actor; `explicit`, `unfollowed`: the follow and the
     unfollow of the board itself.
     """
     through = owner.followed
-    holds = against is not _NORMAL if through else own is _NORMAL
+    holds = unfollowed is not _NORMAL if through else explicit is _NORMAL
     if not holds or board.secret or board.deleted or not may_see(board, actor, owner, member=False):
         return "none"
     return "implicit" if through else "explicit"

@@ -50,8 +50,8 @@ class DecidingEdges(NamedTuple):
     """
 
     follow: Edge | None  # user -> owner
-    own: Edge | None  # user -> board, followed by itself
-    against: Edge | None  # user -> board, unfollowed
+    explicit: Edge | None  # user -> board, followed by itself
+    unfollowed: Edge | None  # user -> board, unfollowed
     blocks: Sequence[Edge | None] = ()
     user_away: bool = False
     owner_away: bool = False
@@ -65,7 +65,7 @@ class Settling:
         self.graph, self.store, self.records = graph, graph.store, records
         number = graph.graphs.number
         self.follows, self.blocks = number(FOLLOWS), number(BLOCKS)
-        self.own, self.against = number(BOARD_FOLLOWS), number(BOARD_UNFOLLOWS)
+        self.explicit, self.unfollowed = number(BOARD_FOLLOWS), number(BOARD_UNFOLLOWS)
         self.implicit, self.boards = number(IMPLICIT_FOLLOWS), number(BOARDS)
         self._are_any = False
 
@@ -78,7 +78,7 @@ class Settling:
         ties = [(user, board.owner) for user, board in pairs]
         said = [(user, board.id) for user, board in pairs]
         immediate, get_many = self.store.immediate, self.store.get_many
-        nodes, (follows, out, into, own, against) = await together(
+        nodes, (follows, out, into, explicit, unfollowed) = await together(
             immediate,
             self.store.nodes([id_ for tie in ties for id_ in tie]),
             together(
@@ -86,13 +86,15 @@ class Settling:
                 get_many(self.follows, ties),
                 get_many(self.blocks, ties),
                 get_many(self.blocks, [(owner, user) for user, owner in ties]),
-                get_many(self.own, said),
-                get_many(self.against, said),
+                get_many(self.explicit, said),
+                get_many(self.unfollowed, said),
             ),
         )
         away = [node.state is State.ARCHIVED for node in nodes]
         private = [node.private for node in nodes[1::2]]
-        each = zip(follows, own, against, zip(out, into, strict=True), away[::2], away[1::2], private, strict=True)
+        each = zip(
+            follows, explicit, unfollowed, zip(out, into, strict=True), away[::2], away[1::2], private, strict=True
+        )
         return [DecidingEdges(*row) for row in each]
 
     async def settle(self, pairs: Sequence[Pair]) -> WriteMark:
@@ -105,9 +107,9 @@ class Settling:
         while pairs:
             rows = await self.rows(pairs)
             carried = [
-                (user, board.merged_into, _carried(row.own, board))
+                (user, board.merged_into, _carried(row.explicit, board))
                 for (user, board), row in zip(pairs, rows, strict=True)
-                if row.own is not None and _is_carried(user, board, row)
+                if row.explicit is not None and _is_carried(user, board, row)
             ]
             writes = [write for *_, write in carried]
             writes += [
@@ -149,9 +151,9 @@ class Settling:
         """
         out = Direction.OUT
         return (
-            Listing(self.own, user, out),
-            Listing(self.own, user, out, State.ARCHIVED),
-            Listing(self.against, user, out),
+            Listing(self.explicit, user, out),
+            Listing(self.explicit, user, out, State.ARCHIVED),
+            Listing(self.unfollowed, user, out),
         )
 
     async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
@@ -248,7 +250,7 @@ class Settling:
 
     async def _follows_any(self, user: int, owner: int) -> bool:
         """Whether a user follows a board of an owner's by itself."""
-        theirs, boards = Listing(self.own, user, Direction.OUT), Listing(self.boards, owner, Direction.OUT)
+        theirs, boards = Listing(self.explicit, user, Direction.OUT), Listing(self.boards, owner, Direction.OUT)
         followed, owned = await self.store.count_many([theirs, boards])
         if self.store.transactional and not (followed and owned):
             return False
@@ -275,7 +277,7 @@ def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
     between the two, count from their last change on. What a user wrote of a board before they stopped owning it does
     not count.
     """
-    said = [edge for edge in (rows.own, rows.against) if edge is not None and edge.state == State.NORMAL]
+    said = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None and edge.state == State.NORMAL]
     if not board.is_open or user == board.owner:
         return said
     follow, follows = rows.follow, rows.follow is not None and rows.follow.state == State.NORMAL
@@ -285,8 +287,8 @@ def void(user: int, board: Board, rows: DecidingEdges) -> list[Edge]:
         for edge in said
         if edge.updated_at <= max(board.since, dropped_at)
         or (bool(board.past_owners) and edge.updated_at <= given_by(board, user))
-        or (edge is rows.own and follows)
-        or (edge is rows.against and _is_unfounded(edge, follow, board))
+        or (edge is rows.explicit and follows)
+        or (edge is rows.unfollowed and _is_unfounded(edge, follow, board))
     ]
 
 
@@ -297,10 +299,10 @@ def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, S
     because the board is then for followers of the account. The edges of a deactivated user are restored with the
     account, whatever happened: so an edge that ends is ended at once.
     """
-    said, gone = [edge for edge in (rows.own, rows.against) if edge is not None], void(user, board, rows)
+    said, gone = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None], void(user, board, rows)
     changed: list[tuple[Edge, State]] = []
     for edge in said:
-        shut = rows.owner_away or (rows.owner_private and edge is rows.own)
+        shut = rows.owner_away or (rows.owner_private and edge is rows.explicit)
         if edge.state == State.ARCHIVED:
             if not board.is_open or _is_ended(user, board, rows, edge):
                 changed.append((edge, State.REMOVED))
@@ -314,14 +316,16 @@ def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, S
 def _is_ended(user: int, board: Board, rows: DecidingEdges, edge: Edge) -> bool:
     """Whether an archived edge would be void if it came back."""
     again = msgspec.structs.replace(edge, state=State.NORMAL, updated_at=Hlc(said_at(edge)))
-    return again in void(user, board, rows._replace(own=again) if edge is rows.own else rows._replace(against=again))
+    return again in void(
+        user, board, rows._replace(explicit=again) if edge is rows.explicit else rows._replace(unfollowed=again)
+    )
 
 
-def _is_unfounded(against: Edge, follow: Edge | None, board: Board) -> bool:
+def _is_unfounded(unfollow: Edge, follow: Edge | None, board: Board) -> bool:
     """Whether an unfollow is not of a follow of the owner that is there, or follows were begun anew after it."""
     if follow is None or follow.state not in (State.NORMAL, State.ARCHIVED):
         return True
-    return follow.state == State.NORMAL and max(said_at(against), board.owned_since) < said_at(follow)
+    return follow.state == State.NORMAL and max(said_at(unfollow), board.owned_since) < said_at(follow)
 
 
 def _dropped_at(rows: DecidingEdges, board: Board) -> int:
@@ -349,12 +353,12 @@ def _dropped(edge: Edge) -> Edge:
 
 def _is_carried(user: int, board: Board, rows: DecidingEdges) -> bool:
     """Whether a user followed, by itself, a board that was merged into another. Pure."""
-    if not board.merged_into or rows.own is None:
+    if not board.merged_into or rows.explicit is None:
         return False
     there = msgspec.structs.replace(board, deleted=False)
-    if rows.own.state == State.ARCHIVED:
-        return not _is_ended(user, there, rows, rows.own)
-    return rows.own.state == State.NORMAL and rows.own not in void(user, there, rows)
+    if rows.explicit.state == State.ARCHIVED:
+        return not _is_ended(user, there, rows, rows.explicit)
+    return rows.explicit.state == State.NORMAL and rows.explicit not in void(user, there, rows)
 
 
 def _carried(edge: Edge, board: Board) -> EdgeWrite:

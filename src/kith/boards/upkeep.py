@@ -122,7 +122,7 @@ class Upkeep:
 
     def _lists(self, change: NotedChange) -> list[Listing]:
         """The lists of a board that a change of it may concern."""
-        board, into, said = change.board, Direction.IN, (self._settling.own, self._settling.against)
+        board, into, said = change.board, Direction.IN, (self._settling.explicit, self._settling.unfollowed)
         states = (State.NORMAL, State.ARCHIVED)
         followers = [Listing(graph, board, into, state) for state in states for graph in said]
         if change.away:
@@ -146,7 +146,7 @@ class Upkeep:
     async def _settle(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
         if not marks:
             return NO_MARK
-        if listing.graph in (self._settling.own, self._settling.against):
+        if listing.graph in (self._settling.explicit, self._settling.unfollowed):
             return await self._settling.settle([(one.id, board) for one in marks])
         return await self._empty(board, listing, marks) if board.deleted else NO_MARK
 
@@ -217,7 +217,7 @@ class Upkeep:
     async def _handle(self, event: Event, source: NodeId, destination: NodeId) -> None:
         """Settle what a change of a board's or an author's own edge concerns."""
         settling = self._settling
-        if event.graph in (settling.own, settling.against):
+        if event.graph in (settling.explicit, settling.unfollowed):
             await self._settle_one(source, destination)
         elif event.graph == settling.implicit and event.before == State.ARCHIVED:
             await settling.agree(source, destination)
@@ -231,7 +231,7 @@ class Upkeep:
 
     async def lost(self) -> None:
         """Settle all follows and unfollows of boards, and unpin all deleted posts."""
-        for graph in (self._settling.own, self._settling.against):
+        for graph in (self._settling.explicit, self._settling.unfollowed):
             async for chunk in self._store.stored(graph):
                 edges = [edge for edge in chunk if edge.state in (State.NORMAL, State.ARCHIVED)]
                 boards = await self._settling.read([edge.destination for edge in edges])
@@ -259,11 +259,11 @@ class Upkeep:
 
     async def _look_at_all(self, owner: int) -> None:
         """Settle the boards of an owner, who may have become private or public, that others follow by themselves."""
-        own, states = self._settling.own, (State.NORMAL, State.ARCHIVED)
+        explicit, states = self._settling.explicit, (State.NORMAL, State.ARCHIVED)
         ids: list[int] = (await whole_list(self._store, Listing(self._settling.boards, owner, Direction.OUT))).tolist()
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
-            lists = [Listing(own, id_, Direction.IN, state) for id_ in some for state in states]
+            lists = [Listing(explicit, id_, Direction.IN, state) for id_ in some for state in states]
             counts = await self._store.count_many(lists)
             for id_, *each in zip(some, counts[::2], counts[1::2], strict=True):
                 if any(each):

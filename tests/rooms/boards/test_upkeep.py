@@ -43,7 +43,7 @@ def test_what_a_request_does_not_settle_the_consumer_does(run: Run, kith: Servic
     board = run(kith.boards.create(ALICE, "Recipes")).board
     for user in CROWD:
         run(kith.board_following.follow(user, board.id))
-    followers = Listing(kith.settling.own, board.id, Direction.IN)
+    followers = Listing(kith.settling.explicit, board.id, Direction.IN)
     run(kith.boards.change(ALICE, board.id, secret=True))
     (left,) = run(kith.edges.count_many([followers]))
     assert 0 < left < len(CROWD), "a request settles a few pages"
@@ -135,7 +135,7 @@ def test_boards_of_who_is_away_are_not_counted_until_they_are_back(
     assert settled() == [(1, 0, 1), (0, 0, 0)]
     does(NodeOperation.RESTORE, CAROL)
     assert settled() == holds
-    marks = run(kith.edges.page(Listing(kith.settling.own, BOB, Direction.OUT), Window(5))).items
+    marks = run(kith.edges.page(Listing(kith.settling.explicit, BOB, Direction.OUT), Window(5))).items
     assert [(mark.id, mark.position) for mark in marks] == [(board.id, followed_ms)], "at its old place"
 
 
@@ -298,5 +298,5 @@ def test_an_unfollow_ends_the_follow_of_a_board_that_no_list_shows_yet(run: Run)
 def test_who_owned_a_board_does_not_follow_it_by_what_they_said_before() -> None:
     board = Board(ALICE, 7, 1, "Recipes", owned_since=10, past_owners=(BOB, CAROL), given_at=(10, 5))
     for user, said, is_void in ((BOB, 9, True), (BOB, 11, False), (CAROL, 5, True), (CAROL, 6, False)):
-        own = Edge(1, user, NodeId(7), State.NORMAL, 0, Hlc(said))
-        assert void(user, board, DecidingEdges(None, own, None)) == [own] * is_void
+        explicit = Edge(1, user, NodeId(7), State.NORMAL, 0, Hlc(said))
+        assert void(user, board, DecidingEdges(None, explicit, None)) == [explicit] * is_void

@@ -65,7 +65,7 @@ class PinnedPosts:
         self._privacy = Privacy(boards.graph)
         self._pins, self._mutes = boards.graph.graphs.number(PINS), boards.graph.graphs.number(MUTES)
         self._kept, self._readers_max = dict[int, _Kept](), memory.room(_READERS_MAX)
-        graphs = (boards.settling.follows, boards.settling.own, boards.settling.against)
+        graphs = (boards.settling.follows, boards.settling.explicit, boards.settling.unfollowed)
         self._memory = memory
         self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
         self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_MAX)
@@ -113,17 +113,20 @@ class PinnedPosts:
     def _lists(self, reader: NodeId) -> list[Listing]:
         """Whom and what a reader follows, and unfollowed."""
         settling = self._settling
-        return [Listing(graph, reader, Direction.OUT) for graph in (settling.follows, settling.own, settling.against)]
+        return [
+            Listing(graph, reader, Direction.OUT)
+            for graph in (settling.follows, settling.explicit, settling.unfollowed)
+        ]
 
     async def _candidates(self, reader: NodeId, looked: Awaitable[None]) -> _Kept:
         """Find the boards that the reader may follow, and keep them."""
         questions, now, told, lists = Questions(), self._now_ms(), self._of_boards.now, self._lists(reader)
-        counts, own = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
+        counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], OWNERS_MAX)
         )
         await looked
-        ids = [mark.id for mark in answers.pages[own].items]
+        ids = [mark.id for mark in answers.pages[explicit].items]
         boards, others = await together(
             self._immediate, self._settling.read(ids), self._of_owners(follows.tolist(), BOARDS_MAX - len(ids))
         )
@@ -197,14 +200,18 @@ class PinnedPosts:
         settling, people = self._settling, list(set(owners.values()))
         standings = self._privacy.ask_standings(questions, reader, people)
         muted = questions.members(Listing(self._mutes, reader, Direction.OUT), np.array(people, np.int64))
-        own, against = [questions.towards(graph, reader, list(owners)) for graph in (settling.own, settling.against)]
+        explicit, unfollowed = [
+            questions.towards(graph, reader, list(owners)) for graph in (settling.explicit, settling.unfollowed)
+        ]
         first = len(questions.asked_pages)
         for board in owners:
             questions.page(Listing(self._pins, board, Direction.OUT), Window(PINS_EACH))
 
         def pages(answers: Answers, boards: Sequence[Board | None]) -> dict[int, Page]:
             found, silent = standings(answers), dict(zip(people, answers.members[muted].tolist(), strict=True))
-            said = zip(boards, answers.towards[own], answers.towards[against], answers.pages[first:], strict=True)
+            said = zip(
+                boards, answers.towards[explicit], answers.towards[unfollowed], answers.pages[first:], strict=True
+            )
             return {
                 board.id: page
                 for board, by_itself, unfollowed, page in said
