@@ -187,7 +187,7 @@ class Home:
                 break
         copies = _allowed_copies(visit, dealt.copies) if dealt.copies else NO_COPIES
         rest = await self._rest(visit, slate)
-        self._serve(visit, dealt, request)
+        self._log_served(visit, dealt, request)
         return HomePage(posts, rest, visit.degraded.parts, dealt.placed, dealt.seen_before, copies)
 
     async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch, pins_until: int | None = None) -> Visit:
@@ -325,7 +325,7 @@ class Home:
                 return slate
         return None
 
-    def _serve(self, visit: Visit, dealt: Dealt, request: str) -> None:
+    def _log_served(self, visit: Visit, dealt: Dealt, request: str) -> None:
         """Log what was ranked as served."""
         if placed := dealt.placed:
             rows = b"".join(part.features.tobytes() for part in dealt.shown if part.are_ranked)

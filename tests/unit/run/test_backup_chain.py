@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kith.core.errors import BadRequest, StoreMismatch
-from kith.run.backups.chain import NEWEST, Goal, prunable, tip, way
+from kith.run.backups.chain import NEWEST, Goal, last_part, prunable, restore_plan
 from kith.run.backups.parts import Part, PartKind, Parts, StoredFile, next_id, packed, unpacked
 from kith.run.backups.schedule import Due, Status, due, is_good
 from kith.run.config import Settings
@@ -60,7 +60,7 @@ def numbers(parts: object) -> list[int]:
 def test_a_point_is_made_of_the_newest_whole_before_it_and_the_increments_after_that(
     goal: Goal, asked: list[int]
 ) -> None:
-    found = way(PARTS, goal)
+    found = restore_plan(PARTS, goal)
     assert numbers([found.whole, *found.increments]) == asked
 
 
@@ -79,20 +79,20 @@ def test_a_point_is_made_of_the_newest_whole_before_it_and_the_increments_after_
 def test_a_point_that_cannot_be_made_says_why(goal: Goal, without: int, error: type[Exception], says: str) -> None:
     left = [one for one in PARTS if numbers([one]) != [without]]
     with pytest.raises(error, match=says):
-        way(left, goal)
+        restore_plan(left, goal)
 
 
 def test_a_part_that_cannot_be_read_is_in_the_way_of_points_that_it_may_hold_only() -> None:
     damaged = ["00000008-0-increment"]
     for goal in (NEWEST, Goal(ms=10**6)):
         with pytest.raises(StoreMismatch, match="00000008-0-increment"):
-            way(PARTS, goal, damaged)
-    assert way(PARTS, Goal(ms=289), damaged)
+            restore_plan(PARTS, goal, damaged)
+    assert restore_plan(PARTS, Goal(ms=289), damaged)
 
 
 @pytest.mark.parametrize(("count", "last"), [(0, None), (1, 1), (2, 2), (3, 3), (4, 3), (5, 5), (6, 6), (7, 7)])
 def test_the_next_increment_goes_on_from_the_last_one_of_the_newest_line(count: int, last: int | None) -> None:
-    found = tip(PARTS[:count])
+    found = last_part(PARTS[:count])
     assert (numbers([found])[0] if found else None) == last
 
 
@@ -105,15 +105,15 @@ def test_what_no_kept_point_needs_goes(kept_from: int, gone: list[int]) -> None:
     left = [one for one in parts if one not in prunable(parts, kept_from)]
     for goal, _ in POINTS:
         if goal.ms is not None and goal.ms >= max(100, kept_from):
-            assert way(left, goal) == way(parts, goal)
+            assert restore_plan(left, goal) == restore_plan(parts, goal)
 
 
 def test_increments_without_events_go_along_in_their_order() -> None:
     before, after = part(3, (31, 31), (305, 290)), [part(5, (31, 31), (350, 305)), part(6, (31, 31), (360, 305))]
     last = part(7, (31, 40), (400, 390))
     parts = [*PARTS[:2], before, PARTS[3], *after, last]
-    assert numbers(way(parts).increments) == [5, 6, 7]
-    assert tip(parts[:-1]) == after[-1]
+    assert numbers(restore_plan(parts).increments) == [5, 6, 7]
+    assert last_part(parts[:-1]) == after[-1]
 
 
 def test_an_increment_that_reaches_past_the_whole_stays() -> None:

@@ -240,7 +240,7 @@ def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
 
 def _serve(settings: Settings, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which stops us
-    processes.end_with(parent)
+    processes.end_with_parent(parent)
     supervisor.run(settings)
 
 

@@ -43,7 +43,7 @@ class ListState(NamedTuple):
     newest: list[list[Mark]]
 
 
-class Done(NamedTuple):
+class Interactions(NamedTuple):
     """What a reader did with posts: by post, what it is worth. `state`: of the lists that say so, read at `at_ms`."""
 
     reader: int
@@ -91,7 +91,7 @@ class Affinity:
         ties = await self.of(reader)
         return dict(zip(ties.authors.tolist(), ties.values.tolist(), strict=True))
 
-    async def look(self, reader: NodeId) -> Affinities | Done:
+    async def look(self, reader: NodeId) -> Affinities | Interactions:
         """A reader's affinities where they are known; otherwise what the reader did, for `ties`."""
         now, kept = self._now_ms(), self._kept.get(reader)
         is_young = kept is not None and 0 <= now - kept[1] < KEPT_MS
@@ -110,9 +110,9 @@ class Affinity:
             for (at, _), post in zip(page, posts, strict=True):
                 if post is not None:
                     worth[post] = worth.get(post, 0.0) + each * 0.5 ** (max(now - at, 0) / HALF_LIFE_MS)
-        return Done(reader, state, now, worth)
+        return Interactions(reader, state, now, worth)
 
-    def ties(self, done: Done, made_by: Mapping[int, int]) -> Affinities:
+    def ties(self, done: Interactions, made_by: Mapping[int, int]) -> Affinities:
         """The affinities that follow from what a reader did; they are kept. `made_by`: the author of each post."""
         sums: dict[int, float] = {}
         for post, value in done.worth.items():

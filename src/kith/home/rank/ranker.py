@@ -16,7 +16,7 @@ from kith.graph.graphs import FEWER, VIEWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
 from kith.home.rank import light
-from kith.home.rank.affinity import Affinities, Affinity, Done, ListState, at_keys
+from kith.home.rank.affinity import Affinities, Affinity, Interactions, ListState, at_keys
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.facts import PostFacts
 from kith.home.rank.features import Facts, Flags, Floats, Integers, features
@@ -53,7 +53,7 @@ class ReaderFacts(NamedTuple):
     id: NodeId
     own: Own
     seen: Ids
-    ties: Affinities | Done
+    ties: Affinities | Interactions
 
 
 class Ranker:
@@ -127,7 +127,7 @@ class Ranker:
     async def _look_up(self, reader: ReaderFacts, ids: Integers) -> tuple[Facts, Affinities]:
         """The facts of those of `ids` that are posts, in their order, and the reader's affinities."""
         ties = reader.ties
-        if not isinstance(ties, Done):
+        if not isinstance(ties, Interactions):
             return await self._facts.of(ids), ties
         facts, made_by = await self._facts.with_authors(ids, list(ties.worth))
         return facts, self._affinity.ties(ties, made_by)

@@ -21,7 +21,7 @@ class Goal(NamedTuple):
     line: str | None = None
 
 
-class Way(NamedTuple):
+class RestorePlan(NamedTuple):
     """A whole, and the increments that are done after it, in order."""
 
     whole: Part
@@ -31,7 +31,7 @@ class Way(NamedTuple):
 NEWEST = Goal()
 
 
-def tip(parts: Sequence[Part]) -> Part | None:
+def last_part(parts: Sequence[Part]) -> Part | None:
     """The part after which the next increment goes on: the furthest of the newest line. `parts`: in order.
 
     An increment, where there is one; otherwise the points between the last increment and a newer whole would be lost.
@@ -41,7 +41,7 @@ def tip(parts: Sequence[Part]) -> Part | None:
     return max(increments or line, key=lambda part: (part.until, part.id), default=None)
 
 
-def way(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection[str] = ()) -> Way:
+def restore_plan(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection[str] = ()) -> RestorePlan:
     """The parts that make a point. `parts`: in order; `damaged`: the ids of those that cannot be read.
 
     Errors: BadRequest, if no whole is old enough; StoreMismatch, if parts are missing that the point may need.
@@ -58,7 +58,7 @@ def way(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection[str] = (
         increments.append(max(following, key=lambda part: part.until))
         reached = increments[-1].until
         if _is_past(increments[-1], goal):
-            return Way(whole, increments)
+            return RestorePlan(whole, increments)
     _check_readable(part for part in damaged if part > whole.id)
     beyond = [part.after for part in line if part.after > reached]
     if beyond:
@@ -68,7 +68,7 @@ def way(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection[str] = (
         )
     if goal.event is not None and max(reached, whole.until_most) < goal.event:
         raise BadRequest(f"that point is not in the backup, which ends at event {reached} there")
-    return Way(whole, increments)
+    return RestorePlan(whole, increments)
 
 
 def _check_readable(damaged: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import logged_ms
 from kith.engines.embedded.store_file import STORE_FILE
-from kith.run.backups.chain import tip, way
+from kith.run.backups.chain import last_part, restore_plan
 from kith.run.backups.parts import (
     MEDIA,
     STORE,
@@ -110,7 +110,7 @@ class BackUp:
         _refuse_others(self.archive, before, self._name)
         _refuse_older(self.archive, before, self._history())
         self._copied = 0
-        last, made, because = tip(before.whole), list[Part](), ""
+        last, made, because = last_part(before.whole), list[Part](), ""
         if last is not None:
             try:
                 self._check_goes_on(before, last)
@@ -123,13 +123,13 @@ class BackUp:
             line = last.line if last is not None and not because else secrets.token_hex(8)
             last_ms = made[-1].last_ms if made else last.last_ms if last is not None and not because else 0
             made.append(self._whole(Parts([*before.whole, *made], before.damaged), line, last_ms))
-        newest = tip([*before.whole, *made])
+        newest = last_part([*before.whole, *made])
         self.until = None if newest is None else newest.until
         return Made(made, self._copied, because)
 
     def _check_goes_on(self, before: Parts, last: Part) -> None:
         """Conflict, where the log does not go on from the last part; StoreMismatch, where that is of no use."""
-        way(before.whole, damaged=before.damaged)
+        restore_plan(before.whole, damaged=before.damaged)
         if self._history() != list(last.history):
             raise Conflict("the store was restored since the last backup, and its log went on another way")
         if mark_of(segments.event_at(self._store, last.until)) != last.mark:

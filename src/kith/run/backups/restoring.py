@@ -25,7 +25,7 @@ from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.segments import Segment
 from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
-from kith.run.backups.chain import NEWEST, Goal, Way, way
+from kith.run.backups.chain import NEWEST, Goal, RestorePlan, restore_plan
 from kith.run.backups.making import mark_of
 from kith.run.backups.parts import MEDIA, STORE, Part, Parts, file_of, read_parts, read_verified
 from kith.run.backups.pictures import copy_out, names_of
@@ -60,7 +60,7 @@ def restore(
         raise StoreMismatch(f"no part of the backup in {archive.where} can be read: {min(parts.damaged.values())}")
     with _new_store(settings) as folder:
         goal = goal_of(archive, parts, at, folder)
-        chosen = way(parts.whole, goal, parts.damaged)
+        chosen = restore_plan(parts.whole, goal, parts.damaged)
         _fetch(archive, chosen.whole, folder)
         with _opened(folder, archive.where) as store:
             event, ms = _go(archive, store, chosen, goal)
@@ -87,7 +87,7 @@ def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goa
         if event is not None:
             goal = Goal(event=event, line=line)
             try:
-                way(parts.whole, goal, parts.damaged)
+                restore_plan(parts.whole, goal, parts.damaged)
             except BadRequest as error:
                 refused = refused or error
             else:
@@ -118,7 +118,7 @@ def _signing(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes | N
         return store.get_note(_SIGNING)
 
 
-def _go(archive: Archive, store: Environment, chosen: Way, goal: Goal) -> tuple[int, int]:
+def _go(archive: Archive, store: Environment, chosen: RestorePlan, goal: Goal) -> tuple[int, int]:
     """Do the increments up to the point, and begin a history there; the last event, and when it was logged.
 
     StoreMismatch, if the store is not what the parts promise.

@@ -60,7 +60,7 @@ from kith.run.measures.observed import observed
 from kith.run.opening.checks import keeping, layered
 from kith.run.opening.folders import metrics_folder
 from kith.run.opening.stores import Deciding, Opened
-from kith.run.serving.processes import end_with
+from kith.run.serving.processes import end_with_parent
 
 _WORKERS_REST_S = 0.05
 """Of workers that follow the log, after each read; readers of streams are told by API processes, which never rest."""
@@ -144,7 +144,7 @@ def _check(settings: Settings) -> None:
 
 
 def _prepare(settings: Settings, parent: int) -> None:
-    end_with(parent)
+    end_with_parent(parent)
 
     async def made() -> None:
         async with _connected(settings) as engines:

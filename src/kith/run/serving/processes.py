@@ -55,8 +55,8 @@ async def stay_with_supervisor() -> None:
         await asyncio.sleep(heartbeats.EVERY_S)
 
 
-def end_with(parent: int) -> None:
-    """Have the kernel send SIGTERM to this process when its parent dies."""
+def end_with_parent(parent: int) -> None:
+    """Send SIGTERM to this process soon after its parent has died, as a thread sees that looks each second."""
 
     def watch() -> None:
         while os.getppid() == parent:
