@@ -73,22 +73,22 @@ class EdgeReads:
 
     async def answer(self, questions: Questions) -> Answers:
         towards = [[(graph, source, to) for to in ends] for graph, source, ends in questions.asked_towards]
-        edges, nodes, counts, members, pages = await together(
-            False,
+        asked: list[Coroutine[Any, Any, Any]] = [  # what takes most steps first, so that few statements read it all
+            *(self.contains(listing, ids) for listing, ids in questions.asked_members),
+            *(self.page(listing, window) for listing, window in questions.asked_pages),
             self._edges([*questions.asked_states, *chain.from_iterable(towards)]),
             self.nodes(questions.asked_nodes),
             self.count_many(questions.asked_counts),
-            together(False, *(self.contains(listing, ids) for listing, ids in questions.asked_members)),
-            together(False, *(self.page(listing, window) for listing, window in questions.asked_pages)),
-        )
+        ]
+        *lists, edges, nodes, counts = await together(False, *asked)
         states = iter([None if edge is None else edge.state for edge in edges])
         return Answers(
             list(islice(states, len(questions.asked_states))),
             [list(islice(states, len(keys))) for keys in towards],
-            list(members),
+            lists[: len(questions.asked_members)],
             nodes,
             counts,
-            list(pages),
+            lists[len(questions.asked_members) :],
         )
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:

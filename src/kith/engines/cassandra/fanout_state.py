@@ -20,7 +20,7 @@ import numpy as np
 from kith.core.together import together
 from kith.engines.cassandra.connecting import Row, Session
 from kith.engines.cassandra.node_time import NodeTime
-from kith.engines.cassandra.schema import Table
+from kith.engines.cassandra.schema import QUEUE_GRACE_S, Table, short_lived
 from kith.home.fanout.state import FAILURES_MAX, Delivery, FanoutSnapshot, Withheld
 from kith.log.store import LogStore
 
@@ -36,6 +36,7 @@ FANOUT_STATE = Table(
         "after blob",
         "rate bigint",
     ),
+    options=short_lived(QUEUE_GRACE_S),
 )
 DELIVERY, WITHHELD = 1, 2
 ROWS_A_CHANGE = 100

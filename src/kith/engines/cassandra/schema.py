@@ -41,8 +41,23 @@ class Table(NamedTuple):
         return f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}, PRIMARY KEY ({keys})){ending}"
 
 
-NOTES_GRACE_S = 86_400
-"""How long Cassandra keeps the mark of a deleted note: many notes come and go, and reads pass over these marks."""
+QUEUE_GRACE_S, NOTES_GRACE_S = 3 * 3_600, 86_400
+"""How long Cassandra keeps the marks of deleted rows where many come and go in one partition, as reads pass over them.
+A row of a queue that comes back, as of a replica that was away for longer, is done again, which changes nothing.
+"""
+
+
+def short_lived(grace_s: int) -> str:
+    """The options of a table whose rows come and go: marks of deleted ones leave memory and files once they may."""
+    compaction = {
+        "class": "SizeTieredCompactionStrategy",
+        "tombstone_compaction_interval": "3600",
+        "unchecked_tombstone_compaction": "true",
+    }
+    flushed_ms = 3_600_000
+    return f"gc_grace_seconds = {grace_s} AND memtable_flush_period_in_ms = {flushed_ms} AND compaction = {compaction}"
+
+
 LIST = ("graph smallint", "node bigint", "direction tinyint", "state tinyint")
 
 EDGES = Table(
@@ -71,13 +86,19 @@ EXPIRING = Table(
     "expiring",
     ("partition smallint",),
     ("expires_ms bigint", "graph smallint", "source bigint", "destination bigint"),
+    options=short_lived(QUEUE_GRACE_S),
 )
 NODES = Table("nodes", ("node bigint",), (), ("state tinyint", "private boolean", "labels smallint"))
-NOTES = Table("notes", ("shelf tinyint",), ("name text",), ("note blob",), f"gc_grace_seconds = {NOTES_GRACE_S}")
+NOTES = Table("notes", ("shelf tinyint",), ("name text",), ("note blob",), short_lived(NOTES_GRACE_S))
 SHELF = 0
 """The one partition of all notes: they are few, and are read by the beginning of their names."""
 RECORDS = Table("records", ("kind smallint", "id bigint"), (), ("updated_at bigint", "data blob"))
-RECORD_IDS = Table("record_ids", ("kind smallint", "partition smallint", "period smallint"), ("id bigint",))
+RECORD_IDS = Table(
+    "record_ids",
+    ("kind smallint", "partition smallint", "period smallint"),
+    ("id bigint",),
+    options=short_lived(QUEUE_GRACE_S),
+)
 RECORD_PERIODS = Table("record_periods", ("kind smallint",), ("period smallint", "partition smallint"))
 CLAIMS = Table("claims", ("claim blob",), (), ("until_ms bigint", "value blob"))
 CLOSED = Table("closed", ("partition smallint",), (), ("permit bigint", "moved_to text"))
