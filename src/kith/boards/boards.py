@@ -98,11 +98,14 @@ class Boards:
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
-            if record is not None:
+            stored = None if record is None else read_board(record)
+            if stored is not None and (stored.deleted or stored.owner != actor):
                 return BoardWritten(await self.get(actor, id_), put.mark)
-            board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
+            board = stored or Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
+            record = record or board_record(board, version)
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
-            put = await self._records.put([board_record(board, version)], [self._listing(board, version)])
+            put = await self._records.put([record], [self._listing(board, version)])
+            version = record.updated_at
         refused = put.refusal is Outcome.INACTIVE
         if not self._records.transactional and ((refused and not again) or await is_removed(self.store, actor)):
             gone, later = msgspec.structs.replace(board, name="", deleted=True), Hlc(version + 1)
