@@ -220,6 +220,17 @@ def feed_over(
     return Home(skeletons, ranker, rules, pins, now_ms=now_ms)
 
 
+async def settle_boards(kith: Services) -> None:
+    """Let the consumer of boards handle all there is, of a store in memory, and lists show it."""
+    edges: Any = kith.edges
+    for _ in range(4):
+        if isinstance(edges, ScrambledEdges):
+            edges.settle()
+        await kith.upkeep.handle(edges.log)
+        while await kith.upkeep.work_backlog():
+            pass
+
+
 def boards_over(graph: Graph, posts: Posts) -> Boards:
     """The boards of the same store."""
     settling = Settling(graph, posts.store)

@@ -14,7 +14,6 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
-E = TypeVar("E")
 
 
 @overload
@@ -32,16 +31,6 @@ async def together(
     d: Coroutine[Any, Any, D],
     /,
 ) -> tuple[A, B, C, D]: ...
-@overload
-async def together(
-    immediate: bool,
-    a: Coroutine[Any, Any, A],
-    b: Coroutine[Any, Any, B],
-    c: Coroutine[Any, Any, C],
-    d: Coroutine[Any, Any, D],
-    e: Coroutine[Any, Any, E],
-    /,
-) -> tuple[A, B, C, D, E]: ...
 @overload
 async def together(immediate: bool, /, *calls: Coroutine[Any, Any, A]) -> tuple[A, ...]: ...
 async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:

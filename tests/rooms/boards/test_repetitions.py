@@ -7,8 +7,7 @@ import asyncio
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
-from scrambled_edges import ScrambledEdges
-from services import Services
+from services import Services, settle_boards
 
 from kith.boards import boards, collaborators
 from kith.core.errors import BoardNotFound, Conflict, Forbidden, KithError
@@ -24,27 +23,17 @@ def kith(run: Run, request: pytest.FixtureRequest) -> Services:
     return made
 
 
-def settled(run: Run, kith: Services) -> None:
-    """Let the consumer handle all there is, and lists show it."""
-    for _ in range(4):
-        if isinstance(kith.edges, ScrambledEdges):
-            kith.edges.settle()
-        run(kith.upkeep.handle(kith.edges.log))
-        while run(kith.upkeep.work_backlog()):
-            pass
-
-
 def test_a_board_and_an_invitation_that_took_the_last_place_are_repeated(
     run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(boards, "BOARDS_MAX", 1)
     monkeypatch.setattr(collaborators, "MEMBERS_MAX", 1)
     board = run(kith.boards.create(ALICE, "Recipes", key="mine")).board
-    settled(run, kith)
+    run(settle_boards(kith))
     assert run(kith.boards.create(ALICE, "Recipes", key="mine")).board == board
     for _ in range(2):
         run(kith.collaborators.invite(ALICE, board.id, BOB))
-        settled(run, kith)
+        run(settle_boards(kith))
     for refused in (kith.boards.create(ALICE, "Soups", key="other"), kith.collaborators.invite(ALICE, board.id, CAROL)):
         with pytest.raises(KithError, match=r"at most|1 boards"):
             run(refused)
@@ -53,10 +42,10 @@ def test_a_board_and_an_invitation_that_took_the_last_place_are_repeated(
 def test_a_repeated_key_answers_the_board_as_it_is_by_then(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes", key="mine")).board
     run(kith.boards.change(ALICE, board.id, name="Soups"))
-    settled(run, kith)
+    run(settle_boards(kith))
     assert run(kith.boards.create(ALICE, "Recipes", key="mine")).board.name == "Soups"
     run(kith.boards.delete(ALICE, board.id))
-    settled(run, kith)
+    run(settle_boards(kith))
     with pytest.raises(BoardNotFound):
         run(kith.boards.create(ALICE, "Recipes", key="mine"))
     assert run(kith.boards.visible(ALICE, [board.id])) == [None]
@@ -84,7 +73,7 @@ def test_boards_are_merged_again(run: Run, kith: Services) -> None:
 def test_a_board_is_given_again_until_its_new_owner_changes_it(run: Run, kith: Services) -> None:
     board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board
     run(kith.collaborators.invite(ALICE, board.id, BOB))
-    settled(run, kith)
+    run(settle_boards(kith))
     given = run(kith.boards.move(ALICE, board.id, BOB)).board
     assert run(kith.boards.move(ALICE, board.id, BOB)).board == given
     for actor in (BOB, CAROL):
@@ -123,7 +112,7 @@ def test_of_two_boards_that_are_merged_crosswise_one_is_left_with_all_pins(
         return list(await asyncio.gather(*merging, return_exceptions=True))
 
     assert sum(isinstance(answer, BoardNotFound) for answer in run(crosswise())) == 1
-    settled(run, kith)
+    run(settle_boards(kith))
     (left,) = (board.id for board in run(kith.boards.visible(ALICE, [one, other])) if board is not None)
     assert run(kith.pins.counts([left])) == [2]
 
@@ -146,7 +135,7 @@ def test_a_board_is_not_merged_into_one_that_is_deleted_or_made_public_meanwhile
     monkeypatch.setattr(kith.boards, "_read_owned", read)
     with pytest.raises(error):
         run(kith.boards.merge(ALICE, one, other))
-    settled(run, kith)
+    run(settle_boards(kith))
     assert run(kith.boards.visible(ALICE, [one])) != [None]
 
 
@@ -156,14 +145,14 @@ def test_a_block_ends_what_the_two_are_on_boards_of_each_other(run: Run, kith: S
     kept = run(kith.boards.create(CAROL, "Cakes", secret=True)).board.id
     for owner, id_, member in ((ALICE, board, BOB), (BOB, theirs, ALICE), (CAROL, kept, BOB)):
         run(kith.collaborators.invite(owner, id_, member))
-    settled(run, kith)
+    run(settle_boards(kith))
     run(kith.people.block(ALICE, BOB))
     run(kith.people.unblock(ALICE, BOB))
-    settled(run, kith)
+    run(settle_boards(kith))
     assert run(kith.boards.visible(BOB, [board, kept])) == [None, run(kith.boards.get(SYSTEM, kept))]
     assert run(kith.boards.visible(ALICE, [theirs])) == [None]
     with pytest.raises((BoardNotFound, Forbidden)):
         run(kith.pins.add(BOB, board, run(kith.write(BOB)).id))
     run(kith.collaborators.invite(ALICE, board, BOB))
-    settled(run, kith)
+    run(settle_boards(kith))
     assert run(kith.boards.visible(BOB, [board])) != [None], "an invitation after it stands, whoever comes again"

@@ -12,7 +12,7 @@ from distant import Stopped
 from reference_leases import own_leases
 from reference_records import RowRecords
 from scrambled_edges import ScrambledEdges
-from services import Services
+from services import Services, settle_boards
 
 from kith.boards import upkeep
 from kith.boards.board import Board
@@ -155,12 +155,7 @@ def test_what_ends_while_its_user_is_away_does_not_come_back(
 
     def settle() -> None:
         kith.clock.ms += 5
-        for _ in range(4):
-            if isinstance(kith.edges, ScrambledEdges):
-                kith.edges.settle()
-            run(kith.upkeep.handle(kith.edges.log))
-            while run(kith.upkeep.work_backlog()):
-                pass
+        run(settle_boards(kith))
 
     for board in boards:
         run(kith.board_following.follow(BOB, board.id))
