@@ -1560,7 +1560,7 @@ export interface FeedMeta {
  *
  * `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer", and where the app limits a
  * post of one's own). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, copy), or
- * behind all that is unseen (seen). `copyOf`: the post that is shown in its place.
+ * behind what is unseen (seen). `copyOf`: the post that is shown in its place.
  */
 export interface WhyAnswer {
   id: string;

@@ -213,7 +213,7 @@ class WhyPart(Record, frozen=True, kw_only=True):
 class Why(Record, frozen=True, kw_only=True):
     """Where a post stands: `score` is what the `parts` add, times `damping` (below 1 after `see_fewer`, and where
     moderation limits your own). `excluded_by`: what keeps it out whatever its score (not_followed, muted, hidden,
-    copy), or behind all that is unseen (seen). `copy_of`: the post that is shown in its place.
+    copy), or behind what is unseen (seen). `copy_of`: the post that is shown in its place.
     """
 
     id: int

@@ -281,7 +281,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connection_idle_s: Annotated[
         float,
         Meta(ge=0.1, le=3_600),
-        _doc("Seconds a connection may take to send a request's head, or rest between two; beyond, it is closed."),
+        _doc(
+            "Seconds a connection may take to send a request's head, rest between two, or take nothing of an answer; "
+            "beyond, it is closed."
+        ),
     ] = 30.0
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
