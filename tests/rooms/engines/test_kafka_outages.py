@@ -19,7 +19,7 @@ from kith.core.events import RECORD_CHANGED, TIMELINE_WANTED, Event
 from kith.engines.kafka import connecting, log_store, owning
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Join
-from kith.engines.kafka.broker import RECORD_BYTES_MAX, BrokerRecord, Topic
+from kith.engines.kafka.broker import RECORD_BYTES_MAX, BrokerRecord, Topic, in_parts
 from kith.engines.kafka.commits import Owned, row_of
 from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.positions import START
@@ -212,7 +212,7 @@ def test_what_waited_together_is_committed_in_records_that_kafka_takes() -> None
         Decided(number, b"done", [Event(0, None, RECORD_CHANGED, 2, number, 0, Hlc(1), data=LONG)] * 2)
         for number in range(300)
     ]
-    parts = owning._parts(decided)
+    parts = in_parts(decided, owning._size_of)
     assert [one for part in parts for one in part] == decided
     assert 2 < len(parts) < 10
     assert all(2 * len(part) * len(LONG) < RECORD_BYTES_MAX // 2 for part in parts)

@@ -32,7 +32,7 @@ from kith.engines.kafka.book_state import (
     Save,
     applied,
 )
-from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Broker, BrokerRecord, Following, fetch_all
+from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Broker, BrokerRecord, Following, fetch_all, in_parts
 from kith.engines.kafka.commits import pack
 from kith.engines.kafka.positions import NAME_BYTES, Positions
 
@@ -112,7 +112,7 @@ class OpenBook:
 
     async def save(self, save: Save) -> BookVerdict:
         """Append a checkpoint and failures; where these are large, in several records, the checkpoint in the last."""
-        *before, last = _in_parts(save.failures)
+        *before, last = in_parts(save.failures, _size_of)
         for some in before:
             verdict = await self.write(msgspec.structs.replace(save, places=None, failures=some))
             if not verdict:
@@ -205,16 +205,7 @@ class OpenBook:
         self._grown = asyncio.Event()
 
 
-def _in_parts(failures: Sequence[KeptFailure]) -> list[list[KeptFailure]]:
-    """Failures in parts that fit into a record; one part at least."""
-    parts: list[list[KeptFailure]] = [[]]
-    size = 0
-    for one in failures:
-        failure = one[2]
-        size_of_one = _FAILURE_BYTES + (0 if failure is None else len(failure.event.data) + len(failure.error))
-        if parts[-1] and size + size_of_one > RECORD_BYTES_MAX // 2:
-            parts.append([])
-            size = 0
-        parts[-1].append(one)
-        size += size_of_one
-    return parts
+def _size_of(kept: KeptFailure) -> tuple[int, int]:
+    """How many rows a failure is in a record, and about how many bytes."""
+    failure = kept[2]
+    return 1, _FAILURE_BYTES + (0 if failure is None else len(failure.event.data) + len(failure.error))

@@ -14,15 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from kith.core.errors import StoreUnavailable
 
 Topic = Literal["writes", "events", "groups"]
 RECORD_BYTES_MAX = 8 << 20
 """The largest record."""
+PART_ROWS_MAX, PART_BYTES_MAX = 20_000, RECORD_BYTES_MAX // 2
+"""Rows of a record, and about their bytes, where more are written in several."""
 ANSWERED_S = 5.0
 """How long Kafka may take to answer; then it counts as away."""
+
+
+_Item = TypeVar("_Item")
 
 
 class BrokerRecord(NamedTuple):
@@ -96,3 +101,20 @@ async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, en
     if first < end:
         raise StoreUnavailable("Kafka does not give all that it has; try again")
     return found
+
+
+def in_parts(items: Sequence[_Item], size_of: Callable[[_Item], tuple[int, int]]) -> list[list[_Item]]:
+    """Items in parts that fit into a record, or of one item; one part at least, which is empty where there are none.
+
+    `size_of`: how many rows one is, and about how many bytes.
+    """
+    parts: list[list[_Item]] = [[]]
+    rows = size = 0
+    for item in items:
+        more_rows, more_bytes = size_of(item)
+        if parts[-1] and (rows + more_rows > PART_ROWS_MAX or size + more_bytes > PART_BYTES_MAX):
+            parts.append([])
+            rows = size = 0
+        parts[-1].append(item)
+        rows, size = rows + more_rows, size + more_bytes
+    return parts

@@ -21,7 +21,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import KithError, StoreUnavailable
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Group, Join, Leave, Release
-from kith.engines.kafka.broker import RECORD_BYTES_MAX, Broker, BrokerRecord, fetch_all
+from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all, in_parts
 from kith.engines.kafka.commands import unpacked
 from kith.engines.kafka.commits import CommandAnswer, LoggedRow, Owned, row_of
 from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
@@ -32,8 +32,6 @@ from kith.log.store import Fenced
 GROUP = "owners of writes"
 BATCH_MAX = 500
 """Commands that are decided at once."""
-COMMIT_ROWS_MAX, COMMIT_BYTES_MAX = 20_000, RECORD_BYTES_MAX // 2
-"""Events of a commit, and about their bytes; a batch of more is several, between two of its commands."""
 WAITING_MAX = 2_000
 """Commands of a partition that are read ahead; when there are more, it is read on once they are fewer than a batch."""
 CUT_OFF_S = 6.0
@@ -279,7 +277,7 @@ class _Partition:
     async def _tell(self, owned: Owned, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
         """Commit the events of commands, what is answered, and the place behind them."""
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
-        for part in _parts(decided):
+        for part in in_parts(decided, _size_of) if decided else ():
             rows: list[LoggedRow] = []
             answers: dict[bytes, list[CommandAnswer]] = {}
             for one in part:
@@ -293,15 +291,6 @@ class _Partition:
             _log.warning("old events are kept longer", partition=self._partition, error=error.message)
 
 
-def _parts(decided: Sequence[Decided]) -> list[list[Decided]]:
-    """Commands in parts of up to COMMIT_ROWS_MAX events and COMMIT_BYTES_MAX bytes, or of one command."""
-    parts: list[list[Decided]] = [[]]
-    rows = size = 0
-    for one in decided:
-        size_of_one = len(one.outcome) + sum(_EVENT_BYTES + len(event.data) for event in one.events)
-        if parts[-1] and (rows + len(one.events) > COMMIT_ROWS_MAX or size + size_of_one > COMMIT_BYTES_MAX):
-            parts.append([])
-            rows = size = 0
-        parts[-1].append(one)
-        rows, size = rows + len(one.events), size + size_of_one
-    return [part for part in parts if part]
+def _size_of(one: Decided) -> tuple[int, int]:
+    """How many rows a command is in a commit, and about how many bytes."""
+    return len(one.events), len(one.outcome) + sum(_EVENT_BYTES + len(event.data) for event in one.events)
