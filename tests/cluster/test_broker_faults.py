@@ -14,11 +14,13 @@ from coroutines import Run
 from owners import Scene
 from three import KAFKA, KAFKAS
 
-from kith.core.errors import Unavailable
+from kith.core.errors import Overloaded, StoreUnavailable, Unavailable
 from kith.engines.kafka.connecting import Kafka
 from kith.log.commands import Reply
 
 BROKERS = (1, 2, 3)
+QUEUED_MAX = 100_000
+"""Records that wait for the driver at once, by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +76,37 @@ def test_a_broker_that_stands_still_for_a_while_loses_nothing(three: str, run: R
             await goes_on(played, replies)
 
     run(scene())
+
+
+def test_records_that_only_partly_found_room_are_not_refused_as_if_none_had(three: str, run: Run) -> None:
+    async def scene() -> None:
+        kafka = Kafka(three, prefix="tests-" + secrets.token_hex(6), partitions=1, copies=3)
+        await kafka.append("writes", 0, b"first")
+        for broker in BROKERS:
+            KAFKA.send(signal.SIGSTOP, broker)
+        try:
+            with pytest.raises(StoreUnavailable):
+                await kafka.append_many("writes", [(0, b"more")] * (QUEUED_MAX + 1))
+            with pytest.raises(Overloaded):
+                await kafka.append("writes", 0, b"none of this")
+        finally:
+            for broker in BROKERS:
+                KAFKA.send(signal.SIGCONT, broker)
+        async with asyncio.timeout(60):
+            await grown(kafka, 1 + QUEUED_MAX)
+        assert await kafka.append("writes", 0, b"last") == 1 + QUEUED_MAX
+        await kafka.close()
+
+    run(scene())
+
+
+async def grown(kafka: Kafka, end: int) -> None:
+    """Until so many commands are there."""
+    while True:
+        with contextlib.suppress(StoreUnavailable):
+            if (await kafka.ends("writes"))[0] >= end:
+                return
+        await asyncio.sleep(0.1)
 
 
 @contextlib.asynccontextmanager

@@ -188,8 +188,15 @@ class Kafka:
         if self._producer is None or self._producer.is_dead:
             self._producer = _Producer(self._where)
         async with translated("append"):
-            name, producer = self.named(topic), self._producer
-            sent = [producer.append(name, partition, value) for partition, value in records]
+            sent: list[asyncio.Future[int]] = []
+            for partition, value in records:
+                try:
+                    sent.append(self._producer.append(self.named(topic), partition, value))
+                except BufferError as error:
+                    if not sent:
+                        raise Overloaded("too much waits for Kafka; try again later") from error
+                    said = "too much waits for Kafka, and some of this is on its way; try again"
+                    raise StoreUnavailable(said, for_clients="the log does not answer; try again") from error
             return [await one for one in sent]
 
     async def starts(self, topic: Topic) -> list[int]:
@@ -270,7 +277,7 @@ class _Producer:
         self._thread.start()
 
     def append(self, name: str, partition: int, value: bytes) -> asyncio.Future[int]:
-        """The future offset of a record."""
+        """The future offset of a record. BufferError: it is not sent, as too many wait."""
         appended: asyncio.Future[int] = self._loop.create_future()
 
         def acknowledged(error: Any, message: Any) -> None:  # in the thread that polls
@@ -280,10 +287,7 @@ class _Producer:
                 with contextlib.suppress(RuntimeError):  # the loop has ended
                     self._loop.call_soon_threadsafe(self._tell)
 
-        try:
-            self._producer.produce(name, value, partition=partition, on_delivery=acknowledged)
-        except BufferError as error:
-            raise Overloaded("too much waits for Kafka; try again later") from error
+        self._producer.produce(name, value, partition=partition, on_delivery=acknowledged)
         return appended
 
     def _tell(self) -> None:
