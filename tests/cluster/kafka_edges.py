@@ -59,7 +59,7 @@ class KafkaEdges(ReferenceEdges):
         self._changes: dict[int, list[EdgeChange]] = {}
         self.owning: Owning | None = None
 
-    async def take(self, partition: int, place: int) -> Sequence[Decided]:
+    async def take(self, partition: int, next_write: int) -> Sequence[Decided]:
         return ()
 
     async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:

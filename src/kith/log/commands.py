@@ -11,12 +11,12 @@ A batch of commands goes this way; the process may end between any two steps:
    batch's journal);
 2. it writes the rows, absolute values with versions from the offsets of the commands, so that doing it again changes
    nothing, and a former owner who wakes up loses;
-3. the log appends the events and moves the place of the owner behind the batch, both or neither, and only for who is
+3. the log appends the events and moves the owner's offset behind the batch, both or neither, and only for who is
    still the owner;
 4. whoever asked hears the outcome.
 
-An owner that takes over reads the journal: a batch that is written down and not yet behind its place is done again from
-step 2.
+An owner that takes over reads the journal: a batch that is written down and not yet behind that offset is done again
+from step 2.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class Owner(Protocol):
     (see `log.store`), where another has taken over.
     """
 
-    async def take(self, partition: int, place: int) -> Sequence[Decided]:
-        """Become the owner. `place`: all commands with lesser offsets are done. Forgets what it held in memory.
+    async def take(self, partition: int, next_write: int) -> Sequence[Decided]:
+        """Become the owner. `next_write`: all commands with lesser offsets are done. Forgets what it held in memory.
 
-        The answer: what a former owner wrote down at `place` or after it, with its rows written now.
+        The answer: what a former owner wrote down at this offset or after it, with its rows written now.
         """
         ...
 

@@ -20,7 +20,7 @@ from kith.engines.kafka import connecting, log_store, owning
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Join
 from kith.engines.kafka.broker import RECORD_BYTES_MAX, BrokerRecord, Topic, in_parts
-from kith.engines.kafka.commits import Owned, row_of
+from kith.engines.kafka.commits import PartitionEnd, row_of
 from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.positions import START
 from kith.log.commands import Decided
@@ -62,10 +62,10 @@ def test_writes_are_decided_again_after_an_outage_of_any_length(run: Run, monkey
             scene.cut_off(owner)
             tries, real = 0, owner.owner.take
 
-            async def take(partition: int, place: int) -> Sequence[Decided]:
+            async def take(partition: int, next_write: int) -> Sequence[Decided]:
                 nonlocal tries
                 tries += 1
-                return await real(partition, place)
+                return await real(partition, next_write)
 
             monkeypatch.setattr(owner.owner, "take", take)
             with pytest.raises(NotConfirmed):
@@ -169,7 +169,7 @@ def test_a_worker_whose_joining_was_answered_too_late_has_its_whole_share(run: R
         runner = Runner(consumer, engine.log, Pace(outage_max_s=0.01))
         running = asyncio.create_task(runner.run())
         for at in range(4):
-            owned = Owned(kafka, at)
+            owned = PartitionEnd(kafka, at)
             await owned.take(START)
             await owned.commit(1, [row_of(Event(1, None, 0, at, at, 0, Hlc(1)))], {})
         await until(lambda: consumer.seen == {0, 1, 2, 3})
@@ -230,13 +230,13 @@ class Bounded(MemoryKafka):
 def test_a_worker_goes_on_after_many_long_events_that_it_cannot_handle(run: Run) -> None:
     async def scene() -> None:
         kafka, consumer = Bounded(1), Consumer(lambda event: bool(event.data))
-        engine, owned = KafkaEngine(kafka, lambda _: 0), Owned(kafka, 0)
+        engine, owned = KafkaEngine(kafka, lambda _: 0), PartitionEnd(kafka, 0)
         await engine.log.open()
         await begin(engine.log, [consumer.name])
         await owned.take(START)
-        for place in range(5):
-            long = [Event(0, None, RECORD_CHANGED, 2, place * 50 + at, 0, Hlc(1), data=LONG) for at in range(50)]
-            await owned.commit(place, list(map(row_of, long)), {})
+        for offset in range(5):
+            long = [Event(0, None, RECORD_CHANGED, 2, offset * 50 + at, 0, Hlc(1), data=LONG) for at in range(50)]
+            await owned.commit(offset, list(map(row_of, long)), {})
         await owned.commit(6, [row_of(Event(0, None, RECORD_CHANGED, 2, 1_000, 0, Hlc(1)))], {})
         runner = Runner(consumer, engine.log, Pace(outage_max_s=0.01))
         running = asyncio.create_task(runner.run())

@@ -18,7 +18,7 @@ from kith.engines.kafka import log_store
 from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Beat, Join
 from kith.engines.kafka.broker import Broker, BrokerRecord, Topic
-from kith.engines.kafka.commits import Owned, pack, row_of
+from kith.engines.kafka.commits import PartitionEnd, pack, row_of
 from kith.engines.kafka.opening import KafkaEngine
 from kith.engines.kafka.positions import START
 from kith.log.store import Fenced, Subscription
@@ -38,7 +38,7 @@ def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) ->
     async def scene() -> None:
         kafka = MemoryKafka(1)
         engine = engine_over(kafka)
-        owned = Owned(kafka, 0)
+        owned = PartitionEnd(kafka, 0)
         await owned.take(START)
         for number in range(0, 30, 3):
             await owned.commit(number, [row_of(event_of(1, number)), row_of(event_of(1, number + 1))], {})
@@ -48,9 +48,9 @@ def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) ->
             events += batch
             after = engine.log.joined(after, batch[-1].mark)
         assert [event.destination for event in events] == list(range(30))
-        again = Owned(kafka, 0)
+        again = PartitionEnd(kafka, 0)
         await again.take(START)
-        assert (again.place, again.end.events) == (27, 30)
+        assert (again.next_write, again.end.events) == (27, 30)
         await engine.close()
 
     run(scene())
@@ -61,7 +61,7 @@ def test_what_a_newer_kith_logged_is_passed_over(run: Run) -> None:
 
     async def scene() -> None:
         kafka = MemoryKafka(1)
-        live, owned = engine_over(kafka), Owned(kafka, 0)
+        live, owned = engine_over(kafka), PartitionEnd(kafka, 0)
         await live.log.open()
         await owned.take(START)
         of_tomorrow = msgspec.structs.astuple(row_of(event_of(1, 2)))
@@ -112,7 +112,7 @@ def test_the_end_is_where_kafka_says_it_is_not_where_this_process_got_to(
         kafka, gate = MemoryKafka(1), Gate()
         log = engine_over(Gated(kafka, gate)).log
         before = await log.end()
-        owned = Owned(kafka, 0)
+        owned = PartitionEnd(kafka, 0)
         await owned.take(START)
         gate.reached.set()  # this process hears nothing any more
         await owned.commit(7, [row_of(event_of(1, 1))], {})
@@ -134,11 +134,11 @@ def test_who_cannot_read_how_far_a_partition_is_does_not_own_it(run: Run) -> Non
 
     async def scene() -> None:
         kafka = Blind(1)
-        owned = Owned(kafka, 0)
+        owned = PartitionEnd(kafka, 0)
         await owned.take(START)
         await owned.commit(7, [row_of(event_of(1, 1))], {})
         with pytest.raises(StoreUnavailable):
-            await Owned(kafka, 0).take(START)
+            await PartitionEnd(kafka, 0).take(START)
 
     run(scene())
 
@@ -147,7 +147,7 @@ def test_old_events_are_read_in_chunks_like_new_ones(run: Run) -> None:
     async def scene() -> None:
         kafka = MemoryKafka(2)
         for at in range(2):
-            owned = Owned(kafka, at)
+            owned = PartitionEnd(kafka, at)
             await owned.take(START)
             for number in range(300):
                 await owned.commit(number, [row_of(event_of(at, number * 4 + n)) for n in range(number % 4)], {})

@@ -62,7 +62,7 @@ class CassandraOwner:
         self._epochs: dict[int, int] = {}
         self._held: dict[int, dict[Key, Values | None]] = {}
 
-    async def take(self, partition: int, place: int) -> Sequence[Decided]:
+    async def take(self, partition: int, next_write: int) -> Sequence[Decided]:
         self._forget(partition)
         epoch = await self._take_over(partition)
         journal = await self._rows.journal(partition)
@@ -71,7 +71,7 @@ class CassandraOwner:
         decided: Sequence[Decided] = []
         if journal.batch:
             written = msgspec.msgpack.decode(journal.batch, type=_Written)
-            decided = [one for one in written.decided if one.offset >= place]
+            decided = [one for one in written.decided if one.offset >= next_write]
             if decided:
                 _check_known(partition, written.changes)
                 await self._rows.write(written.changes)

@@ -102,11 +102,11 @@ class KafkaCommands:
     async def waiting(self) -> Waiting:
         """The commands of all processes that no owner has done yet."""
         await self._recent.open()
-        ends, places = await self._broker.ends("writes"), self._recent.places
-        late = [(at, place) for at, (place, end) in enumerate(zip(places, ends, strict=True)) if place < end]
-        first = [await self._broker.fetch("writes", at, place, place + 1) for at, place in late]
+        ends, starts = await self._broker.ends("writes"), self._recent.next_writes
+        late = [(at, start) for at, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
+        first = [await self._broker.fetch("writes", at, start, start + 1) for at, start in late]
         oldest_ms = min((record.at_ms for some in first for record in some), default=None)
-        return Waiting(sum(ends[at] - place for at, place in late), oldest_ms)
+        return Waiting(sum(ends[at] - start for at, start in late), oldest_ms)
 
     def _hear(self, partition: int, told: ToldRecord) -> None:
         for number, outcome, upto in told.answered(self._name):

@@ -1,8 +1,8 @@
 """The records of the topic `events`, and how one owner at a time appends them.
 
     take        a new owner begins; what a former owner appends after it is void
-    commit      a batch of commands is done: its events, what is answered to who asked, and the place in `writes`
-                behind it; all or nothing
+    commit      a batch of commands is done: its events, what is answered to who asked, and the offset in
+                `writes` behind it; all or nothing
     announced   one event that is no edge; anybody appends it at any time
 
 A commit says at which offset it expects to lie, behind all that its owner knows of. **It counts only if it lies
@@ -56,13 +56,13 @@ class Take(msgspec.Struct, frozen=True, array_like=True, tag="take"):
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
-    """A batch is done. `place`: of the next command. `first`: events before it in the partition.
+    """A batch is done. `next_write`: the offset of the next command. `first`: events before it in the partition.
 
     `answers`: by process that asked, a list of `Answer`.
     """
 
     expects: int
-    place: int
+    next_write: int
     first: int
     count: int
     rows: msgspec.Raw
@@ -112,7 +112,7 @@ class ToldRecord(NamedTuple):
     length: int
     rows: msgspec.Raw | LoggedRow
     answers: Sequence[tuple[bytes, msgspec.Raw]] = ()
-    place: int | None = None  # of the next command in `writes`, where the record says so
+    next_write: int | None = None  # the offset of the next command, where the record says so
 
     @property
     def size(self) -> int:
@@ -152,9 +152,9 @@ class ToldRecord(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """A partition up to some offset: the place in `writes`, and the events."""
+    """A partition up to some offset: the offset of the next command in `writes`, and the count of events."""
 
-    place: int
+    next_write: int
     events: int
 
 
@@ -164,7 +164,7 @@ def tells(record: BrokerRecord, count: int) -> ToldRecord | None:
     if isinstance(kind, Announced):
         return ToldRecord(record.offset, record.at_ms, count, 1, kind.row)
     if isinstance(kind, Commit) and kind.expects == record.offset:
-        return ToldRecord(record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers, kind.place)
+        return ToldRecord(record.offset, record.at_ms, kind.first, kind.count, kind.rows, kind.answers, kind.next_write)
     return None
 
 
@@ -173,44 +173,44 @@ async def state_before(broker: Broker, partition: int, start: Place, end: int) -
     low, looked = end, _LOOKED
     while True:
         low, looked = max(start.offset, low - looked), looked * 8
-        place, count = None, start.events
+        next_write, count = None, start.events
         for record in await fetch_all(broker, "events", partition, low, end):
             kind = _kind(record.value)
             if isinstance(kind, Commit) and kind.expects == record.offset:
-                place, count = kind.place, kind.first + kind.count
+                next_write, count = kind.next_write, kind.first + kind.count
             elif isinstance(kind, Announced):
                 count += 1
-        if place is not None:
-            return PartitionState(place, count)
+        if next_write is not None:
+            return PartitionState(next_write, count)
         if low == start.offset:  # there was none yet: what is forgotten lies before a commit
             return PartitionState(0, count)
 
 
-class Owned:
-    """The end of a partition, for its owner. `place`: of the next command in `writes`. `end`: behind all events."""
+class PartitionEnd:
+    """Where an owner appends. `next_write`: the offset of the next command in `writes`. `end`: behind all events."""
 
     def __init__(self, broker: Broker, partition: int) -> None:
         self._broker, self._partition = broker, partition
-        self.place = 0
+        self.next_write = 0
         self.end = Place(0, 0)
 
     async def take(self, start: Place) -> None:
         """Become the owner: from now on no former one can commit. `start`: the oldest place that is kept."""
         offset = await self._broker.append("events", self._partition, pack(Take(secrets.token_hex(8))))
         state = await state_before(self._broker, self._partition, start, offset)
-        self.place, self.end = state.place, Place(state.events, offset + 1)
+        self.next_write, self.end = state.next_write, Place(state.events, offset + 1)
 
     async def commit(
-        self, place: int, rows: Sequence[LoggedRow], answers: Mapping[bytes, Sequence[CommandAnswer]]
+        self, next_write: int, rows: Sequence[LoggedRow], answers: Mapping[bytes, Sequence[CommandAnswer]]
     ) -> None:
-        """Append events and answers, and move the place. Fenced, if there is another owner by now."""
+        """Append events and answers, and move on to the next command. Fenced, if there is another owner by now."""
         encoded = msgspec.Raw(pack(rows)), [(name, msgspec.Raw(pack(some))) for name, some in answers.items()]
         while True:
             first, expects = self.end
-            record = Commit(expects, place, first, len(rows), *encoded)
+            record = Commit(expects, next_write, first, len(rows), *encoded)
             offset = await self._broker.append("events", self._partition, pack(record))
             if offset == expects:
-                self.place, self.end = place, Place(first + len(rows), offset + 1)
+                self.next_write, self.end = next_write, Place(first + len(rows), offset + 1)
                 return
             await self._skip(expects, offset)
 

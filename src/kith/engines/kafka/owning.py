@@ -23,7 +23,7 @@ from kith.engines.kafka.book import OpenBook
 from kith.engines.kafka.book_state import Group, Join, Leave, Release
 from kith.engines.kafka.broker import Broker, BrokerRecord, fetch_all, in_parts
 from kith.engines.kafka.commands import unpacked
-from kith.engines.kafka.commits import CommandAnswer, LoggedRow, Owned, row_of
+from kith.engines.kafka.commits import CommandAnswer, LoggedRow, PartitionEnd, row_of
 from kith.engines.kafka.retention import KEEP, PartitionBounds, PartitionRetention
 from kith.engines.kafka.rounds import BatchRounds
 from kith.log.commands import Command, Decided, Owner
@@ -214,10 +214,10 @@ class _Partition:
         tries = 0
         while not self._stopping.is_set():
             try:
-                owned = await self._take()
+                end = await self._take()
                 tries = 0
                 while not self._stopping.is_set():
-                    await self._step(owned)
+                    await self._step(end)
             except Fenced as error:
                 _log.warning("a partition of writes was handed over", partition=self._partition, error=str(error))
             except KithError as error:
@@ -233,22 +233,22 @@ class _Partition:
                 async with asyncio.timeout(pause_ms(tries, _RETRY_MS, _RETRY_MS_MAX) / 1000):
                     await self._stopping.wait()
 
-    async def _take(self) -> Owned:
+    async def _take(self) -> PartitionEnd:
         """Fence former owners off, and repeat what they may have left undone."""
         at, book = self._partition, await self._owning.book.sync()
         if not self._owning.is_ours(at, self.since):
             raise Fenced(f"partition {at} is another process's now")
-        owned = Owned(self._broker, at)
-        await owned.take(book.start(at))
-        again = await self._of_store(self._owner.take(at, owned.place))
+        end = PartitionEnd(self._broker, at)
+        await end.take(book.start(at))
+        again = await self._of_store(self._owner.take(at, end.next_write))
         if again:
             upto = again[-1].offset + 1
-            await self._tell(owned, again, await fetch_all(self._broker, "writes", at, owned.place, upto))
-        self.next, self.is_ready = owned.place, True
+            await self._tell(end, again, await fetch_all(self._broker, "writes", at, end.next_write, upto))
+        self.next, self.is_ready = end.next_write, True
         self._owning.follow()
-        return owned
+        return end
 
-    async def _step(self, owned: Owned) -> None:
+    async def _step(self, end: PartitionEnd) -> None:
         """Decide what waits."""
         while not self._waiting:
             self._arrived.clear()
@@ -261,7 +261,7 @@ class _Partition:
                 self.is_full = False
                 self._owning.follow()
             commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
-            await self._tell(owned, await self._of_store(self._owner.decide(self._partition, commands)), batch)
+            await self._tell(end, await self._of_store(self._owner.decide(self._partition, commands)), batch)
 
     async def _of_store(self, asked: Coroutine[Any, Any, T]) -> T:
         """What the owner answers; since when it cannot is noted."""
@@ -274,8 +274,8 @@ class _Partition:
         self._owning.reached_store()
         return answer
 
-    async def _tell(self, owned: Owned, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
-        """Commit the events of commands, what is answered, and the place behind them."""
+    async def _tell(self, end: PartitionEnd, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
+        """Commit the events of commands, what is answered, and the offset behind them."""
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
         for part in in_parts(decided, _size_of) if decided else ():
             rows: list[LoggedRow] = []
@@ -284,9 +284,9 @@ class _Partition:
                 rows += map(row_of, one.events)
                 name, number = asked[one.offset]
                 answers.setdefault(name, []).append((number, one.outcome, len(rows)))
-            await owned.commit(part[-1].offset + 1, rows, answers)
+            await end.commit(part[-1].offset + 1, rows, answers)
         try:
-            await self._retention.forget(owned.end)
+            await self._retention.forget(end.end)
         except KithError as error:
             _log.warning("old events are kept longer", partition=self._partition, error=error.message)
 

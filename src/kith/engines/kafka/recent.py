@@ -45,9 +45,9 @@ class RecentBell:
 class _Part:
     """A partition: `end` is the place behind all that was read, `oldest` the count before the first that is held."""
 
-    def __init__(self, end: Place, place: int) -> None:
+    def __init__(self, end: Place, next_write: int) -> None:
         self.end, self.oldest = end, end.events
-        self.place = place  # of the next command in `writes`
+        self.next_write = next_write  # the offset of the next command in `writes`
         self.held: list[ToldRecord] = []
         self.chunk: list[ToldRecord] = []  # read last of what is older
         self._decoded: tuple[int, list[Event]] = (-1, [])  # of the record at this offset, read last
@@ -88,7 +88,7 @@ class Recent:
             parts = []
             for at, end in enumerate(ends):
                 state = await state_before(self._broker, at, book.start(at), end)
-                parts.append(_Part(Place(state.events, end), state.place))
+                parts.append(_Part(Place(state.events, end), state.next_write))
             self._parts = parts
             following = self._broker.following("events", self._handle)
             following.follow(dict(enumerate(ends)))
@@ -104,9 +104,9 @@ class Recent:
         return [part.end for part in self._parts]
 
     @property
-    def places(self) -> list[int]:
-        """The place of the next command in `writes`, of each partition."""
-        return [part.place for part in self._parts]
+    def next_writes(self) -> list[int]:
+        """The offset of the next command in `writes`, of each partition."""
+        return [part.next_write for part in self._parts]
 
     @contextlib.contextmanager
     def ringing(self) -> Iterator[RecentBell]:
@@ -177,8 +177,8 @@ class Recent:
         for record in records:
             one = tells(record, part.end.events)
             part.end = Place(one.first + one.length if one else part.end.events, record.offset + 1)
-            if one and one.place is not None:
-                part.place = one.place
+            if one and one.next_write is not None:
+                part.next_write = one.next_write
             if one and one.length:
                 part.held.append(one.alone())
                 self._bytes += one.size
