@@ -28,7 +28,7 @@ from reference_logs import ReferenceLog
 from kith.core.clock import wall_ms
 from kith.core.events import LogPosition
 from kith.engines.cassandra import batch
-from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.connecting import Session, connect
 from kith.engines.cassandra.contents import CassandraContents
 from kith.engines.cassandra.dividing import Divider
@@ -160,11 +160,11 @@ class Opened:
         self._owner = CassandraOwner(rows, self.partitions)
         self.commands = LocalCommands(self._owner, PARTITIONS, self.events, now_ms)
         self.commands.begin(offset_of_now())
-        asker = Asker(self.commands, joined)
-        self.edges = CassandraEdges(rows, asker, now_ms)
+        owners = Owners(self.commands, joined)
+        self.edges = CassandraEdges(rows, owners, now_ms)
         self._declare, self.edges.declare = self.edges.declare, self._declared  # type: ignore[method-assign]
-        self.records = CassandraRecords(rows, asker, self.edges)
-        self.divider = Divider(rows, asker, part_max=PART_MAX, settle_s=0)
+        self.records = CassandraRecords(rows, owners, self.edges)
+        self.divider = Divider(rows, owners, part_max=PART_MAX, settle_s=0)
 
     async def _declared(self, names: Iterable[str]) -> Mapping[str, int]:
         """Its owner knows what was declared, as one has when a process opens the stores."""

@@ -18,7 +18,7 @@ from edges import FOLLOWERS_OF_DANA, G, all_pages, edge_of, marks_of, writes_of
 from kith.core.errors import StoreUnavailable
 from kith.core.paging import Mark, Window
 from kith.engines.cassandra import batch
-from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.dividing import Divider
 from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.graph.audit import audit
@@ -122,7 +122,7 @@ def test_a_list_whose_larger_part_has_one_position_is_divided(opened: Opened, sh
         call(scene())
 
 
-@pytest.mark.parametrize("stops_in", [(Asker, "pass_batches"), (Divider, "_move")])
+@pytest.mark.parametrize("stops_in", [(Owners, "pass_batches"), (Divider, "_move")])
 def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: tuple[type, str]) -> None:
     async def stop(*_: object) -> None:
         raise StoreUnavailable("stopped")

@@ -14,7 +14,7 @@ from kith.core.errors import StoreMismatch, StoreMoved, StoreUnavailable
 from kith.core.events import LogPosition
 from kith.engines.cassandra.closed_store import CassandraClosing
 from kith.engines.cassandra.closing import ClosedRow, CloseStore
-from kith.engines.cassandra.commands import AnyCommand, Asker
+from kith.engines.cassandra.commands import AnyCommand, Owners
 from kith.engines.cassandra.edge_commands import WriteEdges
 from kith.engines.cassandra.owner import CassandraOwner
 from kith.engines.cassandra.partitions import Partitions
@@ -30,18 +30,18 @@ class Cluster:
         self.rows, self._events = MemoryRows(), Events()
         owner = CassandraOwner(self.rows, Partitions(PARTITIONS))
         self.commands = LocalCommands(owner, PARTITIONS, self._events)
-        self.anybody, self.mover = self._asker(0), self._asker(77)
+        self.anybody, self.mover = self._owners(0), self._owners(77)
         self.closing = CassandraClosing(self.rows, self.mover)
 
-    def _asker(self, permit: int) -> Asker:
+    def _owners(self, permit: int) -> Owners:
         def joined(one: LogPosition, other: LogPosition) -> LogPosition:
             return ReferenceLog.joined(None, one, other)  # type: ignore[arg-type]
 
-        return Asker(self.commands, joined, permit)
+        return Owners(self.commands, joined, permit)
 
-    async def follow(self, asker: Asker, source: int) -> None:
+    async def follow(self, owners: Owners, source: int) -> None:
         command = WriteEdges([EdgeWrite(edge_of(source, 99))])
-        await asker.one(asker.partitions.of_node(source), command, list[EdgeChange | None])
+        await owners.one(owners.partitions.of_node(source), command, list[EdgeChange | None])
 
     def followers(self) -> set[int]:
         return {source for source, graph, _ in self.rows.table("edges") if graph == G}

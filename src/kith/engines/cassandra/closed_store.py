@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from kith.core.errors import StoreMismatch
 from kith.engines.cassandra.closing import ClosedRow, CloseStore, closed_row
-from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.rows import Rows
 
 
 class CassandraClosing:
-    """See `run.opening.stores.Closing`. What `asker` asks is done in spite of it, where it has a permit."""
+    """See `run.opening.stores.Closing`. What `owners` asks is done in spite of it, where it has a permit."""
 
-    def __init__(self, rows: Rows, asker: Asker) -> None:
-        self._rows, self._asker = rows, asker
+    def __init__(self, rows: Rows, owners: Owners) -> None:
+        self._rows, self._owners = rows, owners
 
     async def close(self, moved_to: str = "") -> None:
-        await self._ask(CloseStore(ClosedRow(self._asker.permit, moved_to)))
+        await self._ask(CloseStore(ClosedRow(self._owners.permit, moved_to)))
 
     async def open(self) -> None:
         await self._ask(CloseStore(None))
@@ -31,10 +31,10 @@ class CassandraClosing:
             raise StoreMismatch(closed.refusal().message)
 
     async def _ask(self, command: CloseStore) -> None:
-        partitions = range(self._asker.partitions.count)
-        await self._asker.many([(partition, command) for partition in partitions], type(None))
+        partitions = range(self._owners.partitions.count)
+        await self._owners.many([(partition, command) for partition in partitions], type(None))
 
     async def _closed(self) -> ClosedRow | None:
         """Why one of the partitions is closed."""
-        rows = await self._rows.get([closed_row(partition) for partition in range(self._asker.partitions.count)])
+        rows = await self._rows.get([closed_row(partition) for partition in range(self._owners.partitions.count)])
         return next((ClosedRow(*row) for row in rows if row is not None), None)

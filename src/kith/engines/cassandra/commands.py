@@ -52,8 +52,8 @@ def read_command(data: bytes) -> AnyCommand | None:
         return None
 
 
-class Asker:
-    """Sends commands to their owners, and reads the answers. `joined`: see `log.store.LogStore`.
+class Owners:
+    """Those who decide writes: sends them commands, and reads their answers. `joined`: see `log.store.LogStore`.
 
     `permit`: by which they are done though the store is closed (`closing`). `check`: raises where this process may send
     none now.

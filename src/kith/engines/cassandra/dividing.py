@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from kith.engines.cassandra.batch import PART_MAX
-from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.connecting import ANSWERED_S
 from kith.engines.cassandra.edge_commands import DivideList, ForgetLong, ListEdges, ListEntry, UnlistStrays
 from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
@@ -31,20 +31,20 @@ class Divider:
     """Divides lists. `part_max`: entries of a part; `settle_s`: time after which earlier reads have ended."""
 
     def __init__(
-        self, rows: CassandraRows, asker: Asker, *, part_max: int = PART_MAX, settle_s: float = 2 * ANSWERED_S
+        self, rows: CassandraRows, owners: Owners, *, part_max: int = PART_MAX, settle_s: float = 2 * ANSWERED_S
     ) -> None:
-        self._rows, self._session, self._asker = rows, rows.session, asker
+        self._rows, self._session, self._owners = rows, rows.session, owners
         self._part_max, self._settle_s = part_max, settle_s
 
     async def divide_long(self) -> int:
         """Divide the lists that were noted, until each part is short enough; how many times."""
         divided = 0
-        for partition in range(self._asker.partitions.count):
+        for partition in range(self._owners.partitions.count):
             for graph, node, direction, state in await self._session.rows(_LONG, partition):
                 listing = Listing(graph, node, Direction(direction), State(state))
                 while await self.divide(listing):
                     divided += 1
-                await self._asker.one(partition, ForgetLong(listing), type(None))
+                await self._owners.one(partition, ForgetLong(listing), type(None))
         return divided
 
     async def divide(self, listing: Listing) -> bool:
@@ -58,15 +58,15 @@ class Divider:
                 break
         if begin is None:
             return False
-        owner = self._asker.partitions.of_node(listing.node)
-        parts, _ = await self._asker.one(owner, DivideList(listing, begin), ListParts)
+        owner = self._owners.partitions.of_node(listing.node)
+        parts, _ = await self._owners.one(owner, DivideList(listing, begin), ListParts)
         if parts.moving is None:
             return True
         begin = parts.moving  # another process may be at it, elsewhere
-        await self._asker.pass_batches()
+        await self._owners.pass_batches()
         await self._settle()
         await self._move(listing, begin, parts.before(begin))
-        await self._asker.one(owner, DivideList(listing, begin, moved=True), ListParts)
+        await self._owners.one(owner, DivideList(listing, begin, moved=True), ListParts)
         return True
 
     async def _middle(self, listing: Listing, part: int) -> int | None:
@@ -101,8 +101,8 @@ class Divider:
         edges: dict[int, list[EdgeKey]] = defaultdict(list)
         strays: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in entries:
-            owner = self._asker.partitions.of_node(entry.edge[1])
+            owner = self._owners.partitions.of_node(entry.edge[1])
             edges[owner].append(entry.edge)
             strays[owner].append(entry)
-        await self._asker.many([(owner, ListEdges(some)) for owner, some in edges.items()], type(None))
-        await self._asker.many([(owner, UnlistStrays(some, moved=True)) for owner, some in strays.items()], int)
+        await self._owners.many([(owner, ListEdges(some)) for owner, some in edges.items()], type(None))
+        await self._owners.many([(owner, UnlistStrays(some, moved=True)) for owner, some in strays.items()], int)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from kith.core.together import together
 from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
-from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.edge_commands import CountEntries, ListEdges, ListEntry, UnlistStrays, shows
 from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.engines.cassandra.rows import CassandraRows, listed
@@ -35,8 +35,8 @@ _LENGTH = "SELECT COUNT(*) FROM list_entries WHERE graph = ? AND node = ? AND di
 class EdgeScans:
     """See `graph.store.Scans`."""
 
-    def __init__(self, rows: CassandraRows, asker: Asker) -> None:
-        self._rows, self._session, self._asker = rows, rows.session, asker
+    def __init__(self, rows: CassandraRows, owners: Owners) -> None:
+        self._rows, self._session, self._owners = rows, rows.session, owners
 
     async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
         async for chunk in self.stored(graph):
@@ -140,14 +140,14 @@ class EdgeScans:
 
     async def _recount(self, listings: Sequence[Listing]) -> None:
         """Have each owner of entries count them anew, some lists at a time, as it decides nothing else meanwhile."""
+        partitions = self._owners.partitions
         for at in range(0, len(listings), _AT_ONCE):
             asked: dict[int, list[Listing]] = defaultdict(list)
             for listing in listings[at : at + _AT_ONCE]:
                 out = listing.direction is Direction.OUT
-                owners = [self._asker.partitions.of_node(listing.node)] if out else range(self._asker.partitions.count)
-                for partition in owners:
+                for partition in [partitions.of_node(listing.node)] if out else range(partitions.count):
                     asked[partition].append(listing)
-            await self._asker.many([(partition, CountEntries(some)) for partition, some in asked.items()], type(None))
+            await self._owners.many([(partition, CountEntries(some)) for partition, some in asked.items()], type(None))
 
     async def strays(self, graph: int, repair: bool) -> int:
         found = 0
@@ -171,11 +171,11 @@ class EdgeScans:
     async def _unlist(self, strays: Sequence[ListEntry]) -> None:
         asked: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in strays:
-            asked[self._asker.partitions.of_node(entry.edge[1])].append(entry)
-        await self._asker.many([(partition, UnlistStrays(some)) for partition, some in asked.items()], int)
+            asked[self._owners.partitions.of_node(entry.edge[1])].append(entry)
+        await self._owners.many([(partition, UnlistStrays(some)) for partition, some in asked.items()], int)
 
     async def repair(self, edges: Sequence[Edge]) -> None:
         asked: dict[int, list[EdgeKey]] = defaultdict(list)
         for edge in edges:
-            asked[self._asker.partitions.of_node(edge.source)].append((edge.graph, edge.source, edge.destination))
-        await self._asker.many([(partition, ListEdges(some)) for partition, some in asked.items()], type(None))
+            asked[self._owners.partitions.of_node(edge.source)].append((edge.graph, edge.source, edge.destination))
+        await self._owners.many([(partition, ListEdges(some)) for partition, some in asked.items()], type(None))

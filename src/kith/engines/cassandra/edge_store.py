@@ -10,7 +10,7 @@ import msgspec
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.core.together import together
 from kith.core.tokens import WriteMark
-from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.edge_commands import EndEdges, ForgetEdges, WriteEdges
 from kith.engines.cassandra.edge_reads import EdgeReads
 from kith.engines.cassandra.edge_scans import EdgeScans
@@ -38,16 +38,16 @@ class CassandraEdges(EdgeReads, EdgeScans):
     transactional = immediate = False
     tells_all = True
 
-    def __init__(self, rows: CassandraRows, asker: Asker, now_ms: Callable[[], int]) -> None:
+    def __init__(self, rows: CassandraRows, owners: Owners, now_ms: Callable[[], int]) -> None:
         EdgeReads.__init__(self, rows, now_ms)
-        EdgeScans.__init__(self, rows, asker)
+        EdgeScans.__init__(self, rows, owners)
         self._metadata = Metadata(rows.session)
 
     async def last_told(self) -> int:
         return 0  # rows and log are not written in one transaction
 
     async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
-        owners = range(self._asker.partitions.count)
+        owners = range(self._owners.partitions.count)
         found = await together(False, *(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
         return sorted(EndingEdge(*row) for rows in found for row in rows)[:limit]
 
@@ -65,7 +65,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
             stage = [msgspec.structs.replace(writes[at], chained=False), *self._rest(writes, at)]
             some = await self._write(stage)
             for change, reached in some:
-                mark = self._asker.joined(mark, reached)
+                mark = self._owners.joined(mark, reached)
                 told = _SKIPPED if change is None else change
                 if told.outcome is Outcome.APPLIED:
                     told = msgspec.structs.replace(told, mark=mark)
@@ -75,10 +75,10 @@ class CassandraEdges(EdgeReads, EdgeScans):
         return changes
 
     async def barrier(self) -> None:
-        await self._asker.pass_batches()
+        await self._owners.pass_batches()
 
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
-        return self._asker.joined(one, other)
+        return self._owners.joined(one, other)
 
     def _rest(self, writes: Sequence[EdgeWrite], at: int) -> Iterable[EdgeWrite]:
         """The writes that can be sent together with the first: up to one that is chained to a write of another owner,
@@ -93,7 +93,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
             yield write
 
     def _owner_of(self, write: EdgeWrite) -> int:
-        return self._asker.partitions.of_node(write.edge.source)
+        return self._owners.partitions.of_node(write.edge.source)
 
     async def _write(self, writes: Sequence[EdgeWrite]) -> list[tuple[EdgeChange | None, LogPosition]]:
         """Ask each owner for its writes; an answer each, in their order."""
@@ -105,7 +105,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
             part[-1].append(at)
         asked = [(owner, some) for owner, part in parts.items() for some in part]
         commands = [(owner, WriteEdges([writes[at] for at in some])) for owner, some in asked]
-        answers = await self._asker.many(commands, list[EdgeChange | None])
+        answers = await self._owners.many(commands, list[EdgeChange | None])
         told: dict[int, tuple[EdgeChange | None, LogPosition]] = {}
         for (_, some), (changes, mark) in zip(asked, answers, strict=True):
             told |= {at: (change, mark) for at, change in zip(some, changes, strict=True)}
@@ -114,19 +114,19 @@ class CassandraEdges(EdgeReads, EdgeScans):
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
         asked: dict[int, list[Pair]] = defaultdict(list)
         for pair in dict.fromkeys(pairs):
-            asked[self._asker.partitions.of_node(pair[0])].append(pair)
-        await self._asker.many([(owner, ForgetEdges(graph, some)) for owner, some in asked.items()], type(None))
+            asked[self._owners.partitions.of_node(pair[0])].append(pair)
+        await self._owners.many([(owner, ForgetEdges(graph, some)) for owner, some in asked.items()], type(None))
 
     async def end_expired(self) -> int:
         """Let each owner remove some expired edges; returns how many were removed. A serving process calls it every
         second."""
         now_ms = self._now_ms()
-        owners = range(self._asker.partitions.count)
+        owners = range(self._owners.partitions.count)
         found = await together(False, *(self._session.rows(_OVER, owner, now_ms, ENDED_AT_ONCE) for owner in owners))
         asked = [
             (owner, EndEdges([_key(*row) for row in rows])) for owner, rows in zip(owners, found, strict=True) if rows
         ]
-        return sum(ended for ended, _ in await self._asker.many(asked, int))
+        return sum(ended for ended, _ in await self._owners.many(asked, int))
 
     async def change_node(
         self,
@@ -139,7 +139,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
         tell: Event | None = None,
     ) -> NodeChanged:
         command = ChangeNode(node, state, private, labels, only_from, tell)
-        changed, mark = await self._asker.one(self._asker.partitions.of_node(node), command, Node)
+        changed, mark = await self._owners.one(self._owners.partitions.of_node(node), command, Node)
         return NodeChanged(changed, WriteMark(mark, 0 if tell is None else tell.updated_at))
 
     async def get_note(self, key: str) -> bytes | None:
@@ -149,7 +149,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
     async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
         expected = None if only_if is ANYTHING else only_if
         command = PutNote(key, value, only_if is not ANYTHING, expected)
-        written, _ = await self._asker.one(self._asker.partitions.of_note(key), command, bool)
+        written, _ = await self._owners.one(self._owners.partitions.of_note(key), command, bool)
         return written
 
     async def notes(self, prefix: str) -> dict[str, bytes]:

@@ -35,7 +35,7 @@ class RowReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked: dict[Key, list[tuple[_Asker, int]]] = {}
+        self._asked: dict[Key, list[tuple[_Waiter, int]]] = {}
         self._reading: set[asyncio.Task[None]] = set()
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
@@ -47,12 +47,12 @@ class RowReader:
         if not keys:
             return []
         loop = asyncio.get_running_loop()
-        asker = _Asker(loop.create_future(), len(keys))
+        waiter = _Waiter(loop.create_future(), len(keys))
         if not self._asked:
             loop.call_soon(self._begin)
         for at, key in enumerate(keys):
-            self._asked.setdefault(key, []).append((asker, at))
-        return await asker.answer
+            self._asked.setdefault(key, []).append((waiter, at))
+        return await waiter.answer
 
     def _begin(self) -> None:
         """Read what was asked for."""
@@ -62,13 +62,13 @@ class RowReader:
             self._reading.add(reading)
             reading.add_done_callback(self._reading.discard)
 
-    async def _read(self, wanted: _Wanted, asked: Mapping[Key, Sequence[tuple[_Asker, int]]]) -> None:
+    async def _read(self, wanted: _Wanted, asked: Mapping[Key, Sequence[tuple[_Waiter, int]]]) -> None:
         try:
             rows = await self._session.rows(*wanted.statement())
         except Exception as error:
             for key in wanted.keys:
-                for asker, _ in asked[key]:
-                    asker.fail(error)
+                for waiter, _ in asked[key]:
+                    waiter.fail(error)
             return
         width = 1 + len(wanted.table.order)
         found: dict[Values, list[Values]] = defaultdict(list)
@@ -76,11 +76,11 @@ class RowReader:
             found[wanted.place + row[:width]].append(row[width:])
         for key in wanted.keys:
             of_key = found.get(key.key, [])
-            for asker, at in asked[key]:
-                asker.take(at, of_key)
+            for waiter, at in asked[key]:
+                waiter.take(at, of_key)
 
 
-class _Asker:
+class _Waiter:
     """Who waits for the rows of some keys. It may have gone."""
 
     __slots__ = ("_found", "_missing", "answer")

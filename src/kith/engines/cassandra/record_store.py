@@ -10,7 +10,7 @@ import msgspec
 
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.tokens import WriteMark
-from kith.engines.cassandra.commands import AnyCommand, Asker
+from kith.engines.cassandra.commands import AnyCommand, Owners
 from kith.engines.cassandra.edge_commands import WriteEdges
 from kith.engines.cassandra.edge_store import CassandraEdges
 from kith.engines.cassandra.row_commands import (
@@ -45,8 +45,8 @@ class CassandraRecords:
 
     transactional = immediate = False
 
-    def __init__(self, rows: CassandraRows, asker: Asker, edges: CassandraEdges) -> None:
-        self._rows, self._asker, self._edges = rows, asker, edges
+    def __init__(self, rows: CassandraRows, owners: Owners, edges: CassandraEdges) -> None:
+        self._rows, self._owners, self._edges = rows, owners, edges
 
     async def put(
         self,
@@ -56,12 +56,12 @@ class CassandraRecords:
         only_if: Sequence[AtVersion] = (),
         claim: Claim | None = None,
     ) -> Put:
-        return await _Putting(self, self._asker, self._edges, records, only_if, claim).put(edges)
+        return await _Putting(self, self._owners, self._edges, records, only_if, claim).put(edges)
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
         """All claims of an owner are a command, and then all records of one: a command costs as much as some rows."""
         claims = {at: one.claim for at, one in enumerate(writes) if one.claim is not None}
-        of_claim, of_record = self._asker.partitions.of_claim, self._asker.partitions.of_record
+        of_claim, of_record = self._owners.partitions.of_claim, self._owners.partitions.of_record
         taken = await self._at_owners(
             [(of_claim(claim.key), (at, claim), len(claim.value)) for at, claim in claims.items()],
             lambda some: TakeClaims([claim for _, claim in some]),
@@ -78,7 +78,7 @@ class CassandraRecords:
         reached = [(at, mark) for some, _, mark in taken for at, _ in some]
         reached += [(at, mark) for some, _, mark in written for at, _ in some]
         for at, mark in reached:
-            marks[at] = self._asker.joined(marks[at], mark)
+            marks[at] = self._owners.joined(marks[at], mark)
         newest = [max((record.updated_at for record in one.records), default=0) for one in writes]
         return [
             Put(held.get(at) is None, [], WriteMark(marks[at], newest[at]), held.get(at)) for at in range(len(writes))
@@ -98,7 +98,7 @@ class CassandraRecords:
             parts[owner][-1].append(item)
             room[owner] -= size
         asked = [(owner, some) for owner, all_ in parts.items() for some in all_]
-        answers = await self._asker.many([(owner, command(some)) for owner, some in asked], kind)
+        answers = await self._owners.many([(owner, command(some)) for owner, some in asked], kind)
         return [(some, answer, mark) for (_, some), (answer, mark) in zip(asked, answers, strict=True)]
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
@@ -147,13 +147,13 @@ class CassandraRecords:
     async def _forget(self, kind: RecordKind, ids: Sequence[int], below: int | None) -> None:
         asked: dict[int, list[int]] = defaultdict(list)
         for id_ in dict.fromkeys(ids):
-            asked[self._asker.partitions.of_record(kind, id_)].append(id_)
+            asked[self._owners.partitions.of_record(kind, id_)].append(id_)
         commands = [
             (owner, ForgetRecords(kind, some[at : at + FORGOTTEN_A_COMMAND], below))
             for owner, some in asked.items()
             for at in range(0, len(some), FORGOTTEN_A_COMMAND)
         ]
-        await self._asker.many(commands, type(None))
+        await self._owners.many(commands, type(None))
 
 
 class _Putting:
@@ -162,13 +162,13 @@ class _Putting:
     def __init__(
         self,
         store: CassandraRecords,
-        asker: Asker,
+        owners: Owners,
         edges: CassandraEdges,
         records: Sequence[Record],
         only_if: Sequence[AtVersion],
         claim: Claim | None,
     ) -> None:
-        self._store, self._asker, self._edges = store, asker, edges
+        self._store, self._owners, self._edges = store, owners, edges
         self._records, self._claim = records, claim
         self._versions = {one[:2]: one.version for one in only_if}
         self._others = [one for one in only_if if one[:2] not in {(record.kind, record.id) for record in records}]
@@ -180,8 +180,8 @@ class _Putting:
             await self._see(self._others)
             return self._answer(stored=False)
         if self._claim is not None:
-            owner = self._asker.partitions.of_claim(self._claim.key)
-            held, mark = await self._asker.one(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
+            owner = self._owners.partitions.of_claim(self._claim.key)
+            held, mark = await self._owners.one(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
             self._reach(mark)
             if held is not None:
                 return self._answer(stored=False)._replace(claimed=held)
@@ -199,15 +199,15 @@ class _Putting:
 
     async def _see(self, conditions: Sequence[AtVersion]) -> None:
         """Return a mark that covers the change because of which a condition does not hold."""
-        owners = {self._asker.partitions.of_record(one.kind, one.id) for one in conditions}
-        for _, mark in await self._asker.many([(owner, WriteRecords([])) for owner in owners], int):
+        owners = {self._owners.partitions.of_record(one.kind, one.id) for one in conditions}
+        for _, mark in await self._owners.many([(owner, WriteRecords([])) for owner in owners], int):
             self._reach(mark)
 
     async def _write(self) -> int:
         """Write records in their order, those that follow each other and have one owner together; how many were."""
         done = 0
         for owner, some in self._by_owner():
-            written, mark = await self._asker.one(owner, WriteRecords(some), int)
+            written, mark = await self._owners.one(owner, WriteRecords(some), int)
             self._reach(mark)
             done += written
             if written < len(some):
@@ -217,7 +217,7 @@ class _Putting:
     def _by_owner(self) -> Iterable[tuple[int, list[Conditional]]]:
         parts: list[tuple[int, list[Conditional]]] = []
         for record in self._records:
-            owner = self._asker.partitions.of_record(record.kind, record.id)
+            owner = self._owners.partitions.of_record(record.kind, record.id)
             if not parts or parts[-1][0] != owner:
                 parts.append((owner, []))
             parts[-1][1].append(Conditional(record, self._versions.get((record.kind, record.id))))
@@ -227,10 +227,10 @@ class _Putting:
         """Merge edges: the first, and the others unless it is REFUSED."""
         if not edges:
             return []
-        of_node = self._asker.partitions.of_node
+        of_node = self._owners.partitions.of_node
         owner = of_node(edges[0].edge.source)
         if all(of_node(write.edge.source) == owner for write in edges):
-            answered, mark = await self._asker.one(
+            answered, mark = await self._owners.one(
                 owner, WriteEdges(list(edges), first_decides=True), list[EdgeChange | None]
             )
             self._reach(mark)
@@ -247,11 +247,11 @@ class _Putting:
 
     async def _release(self) -> None:
         if self._claim is not None:
-            owner = self._asker.partitions.of_claim(self._claim.key)
-            await self._asker.one(owner, ReleaseClaim(self._claim), type(None))
+            owner = self._owners.partitions.of_claim(self._claim.key)
+            await self._owners.one(owner, ReleaseClaim(self._claim), type(None))
 
     def _reach(self, mark: LogPosition) -> None:
-        self._mark = self._asker.joined(self._mark, mark)
+        self._mark = self._owners.joined(self._mark, mark)
 
     def _answer(self, *, stored: bool) -> Put:
         return Put(stored, [], WriteMark(self._mark, self._newest))

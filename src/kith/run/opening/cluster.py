@@ -20,7 +20,7 @@ from kith.core.errors import BadRequest, StoreUnavailable
 from kith.core.stopping import stop
 from kith.engines.cassandra.clock_watch import ClockWatch
 from kith.engines.cassandra.closed_store import CassandraClosing
-from kith.engines.cassandra.commands import Asker
+from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.connecting import Session, connect
 from kith.engines.cassandra.contents import CassandraContents
 from kith.engines.cassandra.dividing import Divider
@@ -78,7 +78,7 @@ class _Engines(NamedTuple):
     session: Session
     rows: CassandraRows
     kafka: KafkaEngine
-    asker: Asker
+    owners: Owners
     edges: CassandraEdges
     redis: LinkedCluster
     clock: ClockWatch
@@ -206,8 +206,8 @@ async def _connected(
         closing.push_async_callback(kafka.close)
         cluster = redis.connect(settings.redis, settings.redis_password)
         closing.push_async_callback(cluster.aclose)
-        rows, asker = CassandraRows(session), Asker(kafka.commands, kafka.log.joined, permit, clock.check)
-        yield _Engines(session, rows, kafka, asker, CassandraEdges(rows, asker, wall_ms), cluster, clock)
+        rows, owners = CassandraRows(session), Owners(kafka.commands, kafka.log.joined, permit, clock.check)
+        yield _Engines(session, rows, kafka, owners, CassandraEdges(rows, owners, wall_ms), cluster, clock)
 
 
 async def _keep_known(graphs: dict[str, int], engines: _Engines) -> None:
@@ -221,7 +221,7 @@ async def _keep_known(graphs: dict[str, int], engines: _Engines) -> None:
 
 async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, declared: Mapping[str, int]) -> Opened:
     session, edges = engines.session, observed(engines.edges, "edges", metrics)
-    log, records = engines.kafka.log, CassandraRecords(engines.rows, engines.asker, engines.edges)
+    log, records = engines.kafka.log, CassandraRecords(engines.rows, engines.owners, engines.edges)
     graphs = Graphs(declared, lambda: declared)
     return Opened(
         store=edges,
@@ -245,7 +245,7 @@ async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, decla
 
 
 def _deciding(engines: _Engines, user_ends: UserEnds) -> Deciding:
-    owner = CassandraOwner(engines.rows, engines.asker.partitions, user_ends)
+    owner = CassandraOwner(engines.rows, engines.owners.partitions, user_ends)
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[Callable[[], bool]]:
@@ -256,9 +256,9 @@ def _deciding(engines: _Engines, user_ends: UserEnds) -> Deciding:
             await owning.close()
 
     waiting = engines.kafka.commands.waiting
-    divide_long = Divider(engines.rows, engines.asker).divide_long
+    divide_long = Divider(engines.rows, engines.owners).divide_long
     return Deciding(own, waiting, engines.edges.end_expired, divide_long, _closing(engines))
 
 
 def _closing(engines: _Engines) -> CassandraClosing:
-    return CassandraClosing(engines.rows, engines.asker)
+    return CassandraClosing(engines.rows, engines.owners)
