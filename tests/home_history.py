@@ -24,9 +24,9 @@ from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.home import Home, HomePage
-from kith.home.orders import Basis, KeptOrders
+from kith.home.orders import Basis, CachedOrders
 from kith.home.skeleton.sources import Sources
-from kith.home.slate import Choice, Slate, unpack
+from kith.home.slate import PageChoice, Slate, unpack
 from kith.log.runner import Pace, Runner
 
 PEOPLE = [NodeId(user) for user in range(1, 7)]
@@ -78,15 +78,15 @@ class Naive:
         return self.labels.get(("post", post), 0) | self.labels.get(("user", self.posts.get(post, 0)), 0)
 
 
-class OrdersFound(KeptOrders):
+class OrdersFound(CachedOrders):
     """Counts how often a kept order was used."""
 
     times = 0
 
     def find(
-        self, reader: int, basis: Basis, limit: int, *, seen: LogPosition, now_ms: int
-    ) -> tuple[Slate, Choice | None] | None:
-        found = super().find(reader, basis, limit, seen=seen, now_ms=now_ms)
+        self, reader: int, basis: Basis, limit: int, *, must_reflect: LogPosition, now_ms: int
+    ) -> tuple[Slate, PageChoice | None] | None:
+        found = super().find(reader, basis, limit, must_reflect=must_reflect, now_ms=now_ms)
         self.times += found is not None
         return found
 
@@ -215,27 +215,27 @@ class HomeHistory:
         self.whole.settle()
         return await self.feed.latest(viewer, window, **asked)
 
-    async def home(self, viewer: NodeId, *, seen: LogPosition, refresh: bool = False) -> list[int]:
+    async def home(self, viewer: NodeId, *, must_reflect: LogPosition, refresh: bool = False) -> list[int]:
         """All pages of a home, read with random limits."""
         found: list[int] = []
         window = Window(self.chosen.randrange(1, 6))
         self.served += not refresh and await self.rings.read(viewer) is not None
         while True:
-            page = await self.latest(viewer, window, seen=seen, refresh=refresh)
+            page = await self.latest(viewer, window, must_reflect=seen, refresh=refresh)
             found += [post.id for post in page.posts]
             assert [post.labels for post in page.posts] == [self.naive.labelled(post.id) for post in page.posts]
             if page.rest is None:
                 return found
             window = Window(self.chosen.randrange(1, 6), after=page.rest)
 
-    async def ranked(self, viewer: NodeId, *, seen: LogPosition) -> tuple[list[int], list[int]]:
+    async def ranked(self, viewer: NodeId, *, must_reflect: LogPosition) -> tuple[list[int], list[int]]:
         """All pages of a ranked home, while things happen in between: what is told as unseen, and as seen."""
         found: tuple[list[int], list[int]] = [], []
         slate = None
         while True:
             limit = self.chosen.randrange(1, 6)
             self.whole.settle()
-            page = await self.feed.ranked(viewer, limit, slate, seen=seen)
+            page = await self.feed.ranked(viewer, limit, slate, must_reflect=seen)
             assert set(page.placed) == {post.id for post in page.posts}
             assert len(page.posts) == limit or page.rest is None, "a page is full while there is more"
             for post in page.posts:

@@ -29,10 +29,10 @@ from kith.home.skeleton.pinned import PinnedPosts
 from kith.home.skeleton.skeleton import Skeletons
 from kith.home.slate import Slate, unpack
 from kith.log.store import LogStore
-from kith.people.plain import PlainPeople
+from kith.people.unrestricted import UnrestrictedPeople
+from kith.posts.cached import CachedPosts
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
-from kith.posts.kept import KeptPosts
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
 from kith.records.memory import ReadMemory
@@ -111,7 +111,7 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     ranker = Ranker(graph, facts, affinity, memory, clock)
     skeletons = Skeletons(graph, timelines.store, fanout, log, memory, now_s=lambda: clock.ms / 1000)
     pins = PinnedPosts(boards_over(graph, objects), memory, clock)
-    rules = HomeRules(graph, KeptPosts(objects, memory), PlainPeople(graph, memory))
+    rules = HomeRules(graph, CachedPosts(objects, memory), UnrestrictedPeople(graph, memory))
     feed = Home(skeletons, ranker, rules, pins, served=served, now_ms=clock)
     home = HomeScene(
         clock,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kith.home.timelines import BUILD_PUSHES, RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.home.timelines import BUILD_PUSHES, RATE_MAX, RATE_WINDOW_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 
 class Build(NamedTuple):
@@ -66,7 +66,7 @@ class NaiveTimelines:
         self._reads[user] = self._now_ms()
 
     def _faded(self, user: int) -> float:
-        return self._lately[user] * math.exp((self._reads[user] - self._now_ms()) / READS_MS)
+        return self._lately[user] * math.exp((self._reads[user] - self._now_ms()) / RATE_WINDOW_MS)
 
     async def habits(self, users: Ids) -> Habits:
         reads = [self._faded(user) if user in self._reads else -1.0 for user in users.tolist()]

@@ -50,8 +50,8 @@ from kith.graph.shapes import (
     Chunk,
     Degrees,
     DegreesPart,
-    EndingEdge,
     Ends,
+    ExpiringEdge,
     IdLists,
     Ids,
     Listing,
@@ -309,9 +309,9 @@ class ReferenceEdges:
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         return [self._nodes.get(node, Node()) for node in nodes]
 
-    async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
+    async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         ends = [
-            EndingEdge(edge.expires_ms, *key)
+            ExpiringEdge(edge.expires_ms, *key)
             for key, edge in self.rows.items()
             if edge.state is not State.REMOVED and 0 < edge.expires_ms <= until_ms
         ]

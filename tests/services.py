@@ -45,14 +45,14 @@ from kith.notifications.preferences import PreferencesKept
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
-from kith.people.plain import PlainPeople
 from kith.people.privacy import Privacy, Viewer
 from kith.people.profiles import Profiles
 from kith.people.relations import RelationLimits, Relations
+from kith.people.unrestricted import UnrestrictedPeople
+from kith.posts.cached import CachedPosts
 from kith.posts.comment_reader import CommentPage
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
-from kith.posts.kept import KeptPosts
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
@@ -97,7 +97,7 @@ class Services:
         self.edges, self.records, self.clock = edges, records, clock
         self.graph = Social(edges, graphs, HybridClock(clock), **limits)
         self.people = self.graph.people = Relations(
-            self.graph, self.graph.privacy, self.graph.limits, ties=self.settling
+            self.graph, self.graph.privacy, self.graph.limits, dependents=self.settling
         )
 
     @classmethod
@@ -216,7 +216,7 @@ def feed_over(
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, memory, now_ms), memory, now_ms)
     skeletons = Skeletons(graph, timelines, fanout, log, memory, now_s=lambda: now_ms() / 1000)
     pins = PinnedPosts(boards_over(graph, posts), memory, now_ms)
-    rules = HomeRules(graph, KeptPosts(posts, memory), PlainPeople(graph, memory))
+    rules = HomeRules(graph, CachedPosts(posts, memory), UnrestrictedPeople(graph, memory))
     return Home(skeletons, ranker, rules, pins, now_ms=now_ms)
 
 

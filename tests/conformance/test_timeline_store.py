@@ -20,7 +20,7 @@ from timeline_looks import floor, ids, lacks_from, push_all, shown
 
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ring_file import LINE, WIDTH
-from kith.home.timelines import BUILD_PUSHES, RATE_MAX, READS_MS, TimelineStore
+from kith.home.timelines import BUILD_PUSHES, RATE_MAX, RATE_WINDOW_MS, TimelineStore
 
 PORT = "timelines"
 SLOTS = 3
@@ -235,7 +235,7 @@ def test_reads_are_counted_and_fade(timelines: BlockingTimelines, clock: FakeClo
         timelines.touch(ALICE)
     timelines.put(ALICE, ids(1, 2))  # is no further read
     assert timelines.habits(ids(ALICE, CAROL, BOB)).reads == pytest.approx([11, -1, 1])
-    clock.ms += READS_MS
+    clock.ms += RATE_WINDOW_MS
     assert timelines.habits(ids(ALICE, BOB)).reads == pytest.approx([11 / math.e, 1 / math.e])
     timelines.touch(BOB)
     clock.ms -= 5_000  # a clock that goes back makes no reads
@@ -248,7 +248,7 @@ def test_reads_are_counted_and_fade(timelines: BlockingTimelines, clock: FakeClo
 def test_who_reads_evenly_is_known_by_that_rate(timelines: BlockingTimelines, clock: FakeClock, a_week: int) -> None:
     timelines.put(ALICE, ids())
     for _ in range(6 * a_week):
-        clock.ms += READS_MS // a_week
+        clock.ms += RATE_WINDOW_MS // a_week
         timelines.touch(ALICE)
     assert timelines.habits(ids(ALICE)).reads[0] == pytest.approx(a_week, rel=0.15, abs=1)
 

@@ -14,7 +14,7 @@ from commands import kith_in, refused
 from pictures import decoded, mp4, photo
 from servers import API, COMMAND, serving
 
-from kith.engines.embedded import standing
+from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.run.config import Settings
 from kith.run.opening import folders
@@ -69,7 +69,7 @@ def test_a_store_that_takes_no_writes_sweeps_nothing_of_the_one_that_does(tmp_pa
     """They may share a bucket, and a job that runs daily goes on when the store has moved."""
     settings = Settings(data=str(tmp_path / "data"))
     with folders.open_environment(settings) as store:
-        standing.close_to_writes(store, Closed(why, "elsewhere", 5))
+        store_role.close_to_writes(store, Closed(why, "elsewhere", 5))
     path = folders.media_folder(settings) / KEY
     path.parent.mkdir(parents=True)
     path.write_bytes(b"12345")

@@ -102,7 +102,7 @@ def test_a_ranked_home_shows_each_post_once_the_unseen_first_whatever_happens_me
             viewer, last = history.chosen.choice(PEOPLE), await history.log.end()
             naive = history.naive
             before, seen_before, like_before = naive.unseen(viewer), naive.seen(viewer), naive.like_seen(viewer)
-            found, seen = await history.ranked(viewer, seen=last)
+            found, seen = await history.ranked(viewer, must_reflect=last)
             after, at_home_after = naive.unseen(viewer), set(naive.home(viewer))
             new, known = (before & after) - naive.like_seen(viewer), seen_before & at_home_after
             assert len({*found, *seen}) == len(found) + len(seen), "a post came twice"

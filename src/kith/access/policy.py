@@ -47,8 +47,8 @@ from kith.graph.graphs import (
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing, Pair
 from kith.graph.store import EdgeStore
-from kith.people.plain import PlainPeople
 from kith.people.privacy import Privacy
+from kith.people.unrestricted import UnrestrictedPeople
 
 T = TypeVar("T")
 _TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
@@ -107,13 +107,17 @@ class ReadPolicy:
     """What a caller may read of graphs and of people's lists."""
 
     def __init__(
-        self, graph: Graph, privacy: Privacy, checked: EdgeStore | None = None, plain: PlainPeople | None = None
+        self,
+        graph: Graph,
+        privacy: Privacy,
+        checked: EdgeStore | None = None,
+        unrestricted: UnrestrictedPeople | None = None,
     ) -> None:
-        """`checked`: answers whether an edge is there; by default the graph's store. `plain`: where stores answer at
-        once, knows of whom the rules need not be asked.
+        """`checked`: answers whether an edge is there; by default the graph's store. `unrestricted`: where stores
+        answer at once, knows of whom the rules need not be asked.
         """
         self._graphs, self._store, self._privacy = graph.graphs, checked or graph.store, privacy
-        self._graph, self._follows, self._plain = graph, graph.graphs.number(FOLLOWS), plain
+        self._graph, self._follows, self._unrestricted = graph, graph.graphs.number(FOLLOWS), unrestricted
 
     def check_list(self, caller: Caller, listing: Listing) -> None:
         """Forbidden unless the list is the caller's own: out of them in a graph of users, or into them in `follows`.
@@ -189,11 +193,13 @@ class ReadPolicy:
         UserNotFound where the caller may not see the list.
         """
         viewer, listing, page = caller.viewer, Listing(self._follows, user, direction), None
-        if self._plain is not None and isinstance(viewer, int) and self._plain.memory.is_quick:
-            is_plain, page = await together(
-                self._store.immediate, self._plain.look(viewer, user), self._graph.store.page(listing, window)
+        if self._unrestricted is not None and isinstance(viewer, int) and self._unrestricted.memory.is_quick:
+            checking, reading = (
+                self._unrestricted.refresh_and_check(viewer, user),
+                self._graph.store.page(listing, window),
             )
-            if is_plain and await self._plain.are_plain([mark.id for mark in page.items]):
+            is_free, page = await together(self._store.immediate, checking, reading)
+            if is_free and await self._unrestricted.are_unrestricted([mark.id for mark in page.items]):
                 return page
         questions = Questions()
         check = self._privacy.ask_may_see(questions, viewer, user)

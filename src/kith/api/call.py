@@ -22,7 +22,7 @@ _WHOLE = Pagination(None, None, has_more=False)
 """Of a page that is the whole list."""
 
 
-class Carried(NamedTuple):
+class ClientTokens(NamedTuple):
     """What every request carries for its client: cursors and read-your-writes tokens."""
 
     cursors: Cursors
@@ -35,7 +35,7 @@ class Call:
     __slots__ = ("_upload_bytes_max", "_wrote", "caller", "carried", "exchange", "headers", "started")
 
     def __init__(
-        self, exchange: Exchange, caller: Caller, carried: Carried, started: float, upload_bytes_max: int
+        self, exchange: Exchange, caller: Caller, carried: ClientTokens, started: float, upload_bytes_max: int
     ) -> None:
         """`started`: `time.perf_counter()` when it came."""
         self.exchange, self.caller, self.carried = exchange, caller, carried

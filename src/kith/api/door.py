@@ -17,7 +17,7 @@ from kith.access.guard import Caller, Guard
 from kith.access.policy import check_server
 from kith.access.quotas import Quotas
 from kith.api.answers import Bytes, File
-from kith.api.call import Call, Carried
+from kith.api.call import Call, ClientTokens
 from kith.api.consistency import TOKEN_HEADER
 from kith.api.deadline import Deadline
 from kith.api.errors import respond, unexpected
@@ -49,7 +49,7 @@ class Door:
         operations: Iterable[Operation],
         guard: Guard,
         quotas: Quotas,
-        carried: Carried,
+        carried: ClientTokens,
         bounds: Bounds,
         observe: Observe,
         refusal: Callable[[], KithError] | None = None,

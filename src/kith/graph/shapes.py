@@ -55,7 +55,7 @@ class Chunk(NamedTuple):
     after: bytes | None
 
 
-class EndingEdge(NamedTuple):
+class ExpiringEdge(NamedTuple):
     """An edge that ends. They sort by when."""
 
     ends_ms: int

@@ -21,8 +21,8 @@ from kith.graph.shapes import (
     Anything,
     Chunk,
     DegreesPart,
-    EndingEdge,
     Ends,
+    ExpiringEdge,
     IdLists,
     Ids,
     Listing,
@@ -101,7 +101,7 @@ class Edges(Protocol):
         """
         ...
 
-    async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
+    async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         """Edges that end by then and are not removed yet, those first that end first. Only where `tells_all`."""
         ...
 

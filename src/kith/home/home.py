@@ -20,10 +20,10 @@ from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.core.together import together
-from kith.home.orders import READERS_MAX, KeptOrders, basis_of
+from kith.home.orders import READERS_MAX, CachedOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.affinity import ListState
-from kith.home.rank.candidates import Candidates, InOrder, Placed
+from kith.home.rank.candidates import Candidates, Placed, RankedCandidates
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
 from kith.home.rank.mixing import Mix, choose
 from kith.home.rank.ranker import Ranker
@@ -31,20 +31,20 @@ from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton.pinned import PinnedPosts, place_among_posts, with_pins
 from kith.home.skeleton.skeleton import Skeleton, Skeletons
-from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Dealt, Scroll, Slate, order
+from kith.home.slate import NO_COPIES, SLATE_MAX, Copies, PageChoice, PageSoFar, Scroll, Slate, make_slate
 from kith.home.visit import Visit
 from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
 
-CHOICE = 50
+CANDIDATES_PER_PAGE = 50
 """The best of a slate that a page is chosen of (article 001); all of it where these do not fill the page."""
 _ROUNDS_MAX = 10
 _ALL_SEEN_MAX = 2
-"""After so many slates below each other of which all was seen, what was seen has its turn: nobody waits for more."""
-_LOOK = 10
-"""How many of the last posts are looked at together to see if one is for the reader; mostly the first is."""
+"""After this many slates in a row with nothing unseen, what was seen before is shown: nobody waits for more."""
+_CHECKED = 10
+"""How many of the last posts are checked together to see if one is for the reader; mostly the first is."""
 _SPARED = 5
-"""How many more ids than the page has posts are looked at first; usually the rules drop fewer."""
+"""How many more ids than the page has posts are checked first; usually the rules drop fewer."""
 Rest = TypeVar("Rest", Mark, Slate)
 
 
@@ -54,7 +54,7 @@ class HomePage(NamedTuple, Generic[Rest]):
     `rest`: what the next page begins with, None if there is none: the place in `latest`, the slate in `ranked`.
     `degraded`: what was not available. `placed`: why each post stands where it does; empty where ranking is down.
     `seen`: which of them the reader saw before. `copies`: by post, those that are not shown as they are copies of it.
-    `until`: of `latest`, that of the next page's window.
+    `until`: the `Window.until` of the next page of `latest`.
     """
 
     posts: list[Post]
@@ -96,36 +96,36 @@ class Home:
         self._pins = pins
         self._immediate = rules.immediate
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
-        self._orders = KeptOrders(skeletons.log.covers, rules.memory.room(READERS_MAX))
+        self._orders = CachedOrders(skeletons.log.covers, rules.memory.room(READERS_MAX))
 
     async def latest(
         self,
         reader: NodeId,
         window: Window,
         *,
-        seen: LogPosition = NOWHERE,
+        must_reflect: LogPosition = NOWHERE,
         refresh: bool = False,
         prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
 
-        `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `prefetch`:
+        `must_reflect`: how far the log must be (read-your-writes); `refresh`: past the timeline. `prefetch`:
         reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
         `window.until`: pins before it keep their place in this scroll, whatever was pinned since.
         """
         visit, posts = await self._visit(reader, prefetch, window.until), list[Post]()
-        after, size, look = window.after, 2 * window.limit, window.limit + _SPARED
+        after, size, read_size = window.after, 2 * window.limit, window.limit + _SPARED
         for round_ in range(_ROUNDS_MAX):
             if round_:
                 found = await self._below(visit, after, size)
             else:
-                found = await self._first_below(visit, after, size, seen, refresh=refresh)
+                found = await self._first_below(visit, after, size, must_reflect, refresh=refresh)
             ids: list[int] = found.ids.tolist()
             while ids:
                 wanted = max(1, window.limit - len(posts))
-                await visit.look(ids[:wanted], spare=ids[wanted:look])
-                posts += visit.allowed(ids[:look])
-                ids, look = ids[look:], size
+                await visit.check(ids[:wanted], spare=ids[wanted:read_size])
+                posts += visit.allowed(ids[:read_size])
+                ids, read_size = ids[read_size:], size
                 size = min(2 * size, SLATE_MAX)
                 if len(posts) > window.limit:
                     posts = posts[: window.limit]
@@ -143,7 +143,7 @@ class Home:
         slate: Slate | None = None,
         *,
         request: str = "",
-        seen: LogPosition = NOWHERE,
+        must_reflect: LogPosition = NOWHERE,
         refresh: bool = False,
         prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Slate]:
@@ -155,40 +155,41 @@ class Home:
         pins_until = slate.scroll.begun_ms + 1 if slate is not None else None
         visit, choice = await self._visit(reader, prefetch, pins_until), None
         if slate is None:
-            slate, choice = await self._first(visit, limit, seen, refresh=refresh)
+            slate, choice = await self._first(visit, limit, must_reflect, refresh=refresh)
         else:
-            snapshot = self._skeletons.usable_snapshot(seen, visit.degraded, refresh=refresh)
-            visit.snapshot, *_ = await together(self._immediate, snapshot, visit.read_known(), visit.read_pinned())
+            snapshot = self._skeletons.usable_snapshot(must_reflect, visit.degraded, refresh=refresh)
+            visit.snapshot, *_ = await together(self._immediate, snapshot, visit.preload(), visit.read_pinned())
         posts: list[Post] = []
-        dealt, all_seen = Dealt(), 0
+        page, all_seen = PageSoFar(), 0
+        # Each round takes from the slate; from the second on the rules are asked first, as they dropped some.
         for round_ in range(_ROUNDS_MAX):
-            known: InOrder | None = None  # those of the slate, where they were ranked just now
+            ranked: RankedCandidates | None = None  # those of the slate, where they were ranked just now
             if not slate.ids:
                 if slate.is_last:
                     break
-                slate, known = await self._rank_below(visit, *slate.onward(give_up=all_seen == _ALL_SEEN_MAX))
-                choice, all_seen = None, 0 if slate.ids or slate.scroll.are_seen else all_seen + 1
+                slate, ranked = await self._rank_below(visit, *slate.next_stretch(give_up=all_seen == _ALL_SEEN_MAX))
+                choice, all_seen = None, 0 if slate.ids or slate.scroll.showing_seen else all_seen + 1
             elif round_:
-                slate = await self._shown_of(visit, slate, CHOICE if round_ == 1 else SLATE_MAX)
+                slate = await self._shown_of(visit, slate, CANDIDATES_PER_PAGE if round_ == 1 else SLATE_MAX)
             if choice is None:
-                taken = Facts.joined([part.facts for part in dealt.shown])
-                choice = await self._choose(visit, slate, known, taken, limit - len(posts))
+                taken = Facts.joined([part.facts for part in page.shown])
+                choice = await self._choose(visit, slate, ranked, taken, limit - len(posts))
             ids: list[int] = choice.posts.facts.ids.tolist()
             left = slate.after(choice.looked_at, choice.waiting, ids)
-            await visit.look(ids, spare=_spare(slate, ids, left))
+            await visit.check(ids, spare=_spare(slate, ids, left))
             allowed = visit.allowed(ids)
             allowed_ids = {post.id for post in allowed}
             posts += allowed
-            dealt.add(slate, choice, allowed_ids, reader, visit.pinned)
+            page.add(slate, choice, allowed_ids, reader, visit.pinned)
             if len(allowed) < len(ids):
                 left = slate.after(choice.looked_at, choice.waiting, allowed_ids)
             slate, choice = left, None
             if len(posts) >= limit:
                 break
-        copies = _allowed_copies(visit, dealt.copies) if dealt.copies else NO_COPIES
+        copies = _allowed_copies(visit, page.copies) if page.copies else NO_COPIES
         rest = await self._rest(visit, slate)
-        self._log_served(visit, dealt, request)
-        return HomePage(posts, rest, visit.degraded.parts, dealt.placed, dealt.seen_before, copies)
+        self._log_served(visit, page, request)
+        return HomePage(posts, rest, visit.degraded.parts, page.placed, page.seen_before, copies)
 
     async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch, pins_until: int | None = None) -> Visit:
         """A request, for which nothing is kept that was changed before it came."""
@@ -206,28 +207,31 @@ class Home:
         )
 
     async def _first_below(
-        self, visit: Visit, after: Mark | None, want: int, seen: LogPosition, *, refresh: bool
+        self, visit: Visit, after: Mark | None, want: int, must_reflect: LogPosition, *, refresh: bool
     ) -> Skeleton:
         """As `_below`, and finds out what that takes: if timelines can be used, and beside it what is pinned."""
 
         async def posts() -> Skeleton:
-            visit.snapshot = await self._skeletons.usable_snapshot(seen, visit.degraded, refresh=refresh)
+            visit.snapshot = await self._skeletons.usable_snapshot(must_reflect, visit.degraded, refresh=refresh)
             return await self._posts_below(visit, after, want)
 
         found, _ = await together(self._immediate, posts(), visit.read_pinned())
         return with_pins(found, visit.pinned, after) if visit.pinned else found
 
-    async def _rank_below(self, visit: Visit, after: Mark | None, scroll: Scroll) -> tuple[Slate, InOrder | None]:
-        """A slate of the posts beyond `after` that are unseen, or whose turn it is as seen, and its candidates.
+    async def _rank_below(
+        self, visit: Visit, after: Mark | None, scroll: Scroll
+    ) -> tuple[Slate, RankedCandidates | None]:
+        """A slate of the posts beyond `after` that are unseen, or were seen where the scroll shows these, and its
+        candidates.
 
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
         skeleton = (await self._below(visit, after, SLATE_MAX)).first(SLATE_MAX)
-        return await self._rank(visit, skeleton.down_to(scroll.border if scroll.are_seen else None), scroll)
+        return await self._rank(visit, skeleton.down_to(scroll.seen_from if scroll.showing_seen else None), scroll)
 
     async def _first(
-        self, visit: Visit, limit: int, seen: LogPosition, *, refresh: bool
-    ) -> tuple[Slate, Choice | None]:
+        self, visit: Visit, limit: int, must_reflect: LogPosition, *, refresh: bool
+    ) -> tuple[Slate, PageChoice | None]:
         """The slate that a reader's first page begins with, and what is chosen of it: as kept, or ranked now.
 
         `refresh`: nothing that was kept will do. No choice: it is still to be made. An order reflects what the request
@@ -235,10 +239,10 @@ class Home:
         """
         now_ms, reader = self._now_ms(), visit.reader
         if not refresh and self._orders.has(reader, now_ms):
-            skeleton, state = await together(self._immediate, self._newest(visit, seen), self._own_state(visit))
+            skeleton, state = await together(self._immediate, self._newest(visit, must_reflect), self._own_state(visit))
             if state is None:
                 return Slate(skeleton.ids.tolist(), skeleton.end), None
-            kept = self._orders.find(reader, basis_of(skeleton, state), limit, seen=seen, now_ms=now_ms)
+            kept = self._orders.find(reader, basis_of(skeleton, state), limit, must_reflect=must_reflect, now_ms=now_ms)
             if kept is not None:
                 slate, choice = kept
                 if choice is not None and (visit.pinned or not choice.placed):  # others may be pinned by now
@@ -246,21 +250,21 @@ class Home:
                 return slate, choice
         else:
             skeleton, _ = await together(
-                self._immediate, self._newest(visit, seen, refresh=refresh), visit.read_known()
+                self._immediate, self._newest(visit, must_reflect, refresh=refresh), visit.preload()
             )
-        slate, known = await self._rank(visit, skeleton, Scroll(now_ms))
-        if known is None:
+        slate, ranked = await self._rank(visit, skeleton, Scroll(now_ms))
+        if ranked is None:
             return slate, None
-        choice = await self._choose(visit, slate, known, NO_FACTS, limit)
+        choice = await self._choose(visit, slate, ranked, NO_FACTS, limit)
         if not visit.degraded.parts:
-            basis = basis_of(skeleton, (await visit.known()).own.state)
+            basis = basis_of(skeleton, (await visit.reader_facts()).own.state)
             kept_choice = choice._replace(placed={}) if visit.pinned else choice
-            self._orders.keep(reader, basis, seen, slate, limit, kept_choice)
+            self._orders.keep(reader, basis, must_reflect, slate, limit, kept_choice)
         return slate, choice
 
-    async def _newest(self, visit: Visit, seen: LogPosition, *, refresh: bool = False) -> Skeleton:
+    async def _newest(self, visit: Visit, must_reflect: LogPosition, *, refresh: bool = False) -> Skeleton:
         """The newest SLATE_MAX posts."""
-        return (await self._first_below(visit, None, SLATE_MAX, seen, refresh=refresh)).first(SLATE_MAX)
+        return (await self._first_below(visit, None, SLATE_MAX, must_reflect, refresh=refresh)).first(SLATE_MAX)
 
     async def _own_state(self, visit: Visit) -> ListState | None:
         """What an order of the reader's is compared by; None where ranking is down."""
@@ -270,45 +274,49 @@ class Home:
             visit.degraded.failed("ranking")
             return None
 
-    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, InOrder | None]:
+    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, RankedCandidates | None]:
         """As `_rank_below`, of the posts of a skeleton."""
         ids, end = skeleton.ids, skeleton.end
         try:
-            reader = await visit.known()
-            if scroll.are_seen:
+            reader = await visit.reader_facts()
+            if scroll.showing_seen:
                 seen = await self._ranker.seen_until(reader, ids, scroll.begun_ms)
             else:
                 seen = await self._ranker.seen(reader, ids)
                 scroll = scroll.left_out(skeleton.top) if seen.any() else scroll
-            turn = await self._ranker.turn(reader, ids, seen, visit.pinned, are_seen=scroll.are_seen)
-            return order(turn, end, scroll)
+            scored = await self._ranker.score_seen_or_unseen(
+                reader, ids, seen, visit.pinned, showing_seen=scroll.showing_seen
+            )
+            return make_slate(scored, end, scroll)
         except Exception:
             visit.degraded.failed("ranking")
-            return (Slate([], scroll.border) if scroll.are_seen else Slate(ids.tolist(), end)), None
+            return (Slate([], scroll.seen_from) if scroll.showing_seen else Slate(ids.tolist(), end)), None
 
-    async def _choose(self, visit: Visit, slate: Slate, known: InOrder | None, taken: Facts, want: int) -> Choice:
+    async def _choose(
+        self, visit: Visit, slate: Slate, ranked: RankedCandidates | None, taken: Facts, want: int
+    ) -> PageChoice:
         """At most `want` posts that go well with those `taken` for the page."""
-        for ids in (slate.best(CHOICE), slate.ids):
-            found = await self._score(visit, ids) if known is None else known.best(len(ids))
+        for ids in (slate.best(CANDIDATES_PER_PAGE), slate.ids):
+            found = await self._score(visit, ids) if ranked is None else ranked.best(len(ids))
             more = len(ids) < len(slate.ids)
             places = choose(found.facts, taken, want, self._mix, self._now_ms(), more=more)
             if len(places) >= want or not more:
                 break
         chosen = found.take(np.array(places, np.int64))
         waiting = set(found.facts.ids.tolist()).difference(chosen.facts.ids.tolist())
-        return Choice(chosen, waiting, len(ids), chosen.placed(visit.reader, visit.pinned))
+        return PageChoice(chosen, waiting, len(ids), chosen.placed(visit.reader, visit.pinned))
 
     async def _shown_of(self, visit: Visit, slate: Slate, count: int) -> Slate:
         """The slate without those of the best `count` posts, copies included, that are not for the reader."""
         ids = Slate(slate.best(count), None, slate.copies).every_id()
-        await visit.look((), spare=ids)
+        await visit.check((), spare=ids)
         return slate.without(set(ids).difference(post.id for post in visit.allowed(ids)))
 
     async def _score(self, visit: Visit, ids: Sequence[int]) -> Candidates:
         """Those of the posts that are there, in their order."""
         wanted = np.array(ids, np.int64)
         try:
-            return await self._ranker.score(await visit.known(), wanted, visit.pinned)
+            return await self._ranker.score(await visit.reader_facts(), wanted, visit.pinned)
         except Exception:
             visit.degraded.failed("ranking")
             return Candidates.unranked(wanted)
@@ -318,17 +326,17 @@ class Home:
         ids = _last_few(slate)
         if ids is None:
             return slate
-        for start in range(0, len(ids), _LOOK):
-            some = ids[start : start + _LOOK]
-            await visit.look((), spare=some)
+        for start in range(0, len(ids), _CHECKED):
+            some = ids[start : start + _CHECKED]
+            await visit.check((), spare=some)
             if visit.allowed(some):
                 return slate
         return None
 
-    def _log_served(self, visit: Visit, dealt: Dealt, request: str) -> None:
+    def _log_served(self, visit: Visit, page: PageSoFar, request: str) -> None:
         """Log what was ranked as served."""
-        if placed := dealt.placed:
-            rows = b"".join(part.features.tobytes() for part in dealt.shown if part.are_ranked)
+        if placed := page.placed:
+            rows = b"".join(part.features.tobytes() for part in page.shown if part.are_ranked)
             scores = [place.score for place in placed.values()]
             self._served.add(
                 Served(request, visit.reader, self._now_ms(), light.MODEL, VERSION, list(placed), scores, rows)
@@ -337,12 +345,12 @@ class Home:
     async def why(self, reader: NodeId, post: Post) -> Why:
         """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""
         visit = await self._visit(reader)
-        known = await self._ranker.look(reader)
+        facts = await self._ranker.reader_facts(reader)
         await visit.read_pinned()
-        found = await self._ranker.score(known, np.array([post.id], np.int64), visit.pinned)
+        found = await self._ranker.score(facts, np.array([post.id], np.int64), visit.pinned)
         if not len(found.facts.ids):
             raise PostNotFound("this post was deleted just now", id=str(post.id))
-        damping = self._ranker.damping(known, found.facts)
+        damping = self._ranker.damping(facts, found.facts)
         values, added = found.features[0].tolist(), light.contributions(found.features)[0].tolist()
         parts = [(name, values[at], light.WEIGHTS[name], added[at]) for at, name in enumerate(FEATURES)]
         excluded = await self._rules.excluded_by(reader, post, visit.pinned)
@@ -352,7 +360,7 @@ class Home:
         if copy_of is not None:
             excluded.append("copy")
         return Why(
-            Placed(float(found.told[0]), found.reasons(reader, visit.pinned)[0]),
+            Placed(float(found.shown_scores[0]), found.reasons(reader, visit.pinned)[0]),
             parts,
             float(damping[0]),
             excluded,
@@ -363,8 +371,8 @@ class Home:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
         visit, now_ms = await self._visit(reader), self._now_ms()
         newest = await self._newest(visit, NOWHERE)
-        for are_seen in (False, True):
-            slate, _ = await self._rank(visit, newest, Scroll(now_ms, are_seen=are_seen))
+        for showing_seen in (False, True):
+            slate, _ = await self._rank(visit, newest, Scroll(now_ms, showing_seen=showing_seen))
             for best, copies in slate.copies.items():
                 if post in copies:
                     first = await self._rules.allowed(reader, await self._rules.read([best, *copies]), visit.pinned)
@@ -375,15 +383,15 @@ class Home:
 def _spare(slate: Slate, ids: Sequence[int], left: Slate) -> list[int]:
     """What a page of `ids` may have to know of posts beyond it: their copies, and whether a post is `left` after it."""
     copies = [copy for id_ in ids for copy in slate.copies.get(id_, ())] if slate.copies else []
-    return copies + (_last_few(left) or [])[:_LOOK]
+    return copies + (_last_few(left) or [])[:_CHECKED]
 
 
 def _last_few(slate: Slate) -> list[int] | None:
     """All posts of the last slate, where it is short; None: there are others."""
-    if not slate.is_last or len(slate.ids) > CHOICE:
+    if not slate.is_last or len(slate.ids) > CANDIDATES_PER_PAGE:
         return None
     ids = slate.every_id()
-    return ids if len(ids) <= CHOICE else None
+    return ids if len(ids) <= CANDIDATES_PER_PAGE else None
 
 
 def _allowed_copies(visit: Visit, copies: Copies) -> dict[int, Sequence[int]]:

@@ -2,8 +2,8 @@
 
 An order decides nothing about what may be shown: the hard rules look at every page. It holds while what it was made
 from is unchanged. Each request compares that, so writes of other processes are noticed too. What ranking knows of posts
-(`facts`) and of the reader's likes, comments, saves and shares (`affinity`) is up to KEPT_MS older in a kept order than
-in a new one, unless the reader's token says that they wrote since.
+(`facts`) and of the reader's likes, comments, saves and shares (`affinity`) is up to ORDER_KEPT_MS older in a kept
+order than in a new one, unless the reader's token says that they wrote since.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates, Placed
 from kith.home.rank.features import Integers
 from kith.home.skeleton.skeleton import Skeleton
-from kith.home.slate import Choice, Slate
+from kith.home.slate import PageChoice, Slate
 
-KEPT_MS = 30_000
+ORDER_KEPT_MS = 30_000
 """How long an order is kept, by the wall clock."""
 READERS_MAX = 10_000
 """Orders that are kept in a process, some 7 KB each; beyond it the one made first is given up."""
@@ -48,7 +48,7 @@ class Order(NamedTuple):
     placed: Mapping[int, Placed]  # empty where posts were pinned
 
 
-class KeptOrders:
+class CachedOrders:
     """The newest order of each reader, in memory."""
 
     def __init__(self, covers: Callable[[LogPosition, LogPosition], bool], readers_max: int = READERS_MAX) -> None:
@@ -65,17 +65,17 @@ class KeptOrders:
         return order is not None and _is_young(order, now_ms)
 
     def find(
-        self, reader: int, basis: Basis, limit: int, *, seen: LogPosition, now_ms: int
-    ) -> tuple[Slate, Choice | None] | None:
+        self, reader: int, basis: Basis, limit: int, *, must_reflect: LogPosition, now_ms: int
+    ) -> tuple[Slate, PageChoice | None] | None:
         """The reader's slate, begun now, and what a page of `limit` was chosen of it; None: it must be ranked anew.
 
-        `seen`: how far the log must be reflected.
+        `must_reflect`: how far the log must be.
         """
         order = self._orders.get(reader)
         if (
             order is None
             or order.basis != basis
-            or not self._covers(order.reflects, seen)
+            or not self._covers(order.reflects, must_reflect)
             or not _is_young(order, now_ms)
         ):
             return None
@@ -84,9 +84,11 @@ class KeptOrders:
         if limit != order.limit:
             return slate, None
         waiting = set(ids[: order.looked_at]).difference(order.chosen.facts.ids.tolist())
-        return slate, Choice(order.chosen, waiting, order.looked_at, order.placed)
+        return slate, PageChoice(order.chosen, waiting, order.looked_at, order.placed)
 
-    def keep(self, reader: int, basis: Basis, reflects: LogPosition, slate: Slate, limit: int, choice: Choice) -> None:
+    def keep(
+        self, reader: int, basis: Basis, reflects: LogPosition, slate: Slate, limit: int, choice: PageChoice
+    ) -> None:
         """Keep a slate that was ranked now, and what a page of `limit` was chosen of it."""
         made_ms, orders = slate.scroll.begun_ms, self._orders
         orders.pop(reader, None)
@@ -106,4 +108,4 @@ def basis_of(skeleton: Skeleton, own: ListState) -> Basis:
 
 
 def _is_young(order: Order, now_ms: int) -> bool:
-    return 0 <= now_ms - order.made_ms < KEPT_MS
+    return 0 <= now_ms - order.made_ms < ORDER_KEPT_MS

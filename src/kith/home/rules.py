@@ -1,12 +1,12 @@
 """The hard rules of home, applied last, whatever ranking says.
 
 A post shows if the reader may see it, follows its author (or is the author) or a board on which it is, and has neither
-muted the author nor hidden the post. Records are read first and the rules asked after it, in one call: a post or a tie
-that is gone by the time of a page is not on it.
+muted the author nor hidden the post. Records are read first and the rules asked after it, in one call: a post or a
+follow that is gone by the time of a page is not on it.
 
 What a rule said of a post is kept, by reader, for as long as the log tells no change of the post, of its author's
-account, or of the reader's ties, mutes and hides (`records.memory`); and so is what was found out of all that a reader
-looked at last. So a page is as of the moment when its request came, or later.
+account, or of the reader's follows, blocks, mutes and hides (`records.memory`); and so is what was found out of all
+that a reader looked at last. So a page is as of the moment when its request came, or later.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.people.plain import PlainPeople
-from kith.posts.kept import KeptPosts
+from kith.people.unrestricted import UnrestrictedPeople
+from kith.posts.cached import CachedPosts
 from kith.posts.post import Post
 from kith.posts.visibility import seen_of
 from kith.records.store import RecordKind
@@ -39,13 +39,14 @@ VERDICTS_MAX = 100
 
 
 class _Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What the rules said of a post to a reader. `post`: as stored; `author`: stands for the author's account as it
-    was. `seen`: the post as it shows; None: the reader may not see it, muted its author, or hid it.
+    """What the rules said of a post to a reader. `post`: as stored; `author`: a token for the author's account, another
+    one after each change of it; compare with `is`. `shown`: the post as it shows; None: the reader may not see it,
+    muted its author, or hid it.
     """
 
     post: Post
     author: object
-    seen: Post | None
+    shown: Post | None
     followed: bool
 
 
@@ -57,9 +58,9 @@ class _Looked(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What the rules are decided by. `seen`: of each post, what the reader may see of it."""
+    """What the rules are decided by. `visible`: of each post, what the reader may see of it."""
 
-    seen: Sequence[Post | None]
+    visible: Sequence[Post | None]
     followed: Collection[int]
     muted: Collection[int]
     hidden: Collection[int]
@@ -68,28 +69,28 @@ class _Found(NamedTuple):
 class HomeRules:
     """Filters posts for homes. `immediate`: whether the stores that it reads answer at once."""
 
-    def __init__(self, graph: Graph, kept: KeptPosts, plain: PlainPeople) -> None:
+    def __init__(self, graph: Graph, kept: CachedPosts, unrestricted: UnrestrictedPeople) -> None:
         self._posts, self._store, self.memory, self.read = kept.posts, graph.store, kept.memory, kept.read
-        self._plain, self._follows = plain, graph.graphs.number(FOLLOWS)
+        self._unrestricted, self._follows = unrestricted, graph.graphs.number(FOLLOWS)
         self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
         self.immediate, memory = graph.store.immediate and kept.posts.store.immediate, kept.memory
         self._accounts: Remembered[object] = memory.of_nodes(AUTHORS_MAX)
-        ties = [graph.graphs.number(name) for name in (FOLLOWS, BLOCKS, MUTES, HIDES)]
-        self._verdicts: Remembered[dict[int, _Verdict]] = memory.of_edges(ties, READERS_MAX)
+        relations = [graph.graphs.number(name) for name in (FOLLOWS, BLOCKS, MUTES, HIDES)]
+        self._verdicts: Remembered[dict[int, _Verdict]] = memory.of_edges(relations, READERS_MAX)
         self._looked: LastMade[_Looked] = memory.last_made(READERS_MAX)
         self._of_posts, self._of_authors = memory.changes([RecordKind.POST]), memory.changes(of_nodes=True)
-        self._of_ties = memory.changes(graphs=ties)
+        self._of_relations = memory.changes(graphs=relations)
 
-    def as_before(self, reader: NodeId, ids: Sequence[int]) -> Mapping[int, Post | None] | None:
+    def recall(self, reader: NodeId, ids: Sequence[int]) -> Mapping[int, Post | None] | None:
         """What was found out of just these posts, where the reader looked at them last and all is unchanged."""
         looked = self._looked.get(reader)
         return looked.found if looked is not None and looked.ids == ids else None
 
-    def keep(
+    def remember(
         self, moment: int, reader: NodeId, ids: Sequence[int], read: Sequence[Post], found: Mapping[int, Post | None]
     ) -> None:
-        """Keep what was found out of posts since `moment`. `read`: those that are there."""
-        of_reader, of_posts = (self._of_ties, (reader,)), (self._of_posts, set(ids))
+        """Remember what was found out of posts since `moment`. `read`: those that are there."""
+        of_reader, of_posts = (self._of_relations, (reader,)), (self._of_posts, set(ids))
         of_authors = (self._of_authors, {post.author for post in read})
         self._looked.keep(moment, reader, _Looked(ids, found), of_reader, of_posts, of_authors)
 
@@ -109,12 +110,12 @@ class HomeRules:
         if new:
             known = await self._judge(reader, new, known)
         found = [known[post.id] for post in posts]
-        return [one.seen for one in found if one.seen is not None and (one.followed or one.post.id in pinned)]
+        return [one.shown for one in found if one.shown is not None and (one.followed or one.post.id in pinned)]
 
     async def prepare(self, reader: NodeId) -> None:
         """Read what will be asked of the reader, where that takes a call: whether they are in any block."""
         if not self.immediate and self.memory.moment:
-            await self._plain.learn((), reader)
+            await self._unrestricted.learn((), reader)
 
     async def _judge(self, reader: NodeId, posts: Sequence[Post], known: Mapping[int, _Verdict]) -> dict[int, _Verdict]:
         """What is known of posts to a reader, and the verdicts on these."""
@@ -123,8 +124,8 @@ class HomeRules:
         found = await self._find(reader, posts)
         followed, muted, hidden = found.followed, found.muted, found.hidden
         verdicts = {} if len(known) + len(posts) > VERDICTS_MAX else dict(known)
-        for post, seen in zip(posts, found.seen, strict=True):
-            wanted = None if post.author in muted or post.id in hidden else seen
+        for post, visible in zip(posts, found.visible, strict=True):
+            wanted = None if post.author in muted or post.id in hidden else visible
             verdicts[post.id] = _Verdict(post, authors[post.author], wanted, post.author in followed)
         self._accounts.keep(moment, authors)
         newest = verdicts if len(verdicts) <= VERDICTS_MAX else dict(islice(verdicts.items(), VERDICTS_MAX))
@@ -153,7 +154,7 @@ class HomeRules:
         if self.immediate or not self.memory.moment:
             answers = await self._store.answer(questions)
         else:
-            answers, _ = await together(False, self._store.answer(questions), self._plain.learn(authors, reader))
+            answers, _ = await together(False, self._store.answer(questions), self._unrestricted.learn(authors, reader))
         found = standings(answers)
         followed = {author for author, standing in found.items() if standing.followed or author == reader}
         return _Found(seen_of(posts, reader, found), followed, muted(answers), hidden(answers))
@@ -163,8 +164,8 @@ class HomeRules:
         if any(post.labels or post.visibility != "public" for post in posts):
             return False
         if not self.immediate:
-            return self._plain.are_known_plain(authors, reader)
-        return await self._plain.is_in_no_block(reader) and await self._plain.are_plain(authors)
+            return self._unrestricted.are_known_unrestricted(authors, reader)
+        return await self._unrestricted.is_in_no_block(reader) and await self._unrestricted.are_unrestricted(authors)
 
 
 def _ask_in(questions: Questions, listing: Listing, ids: list[int]) -> Callable[[Answers], Collection[int]]:

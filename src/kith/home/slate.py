@@ -21,38 +21,38 @@ import numpy as np
 from kith.core.errors import BadCursor
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
-from kith.home.rank.candidates import Candidates, InOrder, Placed
+from kith.home.rank.candidates import Candidates, Placed, RankedCandidates
 from kith.home.rank.features import Flags, Integers
 
 SLATE_MAX = 500
 """Posts of one ranking, copies included (article 001: the light pass looks at about 500)."""
 PAD = 64
 """A packed slate has a multiple of this many entries, and no fewer."""
-_HEAD, _BORDER = struct.Struct(">BBHqqq"), struct.Struct(">qq")
+_HEAD, _SEEN_FROM = struct.Struct(">BBHqqq"), struct.Struct(">qq")
 _FORM, _ID_BYTES = 3, 8
-_MORE, _SEEN_LEFT, _ARE_SEEN, _BORDERED = 1, 2, 4, 8  # bits of the second byte
+_MORE, _SKIPPED_SEEN, _SHOWING_SEEN, _HAS_SEEN_FROM = 1, 2, 4, 8  # bits of the second byte
 Copies = Mapping[int, Sequence[int]]
 """Copies by the post that they are copies of, the best first. Most posts have none and are not in it."""
 NO_COPIES: Copies = MappingProxyType({})
 
 
 class Scroll(NamedTuple):
-    """One scroll through home: first what the reader has not seen, then what they saw before it. Where too little is
-    unseen, it goes so one stretch of home after the other.
+    """One scroll through home. It goes stretch by stretch: first the posts that the reader has not seen, then those
+    that were skipped because they had.
 
-    `begun_ms`: when the first page was made; what was seen since then does not come again. `seen_left`: something was
-    left out as seen. `are_seen`: by now it is the turn of what was seen. `border`: where the turn of what was seen
-    begins, and once it has begun, where it ends; None: where home begins and ends.
+    `begun_ms`: when the first page was made; what was seen since then does not come again. `skipped_seen`: something
+    was left out as seen. `showing_seen`: by now what was seen is shown. `seen_from`: where the skipped posts begin, and
+    while they are shown, where they end; None: where home begins and ends.
     """
 
     begun_ms: int
-    seen_left: bool = False
-    are_seen: bool = False
-    border: Mark | None = None
+    skipped_seen: bool = False
+    showing_seen: bool = False
+    seen_from: Mark | None = None
 
     def left_out(self, top: Mark) -> Scroll:
         """With something seen left out of the posts beyond `top`."""
-        return self if self.seen_left else self._replace(seen_left=True, border=top)
+        return self if self.skipped_seen else self._replace(skipped_seen=True, seen_from=top)
 
 
 _NO_SCROLL = Scroll(0)
@@ -71,17 +71,17 @@ class Slate(msgspec.Struct, frozen=True):
     @property
     def is_last(self) -> bool:
         """Whether nothing comes after these posts."""
-        return self.end is None and (self.scroll.are_seen or not self.scroll.seen_left)
+        return self.end is None and (self.scroll.showing_seen or not self.scroll.skipped_seen)
 
-    def onward(self, *, give_up: bool) -> tuple[Mark | None, Scroll]:
+    def next_stretch(self, *, give_up: bool) -> tuple[Mark | None, Scroll]:
         """Beyond which place the scroll goes on after this slate, and what has its turn there.
 
         `give_up`: too many posts in a row were all seen, so it is the turn of what was left out down to here.
         """
         end, scroll = self.end, self.scroll
-        if not scroll.are_seen and scroll.seen_left and (give_up or end is None):
-            return scroll.border, scroll._replace(are_seen=True, border=end)
-        if scroll.are_seen and end == scroll.border:
+        if not scroll.showing_seen and scroll.skipped_seen and (give_up or end is None):
+            return scroll.seen_from, scroll._replace(showing_seen=True, seen_from=end)
+        if scroll.showing_seen and end == scroll.seen_from:
             return end, Scroll(scroll.begun_ms)
         return end, scroll
 
@@ -136,23 +136,23 @@ class Slate(msgspec.Struct, frozen=True):
         return Slate(left, self.end, copies, self.scroll)
 
     def pack(self) -> bytes:
-        """The slate as a cursor carries it: a head, a border if any, then 8 bytes a post; `~id`: a copy of the post
-        before.
+        """The slate as a cursor carries it: a head, where seen posts begin if that is set, then 8 bytes a post; `~id`:
+        a copy of the post before.
         """
         entries = self.ids
         if self.copies:
             entries = [entry for id_ in self.ids for entry in (id_, *(~copy for copy in self.copies.get(id_, ())))]
         count = len(entries)
-        begun_ms, seen_left, are_seen, border = self.scroll
-        flags = _MORE * (self.end is not None) | _SEEN_LEFT * seen_left | _ARE_SEEN * are_seen
-        flags |= _BORDERED * (border is not None)
+        begun_ms, skipped_seen, showing_seen, seen_from = self.scroll
+        flags = _MORE * (self.end is not None) | _SKIPPED_SEEN * skipped_seen | _SHOWING_SEEN * showing_seen
+        flags |= _HAS_SEEN_FROM * (seen_from is not None)
         head = _HEAD.pack(_FORM, flags, count, begun_ms, *(self.end or (0, 0)))
-        head += b"" if border is None else _BORDER.pack(*border)
+        head += b"" if seen_from is None else _SEEN_FROM.pack(*seen_from)
         filler = bytes(_ID_BYTES * (max(1, -(-count // PAD)) * PAD - count))
         return head + np.array(entries, ">i8").tobytes() + filler
 
 
-class Choice(NamedTuple):
+class PageChoice(NamedTuple):
     """Which posts of a slate go on a page, before the hard rules.
 
     `waiting`: those that stay for a later page. `looked_at`: how many of the slate's posts both were chosen from.
@@ -165,7 +165,7 @@ class Choice(NamedTuple):
     placed: Mapping[int, Placed]
 
 
-class Dealt:
+class PageSoFar:
     """What is on a page so far. `placed`: why each post stands where it does; `copies`: of those that have some."""
 
     def __init__(self) -> None:
@@ -174,12 +174,12 @@ class Dealt:
         self.seen_before: set[int] = set()
         self.copies: dict[int, Sequence[int]] = {}
 
-    def add(self, slate: Slate, choice: Choice, allowed: Set[int], reader: NodeId, pinned: Container[int]) -> None:
+    def add(self, slate: Slate, choice: PageChoice, allowed: Set[int], reader: NodeId, pinned: Container[int]) -> None:
         """Add what was chosen of a slate and is `allowed`."""
         part = choice.posts.only(allowed)
         self.shown.append(part)
         self.placed |= choice.placed if part is choice.posts else part.placed(reader, pinned)
-        if slate.scroll.are_seen:
+        if slate.scroll.showing_seen:
             self.seen_before |= allowed
         if slate.copies:
             self.copies |= {id_: slate.copies[id_] for id_ in allowed & slate.copies.keys()}
@@ -190,21 +190,21 @@ def unpack(raw: bytes) -> Slate:
     if len(raw) <= _HEAD.size or raw[0] != _FORM:
         raise _foreign()
     _, flags, count, begun_ms, position, id_ = _HEAD.unpack_from(raw)
-    begin = _HEAD.size + (_BORDER.size if flags & _BORDERED else 0)
+    begin = _HEAD.size + (_SEEN_FROM.size if flags & _HAS_SEEN_FROM else 0)
     size = len(raw) - begin
     if size <= 0 or size % (PAD * _ID_BYTES) or count * _ID_BYTES > size:
         raise _foreign()
-    border = Mark(*_BORDER.unpack_from(raw, _HEAD.size)) if flags & _BORDERED else None
+    seen_from = Mark(*_SEEN_FROM.unpack_from(raw, _HEAD.size)) if flags & _HAS_SEEN_FROM else None
     entries = np.frombuffer(raw, ">i8", count, begin).astype(np.int64)
     if count and entries[0] < 0:
         raise _foreign()
     are_copies = entries < 0
     ids, copies = _grouped(np.where(are_copies, ~entries, entries), are_copies)
-    scroll = Scroll(begun_ms, bool(flags & _SEEN_LEFT), bool(flags & _ARE_SEEN), border)
+    scroll = Scroll(begun_ms, bool(flags & _SKIPPED_SEEN), bool(flags & _SHOWING_SEEN), seen_from)
     return Slate(ids, Mark(position, id_) if flags & _MORE else None, copies, scroll)
 
 
-def order(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL) -> tuple[Slate, InOrder]:
+def make_slate(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL) -> tuple[Slate, RankedCandidates]:
     """A slate of all candidates, best first; and those that are no copies, in the same order.
 
     Copies have the same fingerprint. The best of them stands for them all.
@@ -212,7 +212,7 @@ def order(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL)
     places = (-candidates.scores).argsort(kind="stable")
     in_order = np.sort(candidates.facts.fingerprints)
     if (in_order[1:] != in_order[:-1]).all():
-        return Slate(candidates.facts.ids[places].tolist(), end, scroll=scroll), InOrder(candidates, places)
+        return Slate(candidates.facts.ids[places].tolist(), end, scroll=scroll), RankedCandidates(candidates, places)
     fingerprints = candidates.facts.fingerprints[places]
     kinds, firsts = np.unique(fingerprints, return_index=True)
     best = firsts[np.searchsorted(kinds, fingerprints)]  # of each, where the best of its kind stands
@@ -220,7 +220,7 @@ def order(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL)
     are_copies = best[together] != together
     places = places[together]
     ids, copies = _grouped(candidates.facts.ids[places], are_copies)
-    return Slate(ids, end, copies, scroll), InOrder(candidates, places[~are_copies])
+    return Slate(ids, end, copies, scroll), RankedCandidates(candidates, places[~are_copies])
 
 
 def _grouped(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:

@@ -23,7 +23,7 @@ TIMELINE_IDS_MAX = 500
 """How many of the newest pushes a timeline remembers; further back the outboxes take over."""
 BUILD_PUSHES = 28
 """Pushes that are kept for a user while their timeline is built; of one more the build is given up."""
-READS_MS = 7 * 86_400_000
+RATE_WINDOW_MS = 7 * 86_400_000
 """A rate is how many posts, or reads, in this time."""
 RATE_MAX = 2**62
 """Above every rate. As `lacks_from`: the timeline lacks nothing."""
@@ -45,7 +45,7 @@ class Timeline(NamedTuple):
 class Habits(NamedTuple):
     """How some users read, in columns, a row a user."""
 
-    reads: NDArray[np.float64]  # how often their timeline was read in the last READS_MS, about; -1: they have none
+    reads: NDArray[np.float64]  # about how often their timeline was read in RATE_WINDOW_MS; -1: they have none
     lacks_from: Ids  # as in Timeline; 0 where there is none
 
 

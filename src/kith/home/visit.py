@@ -1,6 +1,6 @@
 """One request for a page of home: what is known of its reader and of the posts looked at, each read once.
 
-A look at posts takes two calls in a row: their records, then the rules. What the posts are shown with is read beside
+A check of posts takes two calls in a row: their records, then the rules. What the posts are shown with is read beside
 the rules.
 """
 
@@ -24,7 +24,7 @@ from kith.posts.posts import Prefetch, no_prefetch
 
 
 class _Already:
-    """Is done."""
+    """An awaitable that is done; it may be awaited again."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
@@ -54,40 +54,40 @@ class Visit:
     ) -> None:
         """`pins_until`: what was pinned before it stands where it stood then; see `scroll_until`."""
         self.reader, self.degraded, self._pins, self._pins_until = reader, Degraded(), pins, pins_until
-        self._looked: Awaitable[None] = _ALREADY
+        self._refreshed: Awaitable[None] = _ALREADY
         self._pinning: asyncio.Task[None] | None = None
         self._ranker, self._rules, self._prefetch = ranker, rules, prefetch
         self._known: ReaderFacts | None = None
         self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
 
     async def begin(self) -> None:
-        """Forget what was kept and has changed before this request. What needs none of it is read beside that."""
+        """Forget what changed before this request; meanwhile start to read pins."""
         if self._rules.immediate:
-            await self._rules.memory.look()
+            await self._rules.memory.refresh()
             return
-        self._looked = asyncio.ensure_future(self._rules.memory.look())
+        self._refreshed = asyncio.ensure_future(self._rules.memory.refresh())
         self._pinning = asyncio.ensure_future(self._pin())
-        await self._looked
+        await self._refreshed
 
-    async def known(self) -> ReaderFacts:
+    async def reader_facts(self) -> ReaderFacts:
         """What ranking knows of the reader."""
         if self._known is None:
-            self._known = await self._ranker.look(self.reader)
+            self._known = await self._ranker.reader_facts(self.reader)
         return self._known
 
-    async def read_known(self) -> None:
+    async def preload(self) -> None:
         """Read what ranking and rules will ask for. If that fails, it is read again when it is asked for, and fails
         there."""
         with contextlib.suppress(Exception):
-            await together(self._rules.immediate, self.known(), self._rules.prepare(self.reader))
+            await together(self._rules.immediate, self.reader_facts(), self._rules.prepare(self.reader))
 
     async def read_pinned(self) -> None:
-        """Read what comes to the reader's home by boards; where that is away, home goes on without it."""
+        """Read what comes to the reader's home by boards; where that is unavailable, home goes on without it."""
         await (self._pin() if self._pinning is None else self._pinning)
 
     async def _pin(self) -> None:
         try:
-            self.pinned = await self._pins.of(self.reader, self._looked, self._pins_until)
+            self.pinned = await self._pins.of(self.reader, self._refreshed, self._pins_until)
         except Unavailable:
             self.degraded.failed("boards")
 
@@ -97,15 +97,15 @@ class Visit:
             return max(self.pinned.values()) + 1
         return self._pins_until
 
-    async def look(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:
+    async def check(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:
         """Find out which posts are for the reader. `spare`: those that are not shown on the page, or perhaps not."""
         found, rules, moment = self._looked_at, self._rules, self._rules.memory.moment
         new = [id_ for id_ in (*ids, *spare) if id_ not in found] if found else [*ids, *spare]
         if not new:
             return
         may_be_kept = not (found or self.pinned)
-        if may_be_kept and (kept := rules.as_before(self.reader, new)) is not None:
-            self._looked_at = dict(kept)
+        if may_be_kept and (recalled := rules.recall(self.reader, new)) is not None:
+            self._looked_at = dict(recalled)
             return
         read, shown = await rules.read(new), set(ids)
         allowed, _ = await together(
@@ -116,7 +116,7 @@ class Visit:
         found.update(dict.fromkeys(new))
         found.update((post.id, post) for post in allowed)
         if may_be_kept:
-            rules.keep(moment, self.reader, new, read, dict(found))
+            rules.remember(moment, self.reader, new, read, dict(found))
 
     def allowed(self, ids: Sequence[int]) -> list[Post]:
         """Those of the posts, all looked at, that the reader may and wants to see at home, in their order."""

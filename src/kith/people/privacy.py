@@ -204,9 +204,11 @@ class Privacy:
         return [bool(node.labels & HIDE) for node in await self._store.nodes(users)]
 
     def ask_standings(
-        self, questions: Questions, viewer: Viewer, authors: Iterable[int], ties_of: Collection[int] = ()
+        self, questions: Questions, viewer: Viewer, authors: Iterable[int], follow_back_of: Collection[int] = ()
     ) -> Callable[[Answers], Mapping[int, Standing]]:
-        """Ask how each author stands to `viewer`; whether they follow the viewer back only for those in `ties_of`."""
+        """Ask how each author stands to `viewer`; whether they follow the viewer back only for those in
+        `follow_back_of`.
+        """
         known = list(dict.fromkeys(authors))
         nodes = questions.nodes(known)
         if viewer is None or viewer is SYSTEM:
@@ -214,14 +216,14 @@ class Privacy:
                 author: Standing(node.state, node.private, labels=node.labels)
                 for author, node in zip(known, answers.nodes[nodes], strict=True)
             }
-        tied = [author for author in known if author in ties_of] if ties_of else []
+        tied = [author for author in known if author in follow_back_of] if follow_back_of else []
         back = questions.states([(self._follows, author, viewer) for author in tied])
-        ties = self._ask_ties(questions, viewer, known)
+        blocks_and_follows = self._ask_blocks_and_follows(questions, viewer, known)
 
         def standings(answers: Answers) -> Mapping[int, Standing]:
             states = zip(tied, answers.states[back], strict=True)
             follow_back = {author for author, state in states if state is State.NORMAL}
-            found, (blocked, followed) = answers.nodes[nodes], ties(answers)
+            found, (blocked, followed) = answers.nodes[nodes], blocks_and_follows(answers)
             if not follow_back and True not in blocked and found.count(_PLAIN) == len(known):  # nearly every page
                 return {author: _FOLLOWED if one else _STRANGER for author, one in zip(known, followed, strict=True)}
             return {
@@ -232,7 +234,7 @@ class Privacy:
         return standings
 
     def ask_standings_between(
-        self, questions: Questions, pairs: Collection[tuple[int, int]], ties_of: Collection[tuple[int, int]] = ()
+        self, questions: Questions, pairs: Collection[tuple[int, int]], follow_back_of: Collection[tuple[int, int]] = ()
     ) -> Callable[[Answers], Mapping[tuple[int, int], Standing]]:
         """As `ask_standings`, of many viewers: of each (viewer, author), how the author stands to the viewer."""
         blocks, follows = self._blocks, self._follows
@@ -243,10 +245,12 @@ class Privacy:
             for edge in ((blocks, viewer, author), (blocks, author, viewer), (follows, viewer, author))
         ]
         rows = questions.states(edges)
-        back = questions.states([(follows, author, viewer) for viewer, author in ties_of])
+        back = questions.states([(follows, author, viewer) for viewer, author in follow_back_of])
 
         def standings(answers: Answers) -> Mapping[tuple[int, int], Standing]:
-            returned = {pair for pair, state in zip(ties_of, answers.states[back], strict=True) if state is _NORMAL}
+            returned = {
+                pair for pair, state in zip(follow_back_of, answers.states[back], strict=True) if state is _NORMAL
+            }
             states = iter(answers.states[rows])  # three of each
             found = {}
             for pair, node, out, into, follow in zip(pairs, answers.nodes[nodes], states, states, states, strict=True):
@@ -261,7 +265,7 @@ class Privacy:
 
         return standings
 
-    def _ask_ties(
+    def _ask_blocks_and_follows(
         self, questions: Questions, user: int, others: Sequence[int]
     ) -> Callable[[Answers], tuple[list[bool], list[bool]]]:
         """For each of `others`: does one of them and `user` block the other? And does `user` follow them?"""
@@ -282,17 +286,17 @@ class Privacy:
         return by_rows
 
     def ask_standing_to(
-        self, questions: Questions, author: int, viewers: Sequence[int], *, ties: bool = False
+        self, questions: Questions, author: int, viewers: Sequence[int], *, with_follow_back: bool = False
     ) -> Callable[[Answers], list[Standing]]:
-        """Ask how the author stands to each of `viewers`. `ties`: also whom of them the author follows."""
+        """Ask how the author stands to each of `viewers`. `with_follow_back`: also whom of them the author follows."""
         nodes = questions.nodes([author])
         blocked = self.ask_blocked(questions, author, viewers)
         follow_rows = questions.states([(self._follows, viewer, author) for viewer in viewers])
-        back = questions.states([(self._follows, author, viewer) for viewer in viewers if ties])
+        back = questions.states([(self._follows, author, viewer) for viewer in viewers if with_follow_back])
 
         def standings(answers: Answers) -> list[Standing]:
             (node,) = answers.nodes[nodes]
-            follow_back = answers.states[back] if ties else itertools.repeat(None)
+            follow_back = answers.states[back] if with_follow_back else itertools.repeat(None)
             return [
                 Standing(node.state, node.private, bar, follow is State.NORMAL, follows is State.NORMAL, node.labels)
                 for bar, follow, follows in zip(

@@ -48,7 +48,7 @@ class RelationWritten(msgspec.Struct, frozen=True):
     requested: bool = False
 
 
-class Ties(Protocol):
+class FollowDependents(Protocol):
     """What rooms above keep that depends on a follow or block between two users. They settle it from the log, too; done
     here, the next read sees it.
     """
@@ -65,12 +65,14 @@ class Ties(Protocol):
 class Relations:
     """The rules of following, blocking and muting. All ids are user ids."""
 
-    def __init__(self, graph: Graph, privacy: Privacy, limits: RelationLimits, *, ties: Ties | None = None) -> None:
+    def __init__(
+        self, graph: Graph, privacy: Privacy, limits: RelationLimits, *, dependents: FollowDependents | None = None
+    ) -> None:
         self._graph, self._store, self._privacy, self._limits = graph, graph.store, privacy, limits
         number = graph.graphs.number
         self._follows, self._blocks, self._mutes = number(FOLLOWS), number(BLOCKS), number(MUTES)
         self._requests, self._fewer = number(FOLLOW_REQUESTS), number(FEWER)
-        self._ties = ties
+        self._dependents = dependents
 
     # --- following -------------------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class Relations:
 
     def _lists_of(self, user: NodeId) -> tuple[Listing, ...]:
         """Lists that say whether anything may depend on how `user` stands to others."""
-        return self._ties.lists_of(user) if self._ties is not None and self._store.transactional else ()
+        return self._dependents.lists_of(user) if self._dependents is not None and self._store.transactional else ()
 
     def _asking(self, write: EdgeWrite, *users: NodeId) -> EdgeWrite:
         """The same write, whose answer tells whether anything depends on how these users stand to others."""
@@ -283,10 +285,10 @@ class Relations:
         `asked`: the answer to the write; an engine that is not transactional tells nothing by it. NO_MARK if there was
         nothing to change.
         """
-        ties = self._ties
-        if ties is None or (self._store.transactional and not asked.any_listed):
+        dependents = self._dependents
+        if dependents is None or (self._store.transactional and not asked.any_listed):
             return NO_MARK
-        marks = await together(self._store.immediate, *(ties.changed(*pair, ended=ended) for pair in pairs))
+        marks = await together(self._store.immediate, *(dependents.changed(*pair, ended=ended) for pair in pairs))
         return reduce(self._graph.both, marks, NO_MARK)
 
     async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:

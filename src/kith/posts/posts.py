@@ -284,8 +284,8 @@ class Posts:
         `deleted_too`: as if it were not deleted.
         """
         asked = msgspec.structs.replace(post, deleted=False) if deleted_too else post
-        ties = post.visibility == "friends"
-        standings = self._privacy.ask_standing_to(questions, post.author, viewers, ties=ties)
+        with_follow_back = post.visibility == "friends"
+        standings = self._privacy.ask_standing_to(questions, post.author, viewers, with_follow_back=with_follow_back)
 
         def seen(answers: Answers) -> tuple[Post, list[bool]]:
             authors = standings(answers)

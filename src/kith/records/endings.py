@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterator
 
 from kith.core.events import Event, ends_ms
-from kith.graph.shapes import EndingEdge
+from kith.graph.shapes import ExpiringEdge
 from kith.graph.store import Edges
 
 _ENDS_MAX, _AHEAD_MS = 5_000, 120_000
@@ -18,7 +18,7 @@ class Endings:
 
     def __init__(self, store: Edges, now_ms: Callable[[], int]) -> None:
         self._store, self._now_ms = store, now_ms
-        self._heap: list[EndingEdge] = []
+        self._heap: list[ExpiringEdge] = []
         self.known_ms = 0
 
     async def read(self) -> None:
@@ -30,9 +30,9 @@ class Endings:
     def told(self, event: Event) -> None:
         """Take in what an event of an edge says."""
         if 0 < ends_ms(event) < self.known_ms:
-            heapq.heappush(self._heap, EndingEdge(ends_ms(event), event.graph, event.source, event.destination))
+            heapq.heappush(self._heap, ExpiringEdge(ends_ms(event), event.graph, event.source, event.destination))
 
-    def over(self, now_ms: int) -> Iterator[EndingEdge]:
+    def over(self, now_ms: int) -> Iterator[ExpiringEdge]:
         """Those that are over by now, each once."""
         while self._heap and self._heap[0].ends_ms <= now_ms:
             yield heapq.heappop(self._heap)

@@ -1,14 +1,14 @@
 """What a process keeps of what it read, until the log tells that it changed.
 
-Where the log tells all that changes before a write is answered, one look at its end finds all that was acknowledged
+Where the log tells all that changes before a write is answered, one reading of its end finds all that was acknowledged
 before. What was kept and is not touched by it is as good as read again, whichever process wrote. Where rows and log
 change in one transaction, the number of the last one says if there is anything to look at (`Edges.last_told`). Engines
 across a network write rows first and tell them then (`Edges.tells_all`); what was read in between is not kept, as the
 log tells a change of it later. On others, while the log is away, and for a moment while something that expired is not
 told yet, nothing is kept and all is read.
 
-Each request looks once, before it reads. So blocks, deletions, labels and counts are on the next page, as if all of it
-had been read for it.
+Each request refreshes once, before it reads. So blocks, deletions, labels and counts are on the next page, as if all of
+it had been read for it.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from kith.records.store import RecordKind
 from kith.records.tables import LastMade, MemoryTable, Moments, Remembered, ToldChanges, Touched
 
 EVENTS_MAX = 2_000
-"""Events that a look reads, 2 us each; where there are more, all that was kept is forgotten."""
+"""Events that a refresh reads, 2 us each; where there are more, all that was kept is forgotten."""
 KEPT_S = 60.0
 """All that was kept is read again this often, so that a repair of counts (`kith audit`) shows, which the log does not
 tell. A `Touched` is told of changes alone."""
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
 _PATIENCE_S, _AWAY_S = 0.5, 1.0
-"""How long a look may take, and how long a log that did not answer by then is not asked again."""
+"""How long a refresh may take, and how long a log that did not answer by then is not asked again."""
 _QUICK_S, _SLOW_S = 0.03, 10.0
-"""The longest that a quick look takes, and for how long looks count as slow after one that was."""
+"""The longest that a quick refresh takes, and for how long refreshes count as slow after one that was."""
 V = TypeVar("V")
 
 
@@ -77,12 +77,12 @@ class ReadMemory(Moments):
         self._at, self._begun_s = NOWHERE, 0.0
         self._told_to = 0  # the transaction up to which all was read
         self._endings = Endings(store, now_ms)
-        self._one, self._asked, self._done = asyncio.Lock(), 0, 0  # looks
+        self._one, self._asked, self._done = asyncio.Lock(), 0, 0  # refreshes
         self._away_until_s = self._slow_until_s = 0.0
 
     @property
     def is_quick(self) -> bool:
-        """Whether a look takes little time, as far as is known: not where the log is in another region."""
+        """Whether a refresh takes little time, as far as is known: not where the log is in another region."""
         return self._now_s() >= self._slow_until_s
 
     def of_records(self, kind: RecordKind, size_max: int) -> Remembered[V]:
@@ -156,16 +156,16 @@ class ReadMemory(Moments):
         self._values.append(table)
         return table
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read the log to its end, and forget what it says has changed. What is kept afterwards is current."""
         if self._store.immediate:
-            await self._look_here()
+            await self._refresh_local()
         elif self._store.tells_all:
-            await self._look_far()
+            await self._refresh_remote()
 
-    async def _look_here(self) -> None:
-        """A look where it takes no time."""
-        told = await self._store.last_told()  # asked first: what comes after this is told by the next look
+    async def _refresh_local(self) -> None:
+        """Where it takes no time."""
+        told = await self._store.last_told()  # asked first: what comes after this is told by the next refresh
         if not told:
             self.moment = 0
             return
@@ -175,8 +175,8 @@ class ReadMemory(Moments):
             self._told_to = told
         self.moment = self.coming
 
-    async def _look_far(self) -> None:
-        """A look across a network: all who come while one is under way share the next."""
+    async def _refresh_remote(self) -> None:
+        """Across a network: all who come while one is under way share the next."""
         self._asked += 1
         mine = self._asked
         async with self._one:
@@ -186,14 +186,14 @@ class ReadMemory(Moments):
             if began_s >= self._away_until_s:
                 try:
                     async with asyncio.timeout(_PATIENCE_S):
-                        await self._look_to_end()
+                        await self._read_to_end()
                 except (Unavailable, TimeoutError):
                     self.moment, self._away_until_s = 0, self._now_s() + _AWAY_S
                 if self._now_s() - began_s > _QUICK_S:
                     self._slow_until_s = self._now_s() + _SLOW_S
             self._done = asked
 
-    async def _look_to_end(self) -> None:
+    async def _read_to_end(self) -> None:
         await self._catch_up(self._log.latest, is_old=self._is_old() or self._now_ms() >= self._endings.known_ms)
         if not self._endings.known_ms:
             await self._endings.read()

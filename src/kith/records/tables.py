@@ -18,8 +18,8 @@ V = TypeVar("V")
 
 
 class Moments:
-    """`moment`: a number that is another after each look at the log that found a change; 0: nothing that was kept may
-    be relied on. `coming`: what it will be after the look that is under way.
+    """`moment`: a number that is another after each refresh that found a change; 0: nothing that was kept may
+    be relied on. `coming`: what it will be after the refresh that is under way.
     """
 
     moment, coming = 0, 1
@@ -39,7 +39,7 @@ class Remembered(Generic[V]):
 
     @property
     def now(self) -> dict[int, V]:
-        """What is kept, as of the last look; nothing where that cannot be relied on."""
+        """What is kept, as of the last refresh; nothing where that cannot be relied on."""
         return self._kept if self._memory.moment else {}
 
     async def get(self, id_: int, read: Callable[[], Awaitable[V]]) -> V:
@@ -94,7 +94,7 @@ class Touched:
         self._memory, self._ids, self._told_all = memory, set[int](), True
 
     def take(self) -> Collection[int] | None:
-        """The ids since the last time, as of the last look; None: what changed is not known, and may be anything."""
+        """The ids since the last time, as of the last refresh; None: what changed is not known, and may be anything."""
         if self._told_all or not self._memory.moment:
             self.all_changed()
             self._told_all = not self._memory.moment
@@ -125,7 +125,7 @@ class ToldChanges:
 
     @property
     def now(self) -> int:
-        """A place in that order, as of the last look."""
+        """A place in that order, as of the last refresh."""
         return self._begin + len(self._ids)
 
     def none_of(self, ids: Collection[int], since: int) -> bool:
@@ -148,7 +148,7 @@ class ToldChanges:
 
 
 class MadeOf:
-    """What something was made of, as of the last look: by table of changes, the ids that it depends on."""
+    """What something was made of, as of the last refresh: by table of changes, the ids that it depends on."""
 
     __slots__ = ("_memory", "_moment", "_parts")
 
@@ -157,7 +157,7 @@ class MadeOf:
         self._parts = [(changes, ids, changes.now) for changes, ids in parts]
 
     def holds(self) -> bool:
-        """Whether the log told no change of it until the last look."""
+        """Whether the log told no change of it until the last refresh."""
         moment = self._memory.moment
         if moment != self._moment:
             if not all(changes.none_of(ids, since) for changes, ids, since in self._parts):
@@ -180,7 +180,7 @@ class LastMade(Generic[V]):
         self._kept: dict[int, tuple[V, MadeOf]] = {}
 
     def get(self, id_: int) -> V | None:
-        """What was made for an id, as of the last look."""
+        """What was made for an id, as of the last refresh."""
         kept = self._kept.get(id_)
         return kept[0] if kept is not None and kept[1].holds() else None
 

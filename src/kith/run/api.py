@@ -17,12 +17,12 @@ from kith.access.guard import Guard
 from kith.access.policy import ReadPolicy
 from kith.access.quotas import Quotas
 from kith.api import docs, openapi
-from kith.api.call import Carried
+from kith.api.call import ClientTokens
 from kith.api.consistency import Consistency
 from kith.api.cors import CrossOrigin
 from kith.api.door import Door
 from kith.api.operations import Operation, operations_of
-from kith.api.post_answers import PostAnswers
+from kith.api.post_encoder import PostEncoder
 from kith.api.presenter import Presenter
 from kith.api.resources.accounts import AccountsResource
 from kith.api.resources.boards import BoardsResource
@@ -125,13 +125,13 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
     graph, metrics = opened.graph, opened.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
-    plain = services.plain
-    access = ReadPolicy(graph, services.privacy, opened.checked, plain if graph.store.tells_all else None)
+    people = services.unrestricted
+    access = ReadPolicy(graph, services.privacy, opened.checked, people if graph.store.tells_all else None)
     present = Presenter(
         services.profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
-    shown = PostAnswers(present, services.profiles, services.media, services.engagement, services.kept_posts, plain)
+    shown = PostEncoder(present, services.profiles, services.media, services.engagement, services.cached_posts, people)
     stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
     standbys = [] if machine is None else [StandbyResource(machine.source, machine.keep, metrics.observe)]
     history, audits = MeasureHistory(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
@@ -147,7 +147,9 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
             services.relations, access, present, ByName(services.profiles), PeopleSearch(graph, services.profiles)
         ),
         AccountsResource(services.jobs, services.profiles),
-        ProfilesResource(services.profiles, graph, services.privacy, services.media, services.openings, present, plain),
+        ProfilesResource(
+            services.profiles, graph, services.privacy, services.media, services.openings, present, people
+        ),
         SuggestionsResource(services.suggestions),
         PostsResource(services.posts, access, present, shown),
         EngagementResource(services.engagement, present),
@@ -171,9 +173,10 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     if settings.web_app == "on":
         resources.append(WebResource(Site(APP, {"client": client_folder()}, media_origins(settings))))
     operations = [operation for resource in resources for operation in operations_of(resource)]
-    carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe))
+    consistency = Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe)
+    tokens = ClientTokens(Cursors(keys.signing), consistency)
     refusal = None if machine is None else machine.refusal
-    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, refusal)
+    door: Serve = Door(operations, guard, counted, tokens, bounds, metrics.observe, refusal)
     door = door if machine is None else machine.before(door)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)

@@ -19,7 +19,7 @@ from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX, NodeId
 from kith.core.stopping import stop
 from kith.engines.blobs.blob_store import open_blobs
-from kith.engines.embedded import standing
+from kith.engines.embedded import store_role
 from kith.engines.embedded.committer import Committer
 from kith.engines.embedded.served_log import ServedFiles
 from kith.graph.graphs import NAMES
@@ -43,15 +43,15 @@ from kith.notifications.push import push
 from kith.notifications.push.device import Offer
 from kith.notifications.push.devices import Devices
 from kith.outbound.addresses import networks_of
-from kith.people.opening import Openings
-from kith.people.plain import PlainPeople
+from kith.people.going_public import RequestAcceptor
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
 from kith.people.relations import Relations
 from kith.people.removal import account_jobs
+from kith.people.unrestricted import UnrestrictedPeople
+from kith.posts.cached import CachedPosts
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
-from kith.posts.kept import KeptPosts
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
 from kith.records.memory import ReadMemory
@@ -87,7 +87,7 @@ class Services(NamedTuple):
     relations: Relations
     profiles: Profiles
     jobs: NodeJobs
-    openings: Openings
+    openings: RequestAcceptor
     suggestions: Suggestions
     posts: Posts
     comments: Comments
@@ -101,8 +101,8 @@ class Services(NamedTuple):
     strip: Strip
     home: Home
     memory: ReadMemory
-    kept_posts: KeptPosts
-    plain: PlainPeople
+    cached_posts: CachedPosts
+    unrestricted: UnrestrictedPeople
     live: Live
     watch: Watch
     webhooks: Webhooks
@@ -145,7 +145,7 @@ async def _services(
     suggested, served = suggestions(settings, parts), _served(settings)
     told = telling(settings, parts, posts)
     memory = ReadMemory(graph.store, parts.log, wall_ms, share=settings.read_share)
-    await memory.look()  # from now on it knows what changes
+    await memory.refresh()  # from now on it knows what changes
     facts = PostFacts(posts.store, graph, memory, wall_ms)
     affinity = Affinity(graph, comments, facts, memory, wall_ms)
     skeletons = Skeletons(graph, kept, parts.fanout_state, parts.log, memory)
@@ -153,14 +153,14 @@ async def _services(
     settling = Settling(graph, parts.records)
     upkeep = Upkeep(settling)
     boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
-    kept_posts, plain = KeptPosts(posts, memory), PlainPeople(graph, memory)
-    ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, kept_posts, plain)
+    cached_posts, unrestricted = CachedPosts(posts, memory), UnrestrictedPeople(graph, memory)
+    ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, cached_posts, unrestricted)
     home = Home(skeletons, ranker, rules, PinnedPosts(boards, memory, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
     known = await keys.known(parts.credentials, settings)
     devices = Devices(parts.records, graph.clock, known.signing)
     people = relations(settings, graph, settling)
-    openings = Openings(graph, people, parts.leases)
+    openings = RequestAcceptor(graph, people, parts.leases)
     jobs = account_jobs(
         graph, parts.leases, posts.erase, comments.erase, stories.erase, boards.erase,
         forget=_each(profiles.forget, told.notifications.forget, devices.forget),
@@ -177,7 +177,7 @@ async def _services(
                 parts, number, known, privacy, people,
                 profiles, jobs, openings, suggested, posts, comments, engagement,
                 Moderation(posts), media, boards, following, pins,
-                stories, Strip(graph, stories, affinity.by_author), home, memory, kept_posts, plain,
+                stories, Strip(graph, stories, affinity.by_author), home, memory, cached_posts, unrestricted,
                 live, watch, hooks,
                 told.notifications, told.outside, presence,
                 devices, push_keys(settings, known.signing).offer(settings.webpush_hosts),
@@ -224,10 +224,10 @@ def _webhooks(settings: Settings, parts: Opened, secrets: Secrets) -> Webhooks:
 
 
 @contextlib.asynccontextmanager
-async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> AsyncIterator[None]:
+async def _looked_after(parts: Opened, jobs: NodeJobs, openings: RequestAcceptor) -> AsyncIterator[None]:
     """What a primary does beside answering: it resumes jobs whose process is gone, and tells the primary before it."""
     store = None if parts.folder is None else parts.folder.environment
-    if store is not None and standing.why_closed(store) is not None:
+    if store is not None and store_role.why_closed(store) is not None:
         yield
         return
     beside = [keep_looking(jobs.resume, openings.resume)]

@@ -11,7 +11,7 @@ import pytest
 from coroutines import Run
 
 from kith.core.errors import NotPrimary, StoreUnavailable
-from kith.engines.embedded import commits, standing
+from kith.engines.embedded import commits, store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
@@ -31,7 +31,7 @@ def test_a_store_that_takes_no_writes_forgets_nothing_and_says_so(
     with Environment(tmp_path) as store:
         store.declare(["follows"])
         queue = CommitQueue(store, keep=LogBounds(age_ms_max=HOUR_MS))
-        standing.close_to_writes(store, Closed("fenced", "http://other", 7))
+        store_role.close_to_writes(store, Closed("fenced", "http://other", 7))
         due = queue.retention.due
 
         def noticed(now_ms: int) -> bool:

@@ -21,7 +21,7 @@ from edges import G, edge_of
 
 from kith.core.clock import Hlc
 from kith.core.errors import KithError, NotPrimary, StoreUnavailable
-from kith.engines.embedded import committer, standing
+from kith.engines.embedded import committer, store_role
 from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.commits import CommitQueue
@@ -130,7 +130,7 @@ def test_closing_waits_for_all_that_was_asked_for(tmp_path: Path) -> None:
 def test_an_error_of_the_committer_is_the_same_here(tmp_path: Path) -> None:
     async def ask() -> KithError:
         async with asking(tmp_path, began) as process:
-            standing.close_to_writes(process.edges._environment, Closed("fenced", "http://other:7777", 7))
+            store_role.close_to_writes(process.edges._environment, Closed("fenced", "http://other:7777", 7))
             with pytest.raises(NotPrimary) as refused:
                 await process.edges.apply([follow(ALICE, BOB)])
         return refused.value

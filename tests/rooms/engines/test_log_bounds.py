@@ -13,7 +13,7 @@ from store_copies import copy_store
 
 from kith.core.clock import Hlc, wall_ms
 from kith.core.errors import Conflict
-from kith.engines.embedded import segments, standing
+from kith.engines.embedded import segments, store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -38,7 +38,7 @@ def primary(tmp_path: Path) -> Iterator[Environment]:
 def standby_of(primary: Environment, folder: Path) -> Environment:
     copy_store(primary, folder)
     with Environment(folder, create=False) as store:
-        standing.close_to_writes(store, Closed("standby", "http://primary"))
+        store_role.close_to_writes(store, Closed("standby", "http://primary"))
         store.sync()
     return Environment(folder, create=False, follows=True, durability="relaxed")
 

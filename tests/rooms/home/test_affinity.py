@@ -89,13 +89,13 @@ def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
-    real = home.affinity.ties
+    real = home.affinity.of_interactions
 
     def counted(*args: Any) -> Affinities:
         reads.append(1)
         return real(*args)
 
-    monkeypatch.setattr(home.affinity, "ties", counted)
+    monkeypatch.setattr(home.affinity, "of_interactions", counted)
     post = run(home.post(BOB))
     for _ in range(3):
         to(run, home)

@@ -22,7 +22,7 @@ from kith.home.fanout import consumer
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
-from kith.home.timelines import RATE_MAX, READS_MS, Habits, Ids, Timeline, TimelineStore
+from kith.home.timelines import RATE_MAX, RATE_WINDOW_MS, Habits, Ids, Timeline, TimelineStore
 from kith.run import consumers
 from kith.run.config import Settings
 
@@ -68,14 +68,14 @@ class RatesScene(FanoutScene):
 RATES = {
     "none": (made(), 1),
     "one": (made(0), 1),
-    "one of long ago": (made(READS_MS + 1), 1),
+    "one of long ago": (made(RATE_WINDOW_MS + 1), 1),
     "two": (made(0, 1), 2),
     "three": (made(0, 1, 2), 4),
-    "three and one of long ago": (made(0, 1, 2, READS_MS + 1), 4),
+    "three and one of long ago": (made(0, 1, 2, RATE_WINDOW_MS + 1), 4),
     "16": (made(*range(16)), 16),
     "17": (made(*range(17)), 32),
-    "all looked at, in a week": (made(*np.linspace(0, READS_MS + 1, POSTS_LOOKED_AT)), 64),
-    "all looked at, in half a week": (made(*np.linspace(0, READS_MS / 2, POSTS_LOOKED_AT)), 128),
+    "all looked at, in a week": (made(*np.linspace(0, RATE_WINDOW_MS + 1, POSTS_LOOKED_AT)), 64),
+    "all looked at, in half a week": (made(*np.linspace(0, RATE_WINDOW_MS / 2, POSTS_LOOKED_AT)), 128),
     "all looked at, in an hour": (made(*np.linspace(0, HOUR_MS, POSTS_LOOKED_AT)), 16_384),  # 10,752 a week
     "all looked at, at once": (made(*[0] * POSTS_LOOKED_AT), 1 << 36),
 }

@@ -74,7 +74,7 @@ def test_posts_of_whom_one_follows_come_home_if_the_log_keeps_its_promise(
         await work()
         for _ in range(3):
             clock.ms += 60_000
-            page = await home.latest(ALICE, Window(5), seen=await log.end())
+            page = await home.latest(ALICE, Window(5), must_reflect=await log.end())
             assert page.degraded == []
             await work()
         assert (posts[1] in [post.id for post in page.posts]) is comes_home

@@ -16,11 +16,11 @@ from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.graph.graphs import FEWER, HIDES, LIKES, VIEWS
 from kith.home.home import Home
-from kith.home.orders import KEPT_MS, Basis, KeptOrders
+from kith.home.orders import ORDER_KEPT_MS, Basis, CachedOrders
 from kith.home.rank.affinity import ListState
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.ranker import ReaderFacts
-from kith.home.slate import Choice, Scroll, Slate
+from kith.home.slate import PageChoice, Scroll, Slate
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit
 
@@ -69,7 +69,7 @@ def test_one_who_comes_again_is_not_ranked_again(
 ) -> None:
     written(run, home, timeline=timeline)
     first = run(home.page(5))
-    home.clock.ms += KEPT_MS - 1
+    home.clock.ms += ORDER_KEPT_MS - 1
     again = run(home.page(5))
     assert (ids_of(again.posts), again.placed, again.copies) == (ids_of(first.posts), first.placed, first.copies)
     assert rankings == [ALICE]
@@ -93,7 +93,7 @@ def test_pages_of_any_size_are_made_of_a_kept_order(run: Run, home: HomeScene, r
 def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[NodeId]) -> None:
     written(run, home)
     run(home.page(5))
-    home.clock.ms += KEPT_MS
+    home.clock.ms += ORDER_KEPT_MS
     run(home.page(5))
     assert rankings == [ALICE] * 2
     home.clock.ms -= 5_000  # the clock is put back
@@ -102,20 +102,24 @@ def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[
 
 
 def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
-    orders, basis = KeptOrders(lambda *_: True, readers_max=2), Basis(b"", ListState([], []))
-    choice = Choice(Candidates.unranked(np.arange(2)), {2}, 3, {})
+    orders, basis = CachedOrders(lambda *_: True, readers_max=2), Basis(b"", ListState([], []))
+    choice = PageChoice(Candidates.unranked(np.arange(2)), {2}, 3, {})
 
     def keep(reader: int, now_ms: int) -> None:
         orders.keep(reader, basis, NOWHERE, Slate([0, 1, 2], None, scroll=Scroll(now_ms)), 2, choice)
 
     def are_kept(now_ms: int) -> set[int]:
-        return {reader for reader in range(5) if orders.find(reader, basis, 2, seen=NOWHERE, now_ms=now_ms) is not None}
+        return {
+            reader
+            for reader in range(5)
+            if orders.find(reader, basis, 2, must_reflect=NOWHERE, now_ms=now_ms) is not None
+        }
 
     for reader in (0, 1, 0, 2):
         keep(reader, 1_000)
     assert (are_kept(1_000), len(orders)) == ({0, 2}, 2), "the one made first goes"
-    keep(3, 1_000 + KEPT_MS)
-    assert (are_kept(1_000 + KEPT_MS), len(orders)) == ({3}, 1)
+    keep(3, 1_000 + ORDER_KEPT_MS)
+    assert (are_kept(1_000 + ORDER_KEPT_MS), len(orders)) == ({3}, 1)
 
 
 def test_a_token_of_what_the_reader_did_since_has_it_ranked_anew(
@@ -129,7 +133,7 @@ def test_a_token_of_what_the_reader_did_since_has_it_ranked_anew(
     run(home.page(5))
     assert rankings == [ALICE], "a like moves posts a little later"
     for _ in range(2):
-        run(home.feed.ranked(ALICE, 5, seen=token))
+        run(home.feed.ranked(ALICE, 5, must_reflect=token))
     assert rankings == [ALICE] * 2, "at once with the token, which the new order reflects"
     run(home.feed.ranked(ALICE, 5, refresh=True))
     assert rankings == [ALICE] * 3

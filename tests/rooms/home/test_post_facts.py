@@ -174,7 +174,7 @@ def test_what_the_log_tells_no_change_of_is_not_read_again(
         """The ids that a request reads which comes so much later."""
         home.clock.ms += later_ms
         asked.clear()
-        run(memory.look())
+        run(memory.refresh())
         of(run, facts, ids)
         return asked
 
@@ -208,7 +208,7 @@ def test_a_change_that_is_told_while_facts_are_read_is_not_lost(
     post, other = (run(home.post(BOB)).id for _ in range(2))
     memory = ReadMemory(home.graph.store, home.log)
     facts = PostFacts(home.objects.store, home.graph, memory, home.clock)
-    run(memory.look())
+    run(memory.refresh())
     of(run, facts, [other])
     home.clock.ms += 1
     get_many = home.objects.store.get_many
@@ -217,14 +217,14 @@ def test_a_change_that_is_told_while_facts_are_read_is_not_lost(
         monkeypatch.setattr(home.objects.store, "get_many", get_many)
         found = await get_many(*args)  # type: ignore[arg-type]
         await Moderation(home.objects).set("post", post, LIMIT)
-        await memory.look()
+        await memory.refresh()
         await facts.of(np.array([other], np.int64))
         return found
 
     monkeypatch.setattr(home.objects.store, "get_many", slow)
     assert of(run, facts, [post]).limited.tolist() == [False]
     home.clock.ms += KEPT_MS + 1
-    run(memory.look())
+    run(memory.refresh())
     assert of(run, facts, [post]).limited.tolist() == [True]
 
 

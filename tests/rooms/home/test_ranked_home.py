@@ -15,7 +15,7 @@ from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import HIDES, LIKES, VIEWS
-from kith.home.home import CHOICE, HomePage
+from kith.home.home import CANDIDATES_PER_PAGE, HomePage
 from kith.home.rank import light
 from kith.home.rank.features import FEATURES, VERSION, Facts
 from kith.home.rank.ranker import FEWER_HALF_LIFE_MS
@@ -171,9 +171,9 @@ def test_posts_for_others_stay_out(run: Run, home: HomeScene, visibility: str) -
 
 
 def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, home: HomeScene) -> None:
-    for at in range(CHOICE):
+    for at in range(CANDIDATES_PER_PAGE):
         run(home.post(BOB, visibility="private"))
-        if at in (0, 1, 20, CHOICE - 1):
+        if at in (0, 1, 20, CANDIDATES_PER_PAGE - 1):
             empty = run(home.page(1))
             assert (empty.posts, empty.rest) == ([], None), at
     shown = run(home.post(CAROL))
@@ -272,7 +272,7 @@ def by(*authors: int) -> Facts:
 
 def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: HomeScene) -> None:
     def damping(reader: NodeId, *authors: int) -> list[float]:
-        return home.ranker.damping(run(home.ranker.look(reader)), by(*authors)).tolist()
+        return home.ranker.damping(run(home.ranker.reader_facts(reader)), by(*authors)).tolist()
 
     def factor() -> float:
         return damping(ALICE, BOB, CAROL)[0]

@@ -27,7 +27,7 @@ home = pytest.fixture(alices_home)
 def known(run: Run, home: HomeScene) -> ReadMemory:
     """A memory over the embedded engine; others promise too little for one."""
     kept = ReadMemory(home.graph.store, home.log)
-    run(kept.look())
+    run(kept.refresh())
     if not kept.moment:
         pytest.skip("this engine's log does not tell all that is so by now")
     return kept
@@ -38,7 +38,7 @@ class Value:
 
 
 async def noted(known: ReadMemory, table: Remembered[str], *ids: int) -> None:
-    await known.look()
+    await known.refresh()
     table.keep(known.moment, dict.fromkeys(ids, "kept"))
     assert set(table.now) >= set(ids)
 
@@ -57,20 +57,20 @@ def test_edges_records_and_accounts_are_forgotten_by_what_the_log_tells_of_them(
         await noted(known, posts, post.id, post.id + 1)
         await noted(known, accounts, ALICE, BOB)
         await home.graph.people.follow(ALICE, CAROL)
-        await known.look()
+        await known.refresh()
         assert len(edges.now) == 4, "a graph that the table is not of"
         await home.graph.people.mute(ALICE, CAROL)
-        await known.look()
+        await known.refresh()
         assert set(edges.now) == {BOB, post.id}
         await home.engagement.add(LIKES, DANA, post.id)
-        await known.look()
+        await known.refresh()
         assert (set(edges.now), len(posts.now), len(accounts.now)) == ({BOB}, 2, 2)
         await home.objects.delete(BOB, post.id)
         await home.graph.store.change_node(BOB, private=True)
-        await known.look()
+        await known.refresh()
         assert (set(edges.now), set(posts.now), set(accounts.now)) == ({BOB}, {post.id + 1}, {ALICE})
         await home.log.announce(Event(number(LIKES), None, BULK_LOADED, 7, 0, 0, home.graph.clock.next()))
-        await known.look()
+        await known.refresh()
         assert [edges.now, posts.now, accounts.now] == [{}, {}, {}]
 
     run(check())
@@ -81,7 +81,7 @@ def test_what_was_read_while_the_log_told_something_is_not_kept(run: Run, home: 
 
     async def overtaken() -> str:
         await home.graph.people.mute(ALICE, BOB)
-        await known.look()  # of another request, which finds nothing to forget yet
+        await known.refresh()  # of another request, which finds nothing to forget yet
         return "as it was before"
 
     assert run(table.get(ALICE, overtaken)) == "as it was before"
@@ -109,7 +109,7 @@ def test_what_is_given_up_is_freed_as_others_come(run: Run, home: HomeScene, kno
     table: Remembered[Value] = known.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def check() -> None:
-        await known.look()
+        await known.refresh()
         values = [Value() for _ in range(10)]
         table.keep(known.moment, dict(enumerate(values)))
         alive = [weakref.ref(value) for value in values]
@@ -117,7 +117,7 @@ def test_what_is_given_up_is_freed_as_others_come(run: Run, home: HomeScene, kno
         table.all_changed()
         assert not table.now
         for freed in (2, 4, 6, 8, 10, 10):
-            await known.look()
+            await known.refresh()
             table.keep(known.coming, {100 + freed: Value()})
             assert [one() for one in alive].count(None) == freed
 
@@ -133,7 +133,7 @@ def test_far_behind_the_log_all_is_given_up(
     async def check() -> None:
         await noted(known, table, 1, 2)
         await asyncio.gather(*(home.graph.people.follow(ALICE, 1000 + user) for user in range(memory.EVENTS_MAX)))
-        await known.look()
+        await known.refresh()
         assert not table.now
 
     run(check())
@@ -151,13 +151,13 @@ def test_what_is_kept_is_read_again_after_a_time_though_nothing_was_told(
         await noted(timed, table, ALICE)
         assert (touched.take(), touched.take()) == (None, set())
         now_s[0] += memory.KEPT_S + 1
-        await timed.look()
+        await timed.refresh()
         assert not table.now
         assert touched.take() == set(), "it is of changes alone"
         await noted(timed, table, ALICE)
         now_s[0] += memory.KEPT_S + 1
         await home.graph.people.mute(ALICE, BOB)
-        await timed.look()
+        await timed.refresh()
         assert not table.now
         assert touched.take() == {ALICE, BOB}
 
@@ -172,7 +172,7 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
     post = run(home.post(BOB))
 
     async def made() -> MadeOf:
-        await known.look()
+        await known.refresh()
         basis = MadeOf(known, (mutes, (ALICE,)), (posts, {post.id}), (accounts, {BOB}))
         assert basis.holds()
         return basis
@@ -181,7 +181,7 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
         basis = await made()
         for another in (home.post(CAROL), home.graph.people.mute(CAROL, BOB), home.graph.people.follow(ALICE, CAROL)):
             await another
-            await known.look()
+            await known.refresh()
             assert basis.holds(), "nothing of it"
         for change in (
             home.graph.people.mute(ALICE, CAROL),
@@ -190,12 +190,12 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
         ):
             basis = await made()
             await change
-            await known.look()
+            await known.refresh()
             assert not basis.holds()
             assert not basis.holds(), "it does not come back"
         basis = await made()
         await home.log.announce(Event(mutes.now, None, BULK_LOADED, 7, 0, 0, home.graph.clock.next()))
-        await known.look()
+        await known.refresh()
         assert not basis.holds()
         basis, old = await made(), await made()
         for told in (tables.CHANGES_MAX, tables.CHANGES_MAX, 1):
@@ -221,11 +221,11 @@ def test_a_damaged_event_costs_what_is_kept_and_no_request(
         await home.graph.people.mute(ALICE, BOB)
         with monkeypatch.context() as patch:
             patch.setattr(home.log, "read", damaged)
-            await known.look()
+            await known.refresh()
         assert not table.now
         await noted(known, table, ALICE)
         await home.graph.people.follow(ALICE, CAROL)
-        await known.look()
+        await known.refresh()
         assert set(table.now) == {ALICE}, "it went on behind what is damaged"
 
     run(check())
@@ -243,7 +243,7 @@ def test_while_something_has_expired_that_the_log_does_not_tell_nothing_is_relie
         assert (await home.feed.latest(ALICE, Window(5))).posts == [post]
         await noted(known, table, ALICE)
         home.clock.ms = ends
-        await known.look()
+        await known.refresh()
         assert not known.moment
         assert not table.now
         assert (await home.feed.latest(ALICE, Window(5))).posts == []

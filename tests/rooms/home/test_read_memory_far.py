@@ -52,7 +52,7 @@ class Far:
         self.mutes: Remembered[str] = self.memory.of_edges((home.graph.graphs.number(MUTES),), 100)
 
     async def noted(self, *ids: int) -> None:
-        await self.memory.look()
+        await self.memory.refresh()
         self.mutes.keep(self.memory.moment, dict.fromkeys(ids, "kept"))
         assert set(self.mutes.now) >= set(ids)
 
@@ -68,10 +68,10 @@ def test_a_look_finds_what_was_answered_before_it_whoever_wrote(run: Run, home: 
     async def check() -> None:
         await far.noted(ALICE, BOB, CAROL)
         await home.graph.people.follow(ALICE, DANA)
-        await far.memory.look()
+        await far.memory.refresh()
         assert set(far.mutes.now) == {ALICE, BOB, CAROL}
         await home.graph.people.mute(ALICE, BOB)
-        await far.memory.look()
+        await far.memory.refresh()
         assert set(far.mutes.now) == {CAROL}
 
     run(check())
@@ -81,10 +81,10 @@ def test_of_what_was_read_while_the_log_told_changes_that_is_kept_which_they_do_
     run: Run, home: HomeScene, far: Far
 ) -> None:
     async def check() -> None:
-        await far.memory.look()
+        await far.memory.refresh()
         moment = far.memory.moment
         await home.graph.people.mute(ALICE, BOB)
-        await far.memory.look()
+        await far.memory.refresh()
         far.mutes.keep(moment, {ALICE: "as it was", BOB: "as it was", CAROL: "as it is"})
         assert far.mutes.now == {CAROL: "as it is"}
         far.mutes.keep(far.memory.moment, {ALICE: "as it is"})
@@ -101,9 +101,9 @@ def test_of_what_was_read_while_the_log_told_changes_that_is_kept_which_they_do_
 
 def test_looks_that_come_while_one_is_under_way_share_the_next(run: Run, far: Far) -> None:
     async def check() -> None:
-        await far.memory.look()
+        await far.memory.refresh()
         far.log.asked = 0
-        await asyncio.gather(*(far.memory.look() for _ in range(20)))
+        await asyncio.gather(*(far.memory.refresh() for _ in range(20)))
         assert far.log.asked <= 2
 
     run(check())
@@ -115,16 +115,16 @@ def test_an_edge_that_ends_is_forgotten_by_from_that_moment_on(run: Run, home: H
     follows: Remembered[str] = far.memory.of_edges((number,), 100)
 
     async def note() -> None:
-        await far.memory.look()
+        await far.memory.refresh()
         follows.keep(far.memory.moment, dict.fromkeys((ALICE, BOB, CAROL), "kept"))
 
     async def check(*gone: int) -> None:
         await note()
         home.clock.ms = ends - 1
-        await far.memory.look()
+        await far.memory.refresh()
         assert set(follows.now) == {ALICE, BOB, CAROL}
         home.clock.ms = ends
-        await far.memory.look()
+        await far.memory.refresh()
         assert far.memory.moment
         assert set(follows.now) == {ALICE, BOB, CAROL} - set(gone)
 
@@ -148,7 +148,7 @@ def test_of_more_ends_than_are_read_at_once_those_that_follow_are_read_in_time(
         await far.noted(BOB)
         for at in range(1, 4):
             home.clock.ms = began + 1_000 * at
-            await far.memory.look()
+            await far.memory.refresh()
             assert far.memory.moment or not far.mutes.now
         await home.graph.people.follow(CAROL, DANA)  # a write removes what is over
         await far.noted(BOB)
@@ -167,12 +167,12 @@ def test_while_the_log_is_away_nothing_is_kept_and_it_is_not_asked_each_time(
         setattr(far.log, how, True)
         far.log.asked = 0
         for _ in range(3):
-            await far.memory.look()
+            await far.memory.refresh()
         assert (far.memory.moment, far.mutes.now, far.log.asked) == (0, {}, 1)
         await home.graph.people.mute(ALICE, BOB)
         setattr(far.log, how, False)
         far.seconds += memory._AWAY_S
-        await far.memory.look()
+        await far.memory.refresh()
         assert set(far.mutes.now) == {CAROL}, "it went on where it was"
 
     run(check())
@@ -197,11 +197,11 @@ def test_what_was_made_while_a_look_was_under_way_is_not_kept_with_the_changes_i
         await home.graph.people.mute(ALICE, BOB)
         await home.log.announce(Event(0, None, BULK_LOADED, 0, 0, 0, Hlc(0)))  # ends are read anew, which takes a call
         monkeypatch.setattr(far.memory._endings, "read", read_slowly)
-        await far.memory.look()
+        await far.memory.refresh()
         assert tried
         assert made.get(BOB) is None
 
-    run(far.memory.look())
+    run(far.memory.refresh())
     moment = far.memory.moment
     run(check())
 
@@ -213,29 +213,29 @@ def test_what_was_made_of_several_things_holds_until_one_of_them_is_told(run: Ru
     parts = (of_follows, {ALICE}), (of_mutes, {ALICE})
 
     async def make() -> None:
-        await far.memory.look()
+        await far.memory.refresh()
         made.keep(far.memory.moment, ALICE, "made", *parts)
         assert made.get(ALICE)
 
     async def check() -> None:
         await make()
         await home.graph.people.mute(CAROL, BOB)
-        await far.memory.look()
+        await far.memory.refresh()
         assert made.get(ALICE), "of others"
         await home.graph.people.mute(ALICE, BOB)
-        await far.memory.look()
+        await far.memory.refresh()
         assert not made.get(ALICE)
-        await far.memory.look()
+        await far.memory.refresh()
         moment = far.memory.moment
         await home.graph.people.unfollow(ALICE, DANA)
-        await far.memory.look()
+        await far.memory.refresh()
         made.keep(moment, ALICE, "read before it was told", *parts)
         assert not made.get(ALICE)
         await make()
         await home.graph.people.follow(DANA, ALICE, home.clock.ms + 30_000)
         await make()
         home.clock.ms += 30_000
-        await far.memory.look()
+        await far.memory.refresh()
         assert not made.get(ALICE), "an edge ended"
 
     run(check())

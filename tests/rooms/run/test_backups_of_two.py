@@ -11,7 +11,7 @@ from store_copies import copy_store
 from kith.core.clock import Hlc
 from kith.core.errors import Conflict, NotPrimary
 from kith.engines.blobs.archives import FolderArchive
-from kith.engines.embedded import segments, standing
+from kith.engines.embedded import segments, store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
@@ -38,13 +38,13 @@ def test_who_was_replaced_makes_no_backup_that_would_be_the_newest(tmp_path: Pat
         before.make(whole=True)
         copy_store(old, tmp_path / "new")
         with Environment(tmp_path / "new", create=False) as new:
-            standing.close_to_writes(new, Closed("standby", "http://old"))
+            store_role.close_to_writes(new, Closed("standby", "http://old"))
             new.sync()
         with Environment(tmp_path / "new", create=False, follows=True) as new:
-            epoch = standing.begin_promotion(new)
-            standing.promote(new, None)
+            epoch = store_role.begin_promotion(new)
+            store_role.promote(new, None)
         if is_told:
-            standing.fence(old, epoch, "http://new")
+            store_role.fence(old, epoch, "http://new")
         else:
             write(old, 2)
         with Environment(tmp_path / "new", create=False) as new:

@@ -14,7 +14,7 @@ from coroutines import Run
 from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded
 from kith.engines.blobs.archives import FolderArchive
-from kith.engines.embedded import standing
+from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
 from kith.notifications.notice import KEPT_MS, NoticeDraft
@@ -76,10 +76,10 @@ async def live(settings: Settings, celebrity: int) -> Inboxes:
 def promote(folder: Path) -> None:
     """Make a store a standby's, and that the primary."""
     with Environment(folder, create=False) as store:
-        standing.close_to_writes(store, Closed("standby", "http://primary"))
+        store_role.close_to_writes(store, Closed("standby", "http://primary"))
     with Environment(folder, follows=True) as store:
-        standing.begin_promotion(store)
-        standing.promote(store, None)
+        store_role.begin_promotion(store)
+        store_role.promote(store, None)
 
 
 @pytest.mark.parametrize("celebrity", [1, 1_000_000])

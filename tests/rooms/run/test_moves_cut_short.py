@@ -12,7 +12,7 @@ import pytest
 from coroutines import Run
 
 from kith.core.errors import Conflict, StoreMismatch
-from kith.engines.embedded import standing
+from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
@@ -31,7 +31,7 @@ def data(tmp_path: Path) -> Path:
 def cut_short(data: Path, stage: Stage, why: Closed | None) -> MoveProgress:
     """A move of this folder, as a process that was killed left it."""
     with Environment(data) as store:
-        standing.close_to_writes(store, why)
+        store_role.close_to_writes(store, why)
     noted = MoveProgress(to=THERE, stage=stage, at=b"somewhere")
     progress.write(data, noted)
     return noted

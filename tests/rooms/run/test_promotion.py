@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kith.core.errors import BadRequest
-from kith.engines.embedded import standing
+from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.run.config import Settings
 from kith.run.machines import standby
@@ -23,14 +23,14 @@ def standby_of(settings: Settings, primary: str) -> Settings:
     supervisor.prepare(settings)
     with folders.open_environment(settings) as store:
         store.secret("signing")
-        standing.close_to_writes(store, Closed("standby", primary))
+        store_role.close_to_writes(store, Closed("standby", primary))
     return settings
 
 
 def told(settings: Settings) -> str:
     """What the old primary is to be told."""
     with folders.open_environment(settings) as store:
-        to_tell = standing.to_tell(store)
+        to_tell = store_role.to_tell(store)
     assert to_tell is not None
     return to_tell.new
 

@@ -15,7 +15,7 @@ from kith.core.errors import BadCursor
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark
 from kith.home.rank.candidates import Candidates
-from kith.home.slate import PAD, SLATE_MAX, Scroll, Slate, order, unpack
+from kith.home.slate import PAD, SLATE_MAX, Scroll, Slate, make_slate, unpack
 
 ids = st.integers(0, ID_MAX)
 ends = st.one_of(st.none(), st.builds(Mark, st.integers(-(2**63), 2**63 - 1), ids))
@@ -71,8 +71,8 @@ def test_cursors_that_are_out_there_still_open() -> None:
     slate = Slate([1, 4, 5], end, {1: [2, 3], 5: [6]}, Scroll(5))
     assert unpack(stored(1, ~2, ~3, 4, 5, ~6, end=end)) == slate
     assert unpack(stored(1, 2)) == Slate([1, 2], None, scroll=Scroll(5))
-    assert unpack(stored(1, 2, flags=2)) == Slate([1, 2], None, scroll=Scroll(5, seen_left=True))
-    assert unpack(stored(1, 2, flags=6)) == Slate([1, 2], None, scroll=Scroll(5, seen_left=True, are_seen=True))
+    assert unpack(stored(1, 2, flags=2)) == Slate([1, 2], None, scroll=Scroll(5, skipped_seen=True))
+    assert unpack(stored(1, 2, flags=6)) == Slate([1, 2], None, scroll=Scroll(5, skipped_seen=True, showing_seen=True))
     assert slate.pack() == stored(1, ~2, ~3, 4, 5, ~6, end=end)
 
 
@@ -85,8 +85,8 @@ NO_SLATES = {
     "a head without its last byte": stored(1, 2)[:27],
     "a head alone": stored(1, 2)[:28],
     "one post": stored(1, 2)[:36],
-    "a border that is cut off": Slate([1], None, scroll=Scroll(5, border=Mark(7, 7))).pack()[: 28 + 8],
-    "a border alone": Slate([1], None, scroll=Scroll(5, border=Mark(7, 7))).pack()[: 28 + 16],
+    "a border that is cut off": Slate([1], None, scroll=Scroll(5, seen_from=Mark(7, 7))).pack()[: 28 + 8],
+    "a border alone": Slate([1], None, scroll=Scroll(5, seen_from=Mark(7, 7))).pack()[: 28 + 16],
     "no border where one was said": stored(1, 2, flags=8),
     "two posts and no filler": stored(1, 2)[:44],
     "all but the last byte": stored(1, 2)[:-1],
@@ -139,24 +139,24 @@ def test_what_was_seen_comes_after_all_that_was_not() -> None:
     end = Mark(7, 7)
     assert Slate([1], None).is_last
     assert not Slate([1], end).is_last
-    assert not Slate([1], None, scroll=Scroll(5, seen_left=True)).is_last
-    assert Slate([1], None, scroll=Scroll(5, seen_left=True, are_seen=True)).is_last
+    assert not Slate([1], None, scroll=Scroll(5, skipped_seen=True)).is_last
+    assert Slate([1], None, scroll=Scroll(5, skipped_seen=True, showing_seen=True)).is_last
     for copies in ({}, {1: [2]}):
-        slate = Slate([1, 3], end, copies, Scroll(5, seen_left=True))
+        slate = Slate([1, 3], end, copies, Scroll(5, skipped_seen=True))
         assert slate.after(1, waiting=set(), shown={1}) == Slate([3], end, scroll=slate.scroll)
 
 
 def test_the_turn_of_what_was_seen_begins_where_it_was_left_out_and_ends_where_the_other_did() -> None:
     top, place, bottom = Mark(9, 9), Mark(8, 8), Mark(7, 7)
     unseen = Scroll(5).left_out(top).left_out(place)
-    assert unseen == Scroll(5, True, border=top)
-    assert Slate([], place, scroll=unseen).onward(give_up=False) == (place, unseen)
-    assert Slate([], place, scroll=Scroll(5)).onward(give_up=True) == (place, Scroll(5)), "nothing was left out"
-    assert Slate([], None, scroll=unseen).onward(give_up=False) == (top, Scroll(5, True, True))
+    assert unseen == Scroll(5, True, seen_from=top)
+    assert Slate([], place, scroll=unseen).next_stretch(give_up=False) == (place, unseen)
+    assert Slate([], place, scroll=Scroll(5)).next_stretch(give_up=True) == (place, Scroll(5)), "nothing was left out"
+    assert Slate([], None, scroll=unseen).next_stretch(give_up=False) == (top, Scroll(5, True, True))
     seen = Scroll(5, True, True, bottom)
-    assert Slate([], bottom, scroll=unseen).onward(give_up=True) == (top, seen)
-    assert Slate([], place, scroll=seen).onward(give_up=True) == (place, seen)
-    assert Slate([], bottom, scroll=seen).onward(give_up=False) == (bottom, Scroll(5))
+    assert Slate([], bottom, scroll=unseen).next_stretch(give_up=True) == (top, seen)
+    assert Slate([], place, scroll=seen).next_stretch(give_up=True) == (place, seen)
+    assert Slate([], bottom, scroll=seen).next_stretch(give_up=False) == (bottom, Scroll(5))
     assert not Slate([], bottom, scroll=seen).is_last
 
 
@@ -171,17 +171,17 @@ def scored(scores: list[float], kinds: list[int]) -> Candidates:
 
 
 def test_the_best_come_first_and_of_equals_the_one_that_came_first() -> None:
-    slate, ranked = order(scored([0.1, 0.9, 0.5, 0.5], kinds=[1, 2, 3, 4]), Mark(7, 7))
+    slate, ranked = make_slate(scored([0.1, 0.9, 0.5, 0.5], kinds=[1, 2, 3, 4]), Mark(7, 7))
     assert slate == Slate([1, 2, 3, 0], Mark(7, 7))
     assert ranked.best(len(slate.ids)).facts.ids.tolist() == slate.ids
 
 
 def test_copies_stand_behind_the_best_of_them() -> None:
-    slate, ranked = order(scored([0.1, 0.9, 0.5, 0.7, 0.6], kinds=[1, 2, 1, 3, 2]), None)
+    slate, ranked = make_slate(scored([0.1, 0.9, 0.5, 0.7, 0.6], kinds=[1, 2, 1, 3, 2]), None)
     assert slate == Slate([1, 3, 2], None, {1: [4], 2: [0]})
     assert ranked.best(len(slate.ids)).facts.ids.tolist() == slate.ids
     assert ranked.best(2).scores.tolist() == pytest.approx([0.9, 0.7])
 
 
 def test_of_nothing_there_is_an_empty_slate() -> None:
-    assert order(scored([], kinds=[]), None)[0] == Slate([], None)
+    assert make_slate(scored([], kinds=[]), None)[0] == Slate([], None)

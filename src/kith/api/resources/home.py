@@ -16,7 +16,7 @@ from kith.api.answers import Pagination, Time
 from kith.api.call import Call
 from kith.api.operations import Header, get
 from kith.api.parameters import Cursor, Id
-from kith.api.post_answers import PostAnswers
+from kith.api.post_encoder import PostEncoder
 from kith.api.presenter import PostAnswer
 from kith.core.errors import BadRequest, FeedUnavailable, Unavailable
 from kith.core.paging import LIMIT_DEFAULT
@@ -91,7 +91,7 @@ class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
 class HomeResource:
     """The acting user's home. `note`: is told who looks at it."""
 
-    def __init__(self, home: Home, posts: Posts, shown: PostAnswers, note: Callable[[int], None]) -> None:
+    def __init__(self, home: Home, posts: Posts, shown: PostEncoder, note: Callable[[int], None]) -> None:
         self._home, self._posts, self._shown, self._note = home, posts, shown, note
 
     @get("/feed", "The acting user's home", callers="acting", quota="feed", answers=FeedAnswer)
@@ -142,19 +142,19 @@ class HomeResource:
     async def _latest(
         self, call: Call, limit: int, cursor: str | None, refresh: bool
     ) -> tuple[bytes, str | None, list[str]]:
-        reader, query, seen = call.acting, f"feed latest {call.acting}", call.must_reflect()
+        reader, query, must_reflect = call.acting, f"feed latest {call.acting}", call.must_reflect()
         window, shown = call.window(query, limit, cursor), self._shown.of(reader)
-        page = await self._home.latest(reader, window, seen=seen, refresh=refresh, prefetch=shown.read)
+        page = await self._home.latest(reader, window, must_reflect=must_reflect, refresh=refresh, prefetch=shown.read)
         following = None if page.rest is None else call.next_cursor(query, page.rest, page.until)
         return await shown.encoded(page), following, page.degraded
 
     async def _ranked(
         self, call: Call, limit: int, cursor: str | None, refresh: bool, request_id: str
     ) -> tuple[bytes, str | None, list[str]]:
-        reader, query, seen = call.acting, f"feed ranked {call.acting}", call.must_reflect()
+        reader, query, must_reflect = call.acting, f"feed ranked {call.acting}", call.must_reflect()
         slate, shown = None if not cursor else unpack(call.unseal(query, cursor)), self._shown.of(reader)
         page = await self._home.ranked(
-            reader, limit, slate, request=request_id, seen=seen, refresh=refresh, prefetch=shown.read
+            reader, limit, slate, request=request_id, must_reflect=must_reflect, refresh=refresh, prefetch=shown.read
         )
         following = None if page.rest is None else call.seal(query, page.rest.pack())
         return await shown.encoded(page), following, page.degraded

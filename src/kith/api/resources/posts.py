@@ -12,7 +12,7 @@ from kith.api.answers import LookupRequest, Time, check_lookup, ids_of, ranged
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, patch, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
-from kith.api.post_answers import PostAnswers
+from kith.api.post_encoder import PostEncoder
 from kith.api.presenter import AuthorAnswer, ContentAnswer, PostAnswer, PostsAnswer, Presenter, time_of
 from kith.core.together import together
 from kith.posts.post import Draft, Location, PostEdit, PostType, Visibility
@@ -112,7 +112,7 @@ class PostsLookedUp(msgspec.Struct, frozen=True):
 class PostsResource:
     """Posts of all, as far as the caller may see them."""
 
-    def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter, shown: PostAnswers) -> None:
+    def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter, shown: PostEncoder) -> None:
         self._posts, self._access, self._present, self._shown = posts, access, present, shown
 
     @post("/posts", "Make a post", status=201, callers="acting", quota="posts")

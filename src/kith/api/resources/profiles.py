@@ -26,10 +26,10 @@ from kith.graph.questions import Questions
 from kith.graph.shapes import Node
 from kith.media.library import MediaLibrary
 from kith.media.media import Media
-from kith.people.opening import Openings
-from kith.people.plain import PlainPeople
+from kith.people.going_public import RequestAcceptor
 from kith.people.privacy import SYSTEM, Privacy, Viewer, is_there
 from kith.people.profiles import Profile, Profiles
+from kith.people.unrestricted import UnrestrictedPeople
 from kith.records.fields import pack_attributes
 from kith.records.store import RecordKind
 from kith.records.tables import Remembered
@@ -102,15 +102,15 @@ class ProfilesResource:
         graph: Graph,
         privacy: Privacy,
         media: MediaLibrary,
-        openings: Openings,
+        openings: RequestAcceptor,
         present: Presenter,
-        plain: PlainPeople,
+        unrestricted: UnrestrictedPeople,
     ) -> None:
         self._profiles, self._graph, self._privacy = profiles, graph, privacy
         self._media, self._openings, self._present = media, openings, present
         follows, authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
-        self._plain, self._memory = plain, plain.memory
-        memory = plain.memory
+        self._unrestricted, self._memory = unrestricted, unrestricted.memory
+        memory = unrestricted.memory
         self._known: Remembered[_Known] = memory.of_users((follows, authored), USERS_MAX)
         self._pictures: Remembered[object] = memory.of_records(RecordKind.MEDIA, USERS_MAX)
         self._counted = ((follows, Direction.OUT), (follows, Direction.IN), (authored, Direction.OUT))
@@ -120,7 +120,7 @@ class ProfilesResource:
         """Profile, state and exact counts. Ids come from the app, so a user nobody has met yet is simply empty."""
         viewer = call.viewer
         if viewer is not SYSTEM and viewer != user_id and self._graph.store.immediate:  # where a look takes no time
-            await self._memory.look()
+            await self._memory.refresh()
             if self._memory.moment:
                 return await self._to_stranger(viewer, user_id)
         return _encode(await self._seen(viewer, user_id))
@@ -165,7 +165,7 @@ class ProfilesResource:
             known = await self._know(user)
         if not is_there(known.node, user, viewer):
             raise _not_there(user)
-        if viewer is None or await self._plain.is_unblocked(viewer):
+        if viewer is None or await self._unrestricted.is_unblocked(viewer):
             return known.raw
         if (await self._privacy.blocks([(user, viewer)]))[0]:
             raise _not_available(user)
@@ -203,7 +203,7 @@ class ProfilesResource:
             if opening is not None:
                 self._openings.start(opening, user)
             elif not body.private:
-                await self._openings.open_for_those_who_wait(user)
+                await self._openings.accept_waiting_requests(user)
         try:
             return await self._seen(user, user)
         except UserNotFound:  # removed while this was written; what came before, the removal forgets

@@ -19,7 +19,7 @@ from kith.engines.cassandra.row_commands import ChangeNode, PutNote, note_row
 from kith.engines.cassandra.rows import CassandraRows
 from kith.engines.cassandra.schema import SHELF
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome, State
-from kith.graph.shapes import ANYTHING, Anything, EdgeKey, EndingEdge, Node, NodeChanged, Pair
+from kith.graph.shapes import ANYTHING, Anything, EdgeKey, ExpiringEdge, Node, NodeChanged, Pair
 
 WRITES_A_COMMAND = 200
 ENDED_AT_ONCE = 500
@@ -46,10 +46,10 @@ class CassandraEdges(EdgeReads, EdgeScans):
     async def last_told(self) -> int:
         return 0  # rows and log are not written in one transaction
 
-    async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
+    async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         owners = range(self._owners.partitions.count)
         found = await together(False, *(self._session.rows(_ENDING, owner, until_ms, limit) for owner in owners))
-        return sorted(EndingEdge(*row) for rows in found for row in rows)[:limit]
+        return sorted(ExpiringEdge(*row) for rows in found for row in rows)[:limit]
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return await self._metadata.declare(list(names))

@@ -17,6 +17,6 @@ What survives a power cut: `journal`, `redo` (what an entry of it does),
 
 The log, elsewhere: `retention` (how long), `history` (positions across restores), `decoded_rows` (a cache), `segments`
 (as bytes), `rebuild` (a store from the log), `sorted_changes` (the same, faster). Two machines: `shipping` (what a
-standby is sent), `places` (of consumers), `confirmations` (writes that wait for a standby), `standing` (whether this
+standby is sent), `places` (of consumers), `confirmations` (writes that wait for a standby), `store_role` (whether this
 store takes writes), `closed` (why not).
 """

@@ -1,4 +1,4 @@
-"""Why a store takes no writes: the note that each commit looks at. `standing` writes it."""
+"""Why a store takes no writes: the note that each commit looks at. `store_role` writes it."""
 
 from __future__ import annotations
 

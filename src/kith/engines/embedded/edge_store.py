@@ -51,7 +51,7 @@ from kith.graph.shapes import (
     ANYTHING,
     Anything,
     Chunk,
-    EndingEdge,
+    ExpiringEdge,
     IdLists,
     Ids,
     Listing,
@@ -145,7 +145,7 @@ class EmbeddedEdges(EmbeddedScans):
         with self._begin() as txn:
             return txn.id() if self._over(txn) is None else 0
 
-    async def ending(self, until_ms: int, limit: int) -> list[EndingEdge]:
+    async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         with self._begin() as txn:
             return expiries.ending(txn, self._environment.rows, until_ms, limit)
 

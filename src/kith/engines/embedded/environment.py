@@ -75,7 +75,7 @@ class Environment:
         follows: bool = False,
     ) -> None:
         """`follows`: this process applies another store's log to a store that takes no other writes (see
-        `standing`)."""
+        `store_role`)."""
         self.folder, self._follows, self.doorbell = folder, follows, Doorbell(folder)
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
@@ -194,7 +194,7 @@ class Environment:
     def commit(self) -> Iterator[WriteTransaction]:
         """A write transaction, durable when this is left.
 
-        Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable; what `standing` refuses.
+        Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable; what `store_role` refuses.
         """
         if self.broken:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
@@ -233,7 +233,7 @@ class Environment:
             raise Conflict(f"{self.folder} is no standby any more")
 
     def is_closed(self) -> bool:
-        """Whether the store takes no writes; see `standing` for why."""
+        """Whether the store takes no writes; see `store_role` for why."""
         return self.get_note(CLOSED) is not None
 
     def reopen(self) -> None:

@@ -27,7 +27,7 @@ from kith.engines.embedded.keys import (
     state_at,
 )
 from kith.graph.edge import Edge, State, as_of
-from kith.graph.shapes import EndingEdge, Listing
+from kith.graph.shapes import ExpiringEdge, Listing
 
 Rows: TypeAlias = "Mapping[str, lmdb._Database]"
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
@@ -73,10 +73,10 @@ def first(txn: Txn, rows: Rows) -> int | None:
     return None if row is None else int(_TIME.unpack(row)[0])
 
 
-def ending(txn: Txn, rows: Rows, until_ms: int, limit: int) -> list[EndingEdge]:
+def ending(txn: Txn, rows: Rows, until_ms: int, limit: int) -> list[ExpiringEdge]:
     """See `graph.store.Edges.ending`."""
     by_time = takewhile(lambda found: found[0] <= until_ms, _by_time(txn, rows["objects"]))
-    return [EndingEdge(*found) for found in islice(by_time, limit)]
+    return [ExpiringEdge(*found) for found in islice(by_time, limit)]
 
 
 class Over:

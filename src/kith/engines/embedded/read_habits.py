@@ -2,8 +2,8 @@
 
     ms since the epoch << 20 | recent reads, in sixteenths
 
-Words sort by time. A read counts 1 and fades to 1/e in READS_MS, so the sum of recent reads estimates the reads in
-READS_MS. It stops at 65,535. Two reads that two processes note at the same instant may count once.
+Words sort by time. A read counts 1 and fades to 1/e in RATE_WINDOW_MS, so the sum of recent reads estimates those in
+RATE_WINDOW_MS. It stops at 65,535. Two reads that two processes note at the same instant may count once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.home.timelines import READS_MS, Ids
+from kith.home.timelines import RATE_WINDOW_MS, Ids
 
 _BITS = 20
 _UNIT = 1 << 4
@@ -27,7 +27,7 @@ def first_read(now_ms: int) -> int:
 
 def faded(word: int, now_ms: int, more: int) -> int:
     """The word as of now, with `more` reads added."""
-    lately = (word & _MASK) * math.exp(min(0, (word >> _BITS) - now_ms) / READS_MS)
+    lately = (word & _MASK) * math.exp(min(0, (word >> _BITS) - now_ms) / RATE_WINDOW_MS)
     return now_ms << _BITS | min(_MASK, round(lately) + more * _UNIT)
 
 
@@ -37,6 +37,6 @@ def read_ms(words: Ids) -> Ids:
 
 
 def lately(words: Ids, now_ms: int) -> NDArray[np.float64]:
-    """About how often each timeline was read in the last READS_MS."""
-    ages = np.minimum(0, (words >> _BITS) - now_ms) / READS_MS
+    """About how often each timeline was read in the last RATE_WINDOW_MS."""
+    ages = np.minimum(0, (words >> _BITS) - now_ms) / RATE_WINDOW_MS
     return np.asarray((words & _MASK) / _UNIT * np.exp(ages), np.float64)

@@ -14,7 +14,7 @@ import lmdb
 import msgspec
 
 from kith.core.errors import Conflict, Overloaded, StoreUnavailable, TokenTooOld
-from kith.engines.embedded import places, segments, standing
+from kith.engines.embedded import places, segments, store_role
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.environment import Environment
 from kith.standby.source import Epoch
@@ -117,7 +117,7 @@ class Shipping:
                 rang.set()
 
     async def epoch(self) -> Epoch:
-        return standing.epoch_of(self._environment)
+        return store_role.epoch_of(self._environment)
 
     async def fence(self, newer: Epoch, primary: str) -> int:
-        return await asyncio.to_thread(standing.fence, self._environment, newer, primary)
+        return await asyncio.to_thread(store_role.fence, self._environment, newer, primary)

@@ -23,7 +23,7 @@ import numpy as np
 from kith.engines.redis.buckets import BUCKETS, Buckets, packed
 from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask, ask_all
-from kith.home.timelines import READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.home.timelines import RATE_WINDOW_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 _PAGE = 1_000  # as in the script
 _HEADER = np.dtype([("lacks_from", "<i8"), ("floor", "<i8"), ("lately", "<f8"), ("read_ms", "<f8")])
@@ -95,7 +95,7 @@ class RedisTimelines:
         answers = await self._do((bucket, ("habits", some)) for bucket, some in shares)
         found = np.empty(len(users), _HEADER)
         found[order] = np.frombuffer(b"".join(answers), _HEADER)
-        reads = found["lately"] * np.exp((found["read_ms"] - self._now_ms()) / READS_MS)
+        reads = found["lately"] * np.exp((found["read_ms"] - self._now_ms()) / RATE_WINDOW_MS)
         return Habits(np.where(found["read_ms"] > 0, reads, -1.0), found["lacks_from"].astype(np.int64))
 
     async def begin(self, user: int) -> int:

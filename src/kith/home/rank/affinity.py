@@ -79,20 +79,20 @@ class Affinity:
     async def of(self, reader: NodeId) -> Affinities:
         """All affinities of a reader, in a request of its own."""
         if reader in self._kept:
-            await self._memory.look()
-        found = await self.look(reader)
+            await self._memory.refresh()
+        found = await self.load(reader)
         if isinstance(found, Affinities):
             return found
         _, made_by = await self._facts.with_authors(_NO_POSTS, list(found.worth))
-        return self.ties(found, made_by)
+        return self.of_interactions(found, made_by)
 
     async def by_author(self, reader: NodeId) -> dict[int, float]:
         """The reader's affinity to each author with whose posts they did something; to others it is 0."""
-        ties = await self.of(reader)
-        return dict(zip(ties.authors.tolist(), ties.values.tolist(), strict=True))
+        affinities = await self.of(reader)
+        return dict(zip(affinities.authors.tolist(), affinities.values.tolist(), strict=True))
 
-    async def look(self, reader: NodeId) -> Affinities | Interactions:
-        """A reader's affinities where they are known; otherwise what the reader did, for `ties`."""
+    async def load(self, reader: NodeId) -> Affinities | Interactions:
+        """A reader's affinities where they are known; otherwise what the reader did, for `of_interactions`."""
         now, kept = self._now_ms(), self._kept.get(reader)
         is_young = kept is not None and 0 <= now - kept[1] < KEPT_MS
         if kept is not None and is_young and self._states.now.get(reader) == kept[0]:
@@ -112,7 +112,7 @@ class Affinity:
                     worth[post] = worth.get(post, 0.0) + each * 0.5 ** (max(now - at, 0) / HALF_LIFE_MS)
         return Interactions(reader, state, now, worth)
 
-    def ties(self, done: Interactions, made_by: Mapping[int, int]) -> Affinities:
+    def of_interactions(self, done: Interactions, made_by: Mapping[int, int]) -> Affinities:
         """The affinities that follow from what a reader did; they are kept. `made_by`: the author of each post."""
         sums: dict[int, float] = {}
         for post, value in done.worth.items():
@@ -120,11 +120,11 @@ class Affinity:
                 sums[made_by[post]] = sums.get(made_by[post], 0.0) + value
         authors = sorted(sums)
         totals = np.array([sums[author] for author in authors], np.float32)
-        ties = Affinities(np.array(authors, np.int64), totals / (totals + np.float32(HALF)))
+        affinities = Affinities(np.array(authors, np.int64), totals / (totals + np.float32(HALF)))
         if len(self._kept) >= self._readers_max:
             make_room(self._kept, 1)
-        self._kept[done.reader] = (done.state, done.at_ms, ties)
-        return ties
+        self._kept[done.reader] = (done.state, done.at_ms, affinities)
+        return affinities
 
     async def _lists(self, reader: NodeId, newest: int) -> tuple[ListState, list[list[Mark]]]:
         """The state of the lists of what a reader did, and the newest entries of each."""

@@ -22,14 +22,14 @@ class Placed(NamedTuple):
 class Candidates(NamedTuple):
     """Posts, what is known of them, and their scores.
 
-    `scores` decide the order. `told` are the scores that the reader is shown: they do not tell which posts of others
+    `scores` decide the order. `shown_scores` are those that the reader is told: they do not tell which posts of others
     the app limits.
     """
 
     facts: Facts
     features: Floats  # a row a post, columns FEATURES
     scores: Floats
-    told: Floats
+    shown_scores: Floats
 
     @classmethod
     def unranked(cls, ids: Integers) -> Candidates:
@@ -45,8 +45,8 @@ class Candidates(NamedTuple):
 
     def take(self, which: Integers) -> Candidates:
         """The rows at these places."""
-        facts, features, scores, told = self  # rows of a table by `take`: an eighth of the time of brackets
-        return Candidates(facts.take(which), features.take(which, axis=0), scores[which], told[which])
+        facts, features, scores, shown = self  # rows of a table by `take`: an eighth of the time of brackets
+        return Candidates(facts.take(which), features.take(which, axis=0), scores[which], shown[which])
 
     def only(self, ids: Collection[int]) -> Candidates:
         """The rows of these posts."""
@@ -64,11 +64,11 @@ class Candidates(NamedTuple):
         """Why each post stands where it does; empty where nothing was ranked."""
         if not self.are_ranked:
             return {}
-        told = map(Placed, self.told.tolist(), self.reasons(reader, pinned))
-        return dict(zip(self.facts.ids.tolist(), told, strict=True))
+        placed = map(Placed, self.shown_scores.tolist(), self.reasons(reader, pinned))
+        return dict(zip(self.facts.ids.tolist(), placed, strict=True))
 
 
-class InOrder(NamedTuple):
+class RankedCandidates(NamedTuple):
     """Candidates in an order. `places`: where they are, best first."""
 
     candidates: Candidates

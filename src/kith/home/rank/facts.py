@@ -101,7 +101,7 @@ class PostFacts:
                 ids = await self._records.newest(RecordKind.POST, below, AHEAD_EACH)
                 if not ids:
                     return
-                await self._memory.look()  # a change that comes later is told later
+                await self._memory.refresh()  # a change that comes later is told later
                 await self.of(np.array(ids, np.int64))
                 below = ids[-1]
                 await asyncio.sleep(AHEAD_PAUSE_S)

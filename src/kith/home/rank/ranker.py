@@ -47,13 +47,13 @@ class Own(NamedTuple):
 
 
 class ReaderFacts(NamedTuple):
-    """What ranking knows of a reader. `seen`: the newest posts they saw; `ties`: their affinities, or what these are
-    computed from."""
+    """What ranking knows of a reader. `seen`: the newest posts they saw; `affinities`: or what they are computed
+    from."""
 
     id: NodeId
     own: Own
     seen: Ids
-    ties: Affinities | Interactions
+    affinities: Affinities | Interactions
 
 
 class Ranker:
@@ -75,25 +75,25 @@ class Ranker:
     async def _read_own(self, reader: NodeId) -> Own:
         return (await self._read(reader, _NEWEST))[0]
 
-    async def _read(self, reader: NodeId, seen: Window) -> tuple[Own, list[Mark]]:
-        """Also what the reader saw, as much as `seen` says."""
+    async def _read(self, reader: NodeId, views_window: Window) -> tuple[Own, list[Mark]]:
+        """Also what the reader saw, as much as `views_window` says."""
         views, fewer = Listing(self._views, reader, Direction.OUT), Listing(self._fewer, reader, Direction.OUT)
         questions = Questions()
         counts = questions.counts([views, fewer])
-        newest, wishes = questions.page(views, seen), questions.page(fewer, _WISHES)
+        newest, wishes = questions.page(views, views_window), questions.page(fewer, _WISHES)
         answers = await self._store.answer(questions)
         saw, said = answers.pages[newest].items, answers.pages[wishes].items
         return Own(ListState(answers.counts[counts], [saw[:1], said[:1]]), said), saw
 
-    async def look(self, reader: NodeId) -> ReaderFacts:
+    async def reader_facts(self, reader: NodeId) -> ReaderFacts:
         """All that ranking needs to know of a reader."""
         views = Listing(self._views, reader, Direction.OUT)
         if self._immediate:
-            own, ties = await self.own(reader), await self._affinity.look(reader)
+            own, affinities = await self.own(reader), await self._affinity.load(reader)
             seen = await self._store.ids(views, newest=SEEN_MAX) if own.state.lengths[0] else _NOTHING
         else:
-            (own, seen), ties = await together(False, self._read_all(reader), self._affinity.look(reader))
-        return ReaderFacts(reader, own, seen, ties)
+            (own, seen), affinities = await together(False, self._read_all(reader), self._affinity.load(reader))
+        return ReaderFacts(reader, own, seen, affinities)
 
     async def _read_all(self, reader: NodeId) -> tuple[Own, Ids]:
         """What the reader saw, SEEN_MAX of it, and wants to see less of."""
@@ -106,8 +106,8 @@ class Ranker:
         """Those of `ids` that are posts, in their order, with their scores. `pinned`: when some were, in ms."""
         return self._scored(reader, *await self._look_up(reader, ids), pinned)
 
-    async def turn(
-        self, reader: ReaderFacts, ids: Integers, seen: Flags, pinned: Mapping[int, int], *, are_seen: bool
+    async def score_seen_or_unseen(
+        self, reader: ReaderFacts, ids: Integers, seen: Flags, pinned: Mapping[int, int], *, showing_seen: bool
     ) -> Candidates:
         """Those of the posts whose turn it is, scored: all that are new to the reader, or what is not.
 
@@ -115,31 +115,33 @@ class Ranker:
         """
         count = np.count_nonzero(seen)
         if count in (0, len(ids)):
-            return await self.score(reader, ids if are_seen == (count > 0) else ids[:0], pinned)
-        facts, ties = await self._look_up(reader, ids)
+            return await self.score(reader, ids if showing_seen == (count > 0) else ids[:0], pinned)
+        facts, affinities = await self._look_up(reader, ids)
         those = seen if len(facts.ids) == len(ids) else _are_in(facts.ids, ids[seen])  # some are no posts any more
         known = _are_in(facts.fingerprints, facts.fingerprints[those])
-        found = self._scored(reader, facts.take(np.flatnonzero(known == are_seen)), ties, pinned)
-        if not are_seen:
+        found = self._scored(reader, facts.take(np.flatnonzero(known == showing_seen)), affinities, pinned)
+        if not showing_seen:
             return found
         return found._replace(scores=np.where(those[known], found.scores, found.scores - 2))  # no score is above 1
 
     async def _look_up(self, reader: ReaderFacts, ids: Integers) -> tuple[Facts, Affinities]:
         """The facts of those of `ids` that are posts, in their order, and the reader's affinities."""
-        ties = reader.ties
-        if not isinstance(ties, Interactions):
-            return await self._facts.of(ids), ties
-        facts, made_by = await self._facts.with_authors(ids, list(ties.worth))
-        return facts, self._affinity.ties(ties, made_by)
+        affinities = reader.affinities
+        if not isinstance(affinities, Interactions):
+            return await self._facts.of(ids), affinities
+        facts, made_by = await self._facts.with_authors(ids, list(affinities.worth))
+        return facts, self._affinity.of_interactions(affinities, made_by)
 
-    def _scored(self, reader: ReaderFacts, facts: Facts, ties: Affinities, pinned: Mapping[int, int]) -> Candidates:
+    def _scored(
+        self, reader: ReaderFacts, facts: Facts, affinities: Affinities, pinned: Mapping[int, int]
+    ) -> Candidates:
         dates = _dates(facts, pinned) if pinned else None
-        rows = features(facts, ties.to(facts.authors), self._now_ms(), dates)
+        rows = features(facts, affinities.to(facts.authors), self._now_ms(), dates)
         if not facts.limited.any():
-            told = light.score(rows, self.damping(reader, facts) if reader.own.fewer else None)
-            return Candidates(facts, rows, told, told)
-        told = light.score(rows, self.damping(reader, facts))
-        return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader.id)), told)
+            shown = light.score(rows, self.damping(reader, facts) if reader.own.fewer else None)
+            return Candidates(facts, rows, shown, shown)
+        shown = light.score(rows, self.damping(reader, facts))
+        return Candidates(facts, rows, shown * _limits(facts.limited & (facts.authors != reader.id)), shown)
 
     async def seen(self, reader: ReaderFacts, ids: Integers) -> Flags:
         """Which of the posts the reader has seen."""

@@ -128,7 +128,9 @@ class Skeletons:
         self._looking: asyncio.Task[None] | None = None
         self._recent_s = 0.0  # when it was asked for, by the clock of the event loop
 
-    async def usable_snapshot(self, seen: LogPosition, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
+    async def usable_snapshot(
+        self, must_reflect: LogPosition, degraded: Degraded, *, refresh: bool
+    ) -> FanoutSnapshot | None:
         """What fan-out has noted, where timelines can be relied on now; None where they cannot.
 
         It may be a moment old. That is safe because the events that the log holds beyond it are looked at too. `seen`:
@@ -138,7 +140,7 @@ class Skeletons:
             return None
         snapshot = self._of_late()
         try:
-            if snapshot is None or not self._reflects(snapshot, seen):
+            if snapshot is None or not self._reflects(snapshot, must_reflect):
                 snapshot = await self._look()
         except Unavailable:
             degraded.failed("fanout")
@@ -146,7 +148,7 @@ class Skeletons:
         if snapshot.lag_s(int(self._now_s() * 1000)) > _LAG_MAX_S:
             degraded.note("fanout")
             return None
-        return snapshot if self._reflects(snapshot, seen) else None
+        return snapshot if self._reflects(snapshot, must_reflect) else None
 
     async def prepare(self) -> None:
         """Ask what fan-out has noted, where that will be asked for and takes a call."""
@@ -154,8 +156,8 @@ class Skeletons:
             with contextlib.suppress(Unavailable):
                 await self._look()
 
-    def _reflects(self, snapshot: FanoutSnapshot, seen: LogPosition) -> bool:
-        return snapshot.progress is not None and self.log.covers(snapshot.progress.at, seen)
+    def _reflects(self, snapshot: FanoutSnapshot, must_reflect: LogPosition) -> bool:
+        return snapshot.progress is not None and self.log.covers(snapshot.progress.at, must_reflect)
 
     def _of_late(self) -> FanoutSnapshot | None:
         """What was noted a moment ago, where asking anew would take a call of its own."""

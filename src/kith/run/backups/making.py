@@ -22,7 +22,7 @@ import msgspec
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.blobs.archives import Archive
-from kith.engines.embedded import segments, standing
+from kith.engines.embedded import segments, store_role
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import logged_ms
@@ -102,7 +102,7 @@ class BackUp:
         StoreMoved, where another machine goes on from this store; StoreMismatch, where a bulk load is not finished, as
         what it needs to go on lies beside the store; StoreFull, StoreUnavailable.
         """
-        closed = standing.why_closed(self._store)
+        closed = store_role.why_closed(self._store)
         if closed is not None and closed.why != "standby":
             raise closed.refusal()
         refuse_unfinished_import(self._store)

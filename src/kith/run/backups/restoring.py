@@ -17,7 +17,7 @@ from kith.core.errors import BadRequest, BadToken, Conflict, StoreMismatch
 from kith.core.events import LogPosition
 from kith.core.tokens import WriteTokens
 from kith.engines.blobs.archives import Archive, FolderArchive
-from kith.engines.embedded import fanout_state, segments, standing
+from kith.engines.embedded import fanout_state, segments, store_role
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import logged_ms
 from kith.engines.embedded.folder_locks import alone
@@ -215,7 +215,7 @@ def _new_store(settings: Settings) -> Iterator[Path]:
 def _opened(folder: Path, where: str) -> Iterator[Environment]:
     """Open a store that was copied, perhaps of a standby, as one of its own; an error names where it is from."""
     try:
-        standing.stand_alone(folder)
+        store_role.stand_alone(folder)
         with Environment(folder, create=False) as store:
             yield store
     except StoreMismatch as error:

@@ -7,9 +7,9 @@ import asyncio
 import structlog
 
 from kith.core.errors import Conflict, Unauthorized, Unavailable
-from kith.engines.embedded import standing
+from kith.engines.embedded import store_role
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.standing import ToTell
+from kith.engines.embedded.store_role import ToTell
 from kith.leases.holding import Leases
 
 _ANSWERED_S, _EVERY_S = 2.0, 1.0
@@ -18,13 +18,13 @@ _log = structlog.get_logger("kith.standby")
 
 async def keep_telling(store: Environment, leases: Leases) -> None:
     """Tell the old primary that it was replaced, until it has heard it. One process of a folder does this."""
-    to_tell = standing.to_tell(store)
+    to_tell = store_role.to_tell(store)
     while to_tell is not None:
         async with leases.hold("tell-the-old-primary") as held:
             if held is not None and await asyncio.to_thread(_tell, store, to_tell):
                 return
         await asyncio.sleep(_EVERY_S)
-        to_tell = standing.to_tell(store)
+        to_tell = store_role.to_tell(store)
 
 
 def _tell(store: Environment, to_tell: ToTell) -> bool:
@@ -33,12 +33,12 @@ def _tell(store: Environment, to_tell: ToTell) -> bool:
 
     with Primary(to_tell.old, machine_key_of(store), answered_s=_ANSWERED_S) as old:
         try:
-            last = old.fence(standing.epoch_of(store), to_tell.new)
+            last = old.fence(store_role.epoch_of(store), to_tell.new)
         except Unavailable:
             return False
         except (Conflict, Unauthorized) as error:  # it is another store, or knows better
             _log.error("the old primary does not take our word", error=error.message)
         else:
             _log.info("the old primary takes no more writes", last=last)
-    standing.was_told(store)
+    store_role.note_told(store)
     return True

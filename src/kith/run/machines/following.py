@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from kith.core.errors import Conflict, KithError, TokenTooOld
-from kith.engines.embedded import places, segments, standing
+from kith.engines.embedded import places, segments, store_role
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.changes import changed_record
 from kith.engines.embedded.environment import Environment
@@ -127,7 +127,7 @@ def follow(settings: Settings, key: str) -> int:
         create=False,
         follows=True,
     ) as store:
-        why = standing.why_closed(store)
+        why = store_role.why_closed(store)
         if why is None:
             return PROMOTED
         with Primary(why.primary, key, name=name_of(store.folder)) as primary, Primary(why.primary, key) as beside:

@@ -10,7 +10,7 @@ from pathlib import Path
 from kith.api.behind import Behind
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError
-from kith.engines.embedded import segments, standing
+from kith.engines.embedded import segments, store_role
 from kith.engines.embedded.shipping import Shipping
 from kith.http.exchange import Serve
 from kith.log.keeping import Keeping
@@ -27,7 +27,7 @@ class Machine:
 
     def __init__(self, folder: Folder, source: Source, level: Level) -> None:
         self._environment, self._log, self.source, self._level = folder.environment, folder.log, source, level
-        self._began = standing.why_closed(folder.environment)
+        self._began = store_role.why_closed(folder.environment)
         self._standbys: dict[str, Keeping] = {}
         self._renewing = set[asyncio.Task[None]]()
 
@@ -65,7 +65,7 @@ class Machine:
 
     def says(self) -> str:
         """What a standby tells probes of itself; empty for a primary."""
-        why = standing.why_closed(self._environment)
+        why = store_role.why_closed(self._environment)
         if why is None or why.why != "standby":
             return ""
         behind, problem = self._level.behind_ms(), self._level.problem()
@@ -74,7 +74,7 @@ class Machine:
 
     def problem(self) -> str:
         """Why this process is not ready, because the role of its machine changed; empty if it is."""
-        why = standing.why_closed(self._environment)
+        why = store_role.why_closed(self._environment)
         if self._began is not None and why is None:
             return "this was made the primary; its processes are replaced"
         if why is None or why.why == "standby":

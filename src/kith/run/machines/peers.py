@@ -9,7 +9,7 @@ from __future__ import annotations
 import structlog
 
 from kith.core.errors import KithError
-from kith.engines.embedded import standing
+from kith.engines.embedded import store_role
 from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
 
@@ -33,8 +33,8 @@ def _ask(url: str, environment: Environment) -> bool:
 
     with Primary(url, machine_key_of(environment), answered_s=_ANSWERED_S) as peer:
         theirs = peer.epoch()
-    if not standing.is_newer(theirs, standing.epoch_of(environment)):
+    if not store_role.is_newer(theirs, store_role.epoch_of(environment)):
         return False
-    standing.fence(environment, theirs, url)
+    store_role.fence(environment, theirs, url)
     _log.error("another machine was made the primary", primary=url)
     return True

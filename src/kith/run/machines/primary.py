@@ -63,7 +63,7 @@ class Primary:
         return None if answer.status_code == 204 else answer.content
 
     def fence(self, epoch: Epoch, primary: str) -> int:
-        """Tell it that it was replaced; returns the number of its last event. Conflict: see `standing.fence`."""
+        """Tell it that it was replaced; returns the number of its last event. Conflict: see `store_role.fence`."""
         body = msgspec.json.encode(Fencing(primary, epoch))
         answer = self._ask("POST", f"{BASE}/standby/fence", content=body)
         return self._read(answer, FencedAt).last

@@ -20,15 +20,15 @@ from urllib.parse import urlsplit
 import structlog
 
 from kith.core.errors import BadRequest, Conflict, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
-from kith.engines.embedded import fanout_state, standing
+from kith.engines.embedded import fanout_state, store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.retention import LEASE
-from kith.engines.embedded.standing import ToTell
 from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
+from kith.engines.embedded.store_role import ToTell
 from kith.graph.graphs import BUILT_IN
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
@@ -66,7 +66,7 @@ def _key_of(folder: Path) -> str:
 def _goes_on(settings: Settings, url: str) -> bool:
     """Bring a folder that has a store up to the primary; False where it must begin with a snapshot."""
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
-        why = standing.why_closed(store)
+        why = store_role.why_closed(store)
         if why is None:
             raise Conflict(
                 f"{store.folder} holds a store that takes writes; to give it up, name another folder, or fence it first"
@@ -88,7 +88,7 @@ def _goes_on(settings: Settings, url: str) -> bool:
                 raise
             _log.warning("the primary does not answer; what is here is served", error=error.message)
         if why != Closed("standby", url):
-            standing.close_to_writes(store, Closed("standby", url))
+            store_role.close_to_writes(store, Closed("standby", url))
     return True
 
 
@@ -106,7 +106,7 @@ def _install(settings: Settings, url: str, key: str) -> None:
         for lease in store.notes(LEASE):
             store.put_note(LEASE + lease, None)  # their holders follow the primary
         store.put_note(MEDIA_MISSING, b"1")
-        standing.close_to_writes(store, Closed("standby", url))
+        store_role.close_to_writes(store, Closed("standby", url))
         store.sync()  # the copy leaves its journal behind
     (made / STORE_FILE).replace(folder / STORE_FILE)
     (folder / JOURNAL_FILE).unlink(missing_ok=True)  # of the store that was there
@@ -175,7 +175,7 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
     the same).
     """
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
-        why = standing.why_closed(store)
+        why = store_role.why_closed(store)
         if why is None:
             return None
         key = machine_key_of(store)
@@ -184,7 +184,7 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
         Path(settings.data), durability=settings.durability, bytes_max=settings.store_bytes_max, create=False,
         follows=True,
     ) as store, Primary(why.primary, key, answered_s=_FENCED_WITHIN_S) as primary:  # fmt: skip
-        epoch = standing.begin_promotion(store)
+        epoch = store_role.begin_promotion(store)
         silent = ""
         try:
             last = primary.fence(epoch, url)
@@ -198,5 +198,5 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
         except (Unavailable, StoreMismatch) as error:
             silent = error.message
         missing = store.get_note(MEDIA_MISSING) is not None
-        done = standing.promote(store, ToTell(why.primary, url) if silent else None)
+        done = store_role.promote(store, ToTell(why.primary, url) if silent else None)
         return Promotion(why.primary, "silent" if silent else "fenced", silent, done.shared, missing)

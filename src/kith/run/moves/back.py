@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kith.core.clock import SKEW_MS_MAX, Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict
-from kith.engines.embedded import fanout_state, standing
+from kith.engines.embedded import fanout_state, store_role
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.home.fanout import consumer as fanout
@@ -47,7 +47,7 @@ async def take_back(settings: Settings, folder: Path, *, tell: Tell) -> int:
 
 def _is_left(folder: Path) -> bool:
     with Environment(folder, create=False) as store:
-        return standing.was_left(store)
+        return store_role.has_moved(store)
 
 
 def _give_up(folder: Path, noted: MoveProgress) -> None:

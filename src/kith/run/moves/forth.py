@@ -16,7 +16,7 @@ from typing import Any
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict
 from kith.core.events import NOWHERE, LogPosition
-from kith.engines.embedded import standing
+from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
 from kith.graph.audit import Audit, audit
@@ -89,7 +89,7 @@ async def _move(
 def _graphs_of(folder: Path) -> list[str]:
     """The graphs of a folder, by their numbers. Conflict where it takes no writes itself."""
     with Environment(folder, create=False) as store:
-        if standing.was_left(store):
+        if store_role.has_moved(store):
             raise Conflict(f"{folder} was moved, and takes no writes itself; move the store that does")
         numbers = store.graph_numbers()
     return sorted(numbers, key=numbers.__getitem__)
@@ -107,7 +107,7 @@ class _Forth(Mover):
     async def begin(self) -> None:
         """Close the cluster, which holds nothing yet or what was copied before, and keep the log from here on."""
         noted, cluster = self.noted, self._sides.cluster
-        if standing.was_left(self._store) and noted.stage != "switching":
+        if store_role.has_moved(self._store) and noted.stage != "switching":
             self._store.reopen()  # a switch that was given up was cut short just before it did
         permit = await self._closing.permit()
         if noted.at == NOWHERE:
@@ -140,7 +140,7 @@ class _Forth(Mover):
             raise Conflict(f"{self.noted.to} numbers graphs otherwise than {self.folder}; name another keyspace")
 
     async def keep_log(self) -> None:
-        if not standing.was_left(self._store):
+        if not store_role.has_moved(self._store):
             await super().keep_log()
 
     async def catch_up(self) -> None:
@@ -169,7 +169,7 @@ class _Forth(Mover):
         """Let the folder take writes again, if it does not; the switch is to be asked for again."""
         self.noted.stage = stage
         self.note()  # first: cut short before the folder is open, the next run opens it, and switches nothing
-        if standing.was_left(self._store):
+        if store_role.has_moved(self._store):
             self._store.reopen()
 
     async def _copy(self) -> None:
@@ -204,14 +204,14 @@ class _Forth(Mover):
     async def switch(self) -> float:
         """Switch; for how many seconds neither side took writes."""
         noted = self.noted
-        if not standing.was_left(self._store):
+        if not store_role.has_moved(self._store):
             await self._wait_for_consumers()
         noted.stage = "switching"
         self.note()
         await let_rest(self._sides.cluster.leases, NUMBERS_RESTING)
         began_s = time.monotonic()
-        if not standing.was_left(self._store):
-            standing.close_to_writes(self._store, Closed("moved", noted.to))
+        if not store_role.has_moved(self._store):
+            store_role.close_to_writes(self._store, Closed("moved", noted.to))
         await self.follow()
         await self._declare()
         await self._check_changing()

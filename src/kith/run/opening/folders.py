@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kith.core.errors import StoreMismatch
-from kith.engines.embedded import folder_locks, standing
+from kith.engines.embedded import folder_locks, store_role
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.graph.graphs import BUILT_IN
 from kith.run.config import Settings
@@ -61,7 +61,7 @@ def refuse_unfinished_import(environment: Environment) -> None:
 
 def refuse_closed(environment: Environment) -> None:
     """StoreMismatch if this folder is a standby's, or another machine was made the primary in its place."""
-    why = standing.why_closed(environment)
+    why = store_role.why_closed(environment)
     if why is not None and why.why == "standby":
         raise StoreMismatch(
             f"{environment.folder} is a standby of {why.primary}: go on with `kith standby --of {why.primary}`, or "

@@ -79,7 +79,7 @@ async def opened_graph(settings: Settings, *, create: bool = True) -> AsyncItera
 def relations(settings: Settings, graph: Graph, settling: Settling) -> Relations:
     """The rules of people, over an open folder. `settling`: what their follows mean for boards."""
     limits = RelationLimits(settings.follows_max, settings.batch_max)
-    return Relations(graph, Privacy(graph), limits, ties=settling)
+    return Relations(graph, Privacy(graph), limits, dependents=settling)
 
 
 def suggestions(settings: Settings, parts: Opened) -> Suggestions:

@@ -17,7 +17,7 @@ from embedded_engine import open_embedded
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, StoreMismatch, StoreMoved, TokenTooOld
 from kith.core.events import RECORD_CHANGED, Event, LogPosition
-from kith.engines.embedded import places, segments, shipping, standing
+from kith.engines.embedded import places, segments, shipping, store_role
 from kith.engines.embedded.changes import announced, edge_changed
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.confirmations import Confirmed
@@ -58,7 +58,7 @@ def standby(tmp_path: Path, primary: tuple[Environment, EmbeddedEdges], run: Run
     folder.mkdir()
     (folder / STORE_FILE).write_bytes(run(snapshot_of(primary[0])))
     with Environment(folder) as store:
-        standing.close_to_writes(store, Closed("standby", OLD))
+        store_role.close_to_writes(store, Closed("standby", OLD))
         store.sync()
     return folder
 
@@ -136,9 +136,9 @@ def test_a_fenced_store_acknowledges_nothing_more(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
     with following(standby) as store:
-        epoch = standing.begin_promotion(store)
-    assert standing.fence(primary[0], epoch, NEW) == 1
-    assert standing.fence(primary[0], epoch, NEW) == 1, "it may be told again"
+        epoch = store_role.begin_promotion(store)
+    assert store_role.fence(primary[0], epoch, NEW) == 1
+    assert store_role.fence(primary[0], epoch, NEW) == 1, "it may be told again"
     with pytest.raises(NotPrimary) as refused:
         run(primary[1].apply(writes_of(edge_of(1, 3))))
     assert refused.value.details == {"primary": NEW}
@@ -148,7 +148,7 @@ def test_a_fenced_store_acknowledges_nothing_more(
 def test_a_store_that_was_moved_acknowledges_nothing_more_and_says_where_it_is(
     primary: tuple[Environment, EmbeddedEdges], run: Run
 ) -> None:
-    standing.close_to_writes(primary[0], Closed("moved", "keyspace kith of the cluster"))
+    store_role.close_to_writes(primary[0], Closed("moved", "keyspace kith of the cluster"))
     with pytest.raises(StoreMoved, match="was moved to keyspace kith of the cluster") as refused:
         run(primary[1].apply(writes_of(edge_of(1, 3))))
     assert refused.value.details == {"to": "keyspace kith of the cluster"}
@@ -162,27 +162,27 @@ def test_a_store_that_was_moved_acknowledges_nothing_more_and_says_where_it_is(
 def test_only_a_newer_epoch_fences_and_only_one_of_two(
     primary: tuple[Environment, EmbeddedEdges], standby: Path
 ) -> None:
-    for no_newer in (Epoch([]), standing.epoch_of(primary[0])):
+    for no_newer in (Epoch([]), store_role.epoch_of(primary[0])):
         with pytest.raises(Conflict):
-            standing.fence(primary[0], no_newer, NEW)
+            store_role.fence(primary[0], no_newer, NEW)
     with following(standby) as store:
-        standing.fence(primary[0], standing.begin_promotion(store), NEW)
+        store_role.fence(primary[0], store_role.begin_promotion(store), NEW)
     with pytest.raises(Conflict, match="http://new was made the primary already"):
-        standing.fence(primary[0], Epoch([(77, 0)]), "http://third")
+        store_role.fence(primary[0], Epoch([(77, 0)]), "http://third")
 
 
 def test_a_promotion_that_was_cut_short_goes_on_with_its_epoch(
     primary: tuple[Environment, EmbeddedEdges], standby: Path
 ) -> None:
     with following(standby) as store:
-        first = standing.begin_promotion(store)
+        first = store_role.begin_promotion(store)
     with following(standby) as store:
-        assert standing.begin_promotion(store) == first
-        done = standing.promote(store, None)
+        assert store_role.begin_promotion(store) == first
+        done = store_role.promote(store, None)
         assert (done.epoch, done.shared) == (first.restores[-1][0], 1)
-        assert standing.why_closed(store) is None
+        assert store_role.why_closed(store) is None
         with pytest.raises(Conflict):
-            standing.promote(store, None)
+            store_role.promote(store, None)
         with pytest.raises(Conflict, match="no standby any more"):
             ship(primary[0], store)
 
@@ -190,8 +190,8 @@ def test_a_promotion_that_was_cut_short_goes_on_with_its_epoch(
 def promoted(folder: Path) -> Path:
     """The folder of a standby, made a primary without telling anybody."""
     with following(folder) as store:
-        standing.begin_promotion(store)
-        standing.promote(store, None)
+        store_role.begin_promotion(store)
+        store_role.promote(store, None)
     return folder
 
 

@@ -48,7 +48,7 @@ def why_closed(store: Environment) -> Closed | None:
     return None if raw is None else msgspec.msgpack.decode(raw, type=Closed)
 
 
-def was_left(store: Environment) -> bool:
+def has_moved(store: Environment) -> bool:
     """Whether a store takes no writes because it moves, or was moved; Conflict where there is another reason."""
     why = why_closed(store)
     if why is not None and why.why != "moved":
@@ -133,7 +133,7 @@ def to_tell(store: Environment) -> ToTell | None:
     return None if raw is None else msgspec.msgpack.decode(raw, type=ToTell)
 
 
-def was_told(store: Environment) -> None:
+def note_told(store: Environment) -> None:
     """Note that the old primary knows."""
     store.put_note(_TELL, None)
 

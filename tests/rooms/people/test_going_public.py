@@ -17,8 +17,8 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeOperation
-from kith.people import opening
-from kith.people.opening import Openings
+from kith.people import going_public
+from kith.people.going_public import RequestAcceptor
 from kith.people.removal import account_jobs
 
 FANS = [NodeId(user) for user in range(100, 107)]
@@ -27,7 +27,7 @@ FANS = [NodeId(user) for user in range(100, 107)]
 @pytest.fixture
 def room(run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Services:
     """Alice is private, and FANS ask to follow her; a page of a job has two requests."""
-    monkeypatch.setattr(opening, "_PAGE", 2)
+    monkeypatch.setattr(going_public, "_PAGE", 2)
     made: Services = run(Services.in_memory(clock=clock))
     run(made.edges.change_node(ALICE, private=True))
     for fan in FANS:
@@ -43,7 +43,7 @@ def lists(run: Run, room: Services) -> tuple[list[int], list[int]]:
     return followers, requests
 
 
-async def open_account(room: Services, openings: Openings) -> None:
+async def open_account(room: Services, openings: RequestAcceptor) -> None:
     note = await openings.prepare(ALICE)
     await room.edges.change_node(ALICE, private=False)
     openings.start(note, ALICE)
@@ -53,9 +53,9 @@ def test_who_waits_at_a_public_account_is_let_in_when_it_is_made_public_once_mor
     """One device made it private for a moment, in which they asked; another had read before that it is public."""
 
     async def play() -> None:
-        openings = Openings(room.graph, room.people, own_leases())
+        openings = RequestAcceptor(room.graph, room.people, own_leases())
         await room.edges.change_node(ALICE, private=False)
-        await openings.open_for_those_who_wait(ALICE)
+        await openings.accept_waiting_requests(ALICE)
         await openings.wait()
 
     run(play())
@@ -75,14 +75,14 @@ def test_what_a_crash_left_is_resumed_by_the_next_process(
         return await apply(writes)
 
     async def play() -> None:
-        killed = Openings(room.graph, room.people, own_leases())
+        killed = RequestAcceptor(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", stalling)
         await open_account(room, killed)
         await reached.wait()
         await killed.close()
         followers = await room.people.followers(ALICE, Window(20))
         assert {mark.id for mark in followers.items} == set(FANS[-2:])
-        following = Openings(room.graph, room.people, own_leases())
+        following = RequestAcceptor(room.graph, room.people, own_leases())
         await following.resume()
         await following.wait()
         assert await room.edges.notes("opening/") == {}
@@ -93,8 +93,8 @@ def test_what_a_crash_left_is_resumed_by_the_next_process(
 
 def test_a_crash_before_the_account_was_public_accepts_nobody(run: Run, room: Services) -> None:
     async def play() -> None:
-        note = await Openings(room.graph, room.people, own_leases()).prepare(ALICE)
-        following = Openings(room.graph, room.people, own_leases())
+        note = await RequestAcceptor(room.graph, room.people, own_leases()).prepare(ALICE)
+        following = RequestAcceptor(room.graph, room.people, own_leases())
         await following.resume()
         await following.wait()
         assert list(await room.edges.notes("opening/")) == [note], "it may be about to be public"
@@ -112,7 +112,7 @@ def test_a_crash_before_the_account_was_public_accepts_nobody(run: Run, room: Se
 def test_an_account_that_leaves_while_one_opens_has_its_requests_accepted_once_it_is_back(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch, leaver: NodeId, opened: str
 ) -> None:
-    openings = Openings(room.graph, room.people, own_leases())
+    openings = RequestAcceptor(room.graph, room.people, own_leases())
     jobs = account_jobs(room.graph, own_leases(), restored=openings.returned)
 
     async def operate(operation: NodeOperation) -> None:
@@ -142,7 +142,7 @@ def test_an_account_that_leaves_while_one_opens_has_its_requests_accepted_once_i
 
 
 def test_an_account_that_comes_back_private_accepts_nobody(run: Run, room: Services) -> None:
-    openings = Openings(room.graph, room.people, own_leases())
+    openings = RequestAcceptor(room.graph, room.people, own_leases())
     jobs = account_jobs(room.graph, own_leases(), restored=openings.returned)
 
     async def play() -> None:
@@ -164,7 +164,7 @@ def test_a_change_of_mind_stops_it(run: Run, room: Services, monkeypatch: pytest
         return await apply(writes)
 
     async def play() -> None:
-        openings = Openings(room.graph, room.people, own_leases())
+        openings = RequestAcceptor(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", overtaken)
         await open_account(room, openings)
         await openings.wait()
@@ -182,7 +182,7 @@ def test_a_store_that_refuses_is_asked_again(run: Run, room: Services, monkeypat
         return await apply(writes)
 
     async def play() -> None:
-        openings = Openings(room.graph, room.people, own_leases())
+        openings = RequestAcceptor(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", refuse)
         with time_flies():
             await open_account(room, openings)

@@ -29,7 +29,7 @@ _PREPARED_MS = 60_000
 """Longer than a request takes from `prepare` to `start`."""
 
 
-class Openings:
+class RequestAcceptor:
     """Accepts the follow requests of accounts that become public."""
 
     def __init__(self, graph: Graph, relations: Relations, leases: Leases) -> None:
@@ -46,7 +46,7 @@ class Openings:
         """Accept the requests of a public account in the background."""
         self._background.start(note, partial(self._run, user))
 
-    async def open_for_those_who_wait(self, user: NodeId) -> None:
+    async def accept_waiting_requests(self, user: NodeId) -> None:
         """After an account was made public that seemed public before: accept what was asked while it was private."""
         if (await self._relations.requests(user, Window(1))).items:
             self.start(await self.prepare(user), user)

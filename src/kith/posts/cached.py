@@ -14,8 +14,8 @@ POSTS_MAX = 20_000
 """1 KB each."""
 
 
-class KeptPosts:
-    """Reads posts as of the last look at the log, or later."""
+class CachedPosts:
+    """Reads posts as of the last refresh of the memory, or later."""
 
     def __init__(self, posts: Posts, memory: ReadMemory) -> None:
         self.posts, self.memory = posts, memory

@@ -22,10 +22,10 @@ from kith.home.rank.candidates import Placed
 from kith.home.slate import Slate
 from kith.media.library import MediaLibrary
 from kith.media.media import Media
-from kith.people.plain import PlainPeople
 from kith.people.profiles import Profile, Profiles
+from kith.people.unrestricted import UnrestrictedPeople
+from kith.posts.cached import CachedPosts
 from kith.posts.engagement import Engagement, PostCounts
-from kith.posts.kept import KeptPosts
 from kith.posts.post import Post
 from kith.records.store import RecordKind
 from kith.records.tables import LastMade, Remembered
@@ -69,11 +69,11 @@ class _Page(NamedTuple):
     encoded: bytes
 
 
-class ShownPosts:
+class PageEncoder:
     """What the posts of one page are shown with, by the ids of authors, pictures and posts."""
 
-    def __init__(self, home: PostAnswers, reader: NodeId) -> None:
-        self._home, self._reader = home, reader
+    def __init__(self, encoder: PostEncoder, reader: NodeId) -> None:
+        self._encoder, self._reader = encoder, reader
         self.profiles: dict[int, Profile] = {}
         self.media: dict[int, Media | None] = {}
         self.totals: dict[int, bytes] = {}
@@ -83,18 +83,18 @@ class ShownPosts:
     async def read(self, posts: Sequence[Post]) -> None:
         """Read what these posts are shown with, while it is asked which may be shown (see `posts.Prefetch`)."""
         if posts:
-            await self._home.read(self._reader, posts, self)
+            await self._encoder.read(self._reader, posts, self)
 
     async def encoded(self, page: HomePage[Mark] | HomePage[Slate]) -> bytes:
         """The posts of the page, as the JSON of a list of `PostAnswer`."""
-        kept = self._home.as_before(self._reader, page)
+        kept = self._encoder.as_before(self._reader, page)
         if kept is not None:
             return kept
         await self.read([post for post in page.posts if post.id not in self.totals])
-        return self._home.encoded(self._reader, page, self)
+        return self._encoder.encoded(self._reader, page, self)
 
 
-class PostAnswers:
+class PostEncoder:
     """Reads what posts are shown with, and encodes them. `immediate`: whether its stores answer at once."""
 
     def __init__(
@@ -103,11 +103,11 @@ class PostAnswers:
         profiles: Profiles,
         media: MediaLibrary,
         engagement: Engagement,
-        posts: KeptPosts,
-        plain: PlainPeople,
+        posts: CachedPosts,
+        unrestricted: UnrestrictedPeople,
     ) -> None:
         self._present, self._profile_store, self._library, self._engagement = present, profiles, media, engagement
-        self._posts, self._plain, memory = posts, plain, posts.memory
+        self._posts, self._unrestricted, memory = posts, unrestricted, posts.memory
         self._memory, self.immediate = memory, profiles.store.immediate
         self._profiles: Remembered[Profile] = memory.of_records(RecordKind.USER, PROFILES_MAX)
         self._media: Remembered[Media | None] = memory.of_records(RecordKind.MEDIA, MEDIA_MAX)
@@ -122,7 +122,7 @@ class PostAnswers:
         """A post as `reader` sees it; PostNotFound where it does not exist, or is not there for them. For stores that
         are `immediate`: it asks them in turn.
         """
-        await self._memory.look()
+        await self._memory.refresh()
         posts, shown, questions = self._posts.posts, self.of(reader), Questions()
         stored = await self._posts.read([id_])
         is_plain = bool(stored) and await self._is_for_all(stored[0], reader)
@@ -141,24 +141,24 @@ class PostAnswers:
 
     async def _is_for_all(self, post: Post, reader: NodeId) -> bool:
         """Whether no rule keeps anything of a post from anybody, or this reader from its author."""
-        if post.visibility != "public" or post.labels or not await self._plain.are_plain((post.author,)):
+        if post.visibility != "public" or post.labels or not await self._unrestricted.are_unrestricted((post.author,)):
             return False
-        return await self._plain.is_in_no_block(reader)
+        return await self._unrestricted.is_in_no_block(reader)
 
-    def _knows(self, post: Post, into: ShownPosts) -> bool:
-        """Whether all is kept that everybody is shown a post without pictures with."""
+    def _knows(self, post: Post, into: PageEncoder) -> bool:
+        """Whether all that a post is shown with to everybody is kept; only of posts without pictures."""
         profile, totals = self._profiles.now.get(post.author), self._totals.now.get(post.id)
         if profile is None or totals is None or _pictures_of(post, profile):
             return False
         into.profiles[post.author], into.totals[post.id] = profile, totals
         return True
 
-    def of(self, reader: NodeId) -> ShownPosts:
-        """An empty `ShownPosts`, for one page of this reader."""
-        return ShownPosts(self, reader)
+    def of(self, reader: NodeId) -> PageEncoder:
+        """An empty `PageEncoder`, for one page of this reader."""
+        return PageEncoder(self, reader)
 
-    async def read(self, reader: NodeId, posts: Sequence[Post], into: ShownPosts) -> None:
-        """See `ShownPosts.read`."""
+    async def read(self, reader: NodeId, posts: Sequence[Post], into: PageEncoder) -> None:
+        """Read what posts are shown with, into the encoder of their page."""
         if into.moment is None:
             into.moment = self._memory.moment
         ids = [post.id for post in posts]
@@ -169,7 +169,7 @@ class PostAnswers:
             self._read_own(reader, ids, into.own),
         )
 
-    async def _read_people(self, posts: Sequence[Post], into: ShownPosts) -> None:
+    async def _read_people(self, posts: Sequence[Post], into: PageEncoder) -> None:
         """The profiles of their authors, and the pictures of both."""
         moment = self._memory.moment
         if missing := _take(self._profiles.now, {post.author for post in posts}, into.profiles):
@@ -210,8 +210,8 @@ class PostAnswers:
             return None
         return kept.encoded
 
-    def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
-        """See `ShownPosts.encoded`."""
+    def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: PageEncoder) -> bytes:
+        """The posts of a page as the JSON of a list, kept for when the reader comes again."""
         encoded = self._encode_all(reader, page, shown)
         self._pages.keep(
             shown.moment or 0,
@@ -223,7 +223,7 @@ class PostAnswers:
         )
         return encoded
 
-    def _encode_all(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: ShownPosts) -> bytes:
+    def _encode_all(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: PageEncoder) -> bytes:
         placed, seen, copies = page.placed, page.seen, page.copies
         parts, rankings, encoded = list[bytes](), _rankings(placed), self._encoded.now
         for post in page.posts:
@@ -239,7 +239,7 @@ class PostAnswers:
         return b"[%b]" % b"".join(parts)[:-1]
 
     def _parts(
-        self, reader: NodeId, post: Post, shown: ShownPosts, encoded: Mapping[int, _Encoded]
+        self, reader: NodeId, post: Post, shown: PageEncoder, encoded: Mapping[int, _Encoded]
     ) -> tuple[bytes, bytes, bytes, bytes]:
         """A post as JSON, but for its end. `encoded`: what is kept by now."""
         known = encoded.get(post.id)
@@ -247,13 +247,13 @@ class PostAnswers:
             known = self._encode(reader, post, shown)
         return known.head, shown.totals[post.id], shown.own[post.id], known.rest
 
-    def _encode(self, reader: NodeId, post: Post, shown: ShownPosts) -> _Encoded:
+    def _encode(self, reader: NodeId, post: Post, shown: PageEncoder) -> _Encoded:
         """A post as `reader` sees it; kept, unless it is their own."""
         profile = shown.profiles[post.author]
         pictures = tuple((id_, shown.media[id_]) for id_ in _pictures_of(post, profile))
         there = {id_: media for id_, media in pictures if media is not None}
         raw = _encode(self._present.post_shown(reader, post, _NO_COUNTS, profile, there))
-        head, _, rest = raw.partition(_NO_NUMBERS)  # in texts before it every " has a \ before it
+        head, _, rest = raw.partition(_NO_NUMBERS)  # it occurs once: a quote within a text is escaped
         made = _Encoded(post, profile, pictures, head + _NUMBERS, rest[:-1])
         if reader != post.author:
             self._encoded.keep(self._memory.moment, {post.id: made})
@@ -271,7 +271,7 @@ def _said(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:
     return page.placed, page.seen, page.copies
 
 
-def _is_current(known: _Encoded, shown: ShownPosts) -> bool:
+def _is_current(known: _Encoded, shown: PageEncoder) -> bool:
     """Whether a post is encoded with its author and pictures as they are now."""
     if known.profile is not shown.profiles[known.post.author]:
         return False
@@ -279,7 +279,9 @@ def _is_current(known: _Encoded, shown: ShownPosts) -> bool:
 
 
 def _rankings(placed: Mapping[int, Placed]) -> dict[int, bytes]:
-    """By post, what is said of its place; encoded together, which takes a third."""
+    """By post, what is said of its place; encoded together, which takes a third of the time. It can be cut at `},{`, as
+    reasons are fixed words.
+    """
     if not placed:
         return {}
     said = _encode([RankingAnswer(round(score, 4), reason) for score, reason in placed.values()])

@@ -1,7 +1,8 @@
-"""Whether anything has to be asked of people: most are there for everybody, and most are in no block.
+"""Remembers which accounts need no check of who may see them (active, public, unlabelled), and who is in no block.
 
-What is known is kept until the log tells a change (`records.memory`), and stands as of the last look. Who finds that
-all is plain asks no rules; else the rules are asked as ever (`privacy`).
+Most accounts are so, and most users are in no block. What is known is kept until the log tells a change
+(`records.memory`), and is as of its last refresh. Where all is unrestricted no rules are asked; else they are, as ever
+(`privacy`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,11 @@ from kith.records.tables import Remembered
 
 ACCOUNTS_MAX, USERS_MAX = 100_000, 50_000
 """Accounts, and users whose blocks are kept, 0.1 KB each."""
-_PLAIN = Node()
+_UNRESTRICTED = Node()
 
 
-class PlainPeople:
-    """Knows of whom nothing has to be asked. `memory`: is looked at by who asks, before; only where it is `immediate`
-    is anybody plain.
-    """
+class UnrestrictedPeople:
+    """Knows of whom nothing has to be asked. Callers refresh `memory` first."""
 
     def __init__(self, graph: Graph, memory: ReadMemory) -> None:
         self._store, self._blocks, self.memory = graph.store, graph.graphs.number(BLOCKS), memory
@@ -33,44 +32,46 @@ class PlainPeople:
         self._blocked: Remembered[bool] = memory.of_edges((self._blocks,), USERS_MAX)
         self._blocking: Remembered[bool] = memory.of_edges((self._blocks,), USERS_MAX)
 
-    async def are_plain(self, users: Sequence[int]) -> bool:
+    async def are_unrestricted(self, users: Sequence[int]) -> bool:
         """Whether all these accounts are there for everybody: active, public, without labels."""
         kept = self._accounts.now
         known = list(map(kept.get, users))
         if False in known:
             return False
         if None in known:
-            return await self._read_plain([user for user, plain in zip(users, known, strict=True) if plain is None])
+            return await self._read_accounts([user for user, one in zip(users, known, strict=True) if one is None])
         return True
 
-    async def _read_plain(self, users: Sequence[int]) -> bool:
+    async def _read_accounts(self, users: Sequence[int]) -> bool:
         moment = self.memory.moment
-        found = {user: node == _PLAIN for user, node in zip(users, await self._store.nodes(users), strict=True)}
+        found = {user: node == _UNRESTRICTED for user, node in zip(users, await self._store.nodes(users), strict=True)}
         self._accounts.keep(moment, found)
         return all(found.values())
 
-    def are_known_plain(self, users: Sequence[int], reader: NodeId) -> bool:
-        """Whether it is known without a call that these accounts are plain, and that the reader is in no block."""
+    def are_known_unrestricted(self, users: Sequence[int], reader: NodeId) -> bool:
+        """Whether it is known without a call that these accounts are unrestricted, and that the reader is in no block."""
         accounts, blocked, blocking = self._accounts.now, self._blocked.now, self._blocking.now
         if blocked.get(reader, True) or blocking.get(reader, True):
             return False
         return all(accounts.get(user, False) for user in users)
 
     async def learn(self, users: Sequence[int], reader: NodeId) -> None:
-        """Read what `are_known_plain` is not sure of, in one call."""
+        """Read what `are_known_unrestricted` is not sure of, in one call."""
         sides = [(self._blocked, Direction.IN), (self._blocking, Direction.OUT)]
-        await together(False, self.are_plain(users), *(self._has_blocks(kept, reader, side) for kept, side in sides))
+        await together(
+            False, self.are_unrestricted(users), *(self._has_blocks(kept, reader, side) for kept, side in sides)
+        )
 
-    async def look(self, viewer: NodeId, user: int) -> bool:
-        """Let what is known be as of now; whether nobody blocks the viewer, and the account `user` is plain. Where that
-        is not known yet, it is read beside the look.
+    async def refresh_and_check(self, viewer: NodeId, user: int) -> bool:
+        """Refresh the memory; whether nobody blocks the viewer, and the account `user` is unrestricted. Where that is
+        not known yet, it is read beside the refresh.
         """
         if self._store.immediate or (viewer in self._blocked.now and user in self._accounts.now):
-            await self.memory.look()
-            return await self.is_unblocked(viewer) and await self.are_plain([user])
-        reading = self._read_plain([user]), self._read_blocks(self._blocked, viewer, Direction.IN)
-        plain, blocked, _ = await together(False, *reading, self.memory.look())
-        return plain and not blocked
+            await self.memory.refresh()
+            return await self.is_unblocked(viewer) and await self.are_unrestricted([user])
+        reading = self._read_accounts([user]), self._read_blocks(self._blocked, viewer, Direction.IN)
+        unrestricted, blocked, _ = await together(False, *reading, self.memory.refresh())
+        return unrestricted and not blocked
 
     async def is_unblocked(self, user: NodeId) -> bool:
         """Whether nobody blocks the user."""
