@@ -221,7 +221,7 @@ class HomeHistory:
         window = Window(self.chosen.randrange(1, 6))
         self.served += not refresh and await self.rings.read(viewer) is not None
         while True:
-            page = await self.latest(viewer, window, must_reflect=seen, refresh=refresh)
+            page = await self.latest(viewer, window, must_reflect=must_reflect, refresh=refresh)
             found += [post.id for post in page.posts]
             assert [post.labels for post in page.posts] == [self.naive.labelled(post.id) for post in page.posts]
             if page.rest is None:
@@ -235,7 +235,7 @@ class HomeHistory:
         while True:
             limit = self.chosen.randrange(1, 6)
             self.whole.settle()
-            page = await self.feed.ranked(viewer, limit, slate, must_reflect=seen)
+            page = await self.feed.ranked(viewer, limit, slate, must_reflect=must_reflect)
             assert set(page.placed) == {post.id for post in page.posts}
             assert len(page.posts) == limit or page.rest is None, "a page is full while there is more"
             for post in page.posts:

@@ -78,11 +78,11 @@ def test_home_is_what_a_naive_model_says(history: HomeHistory, lived: Live) -> N
                 history.restart()
             if history.chosen.random() < 0.3:
                 await history.drain(deliver=history.chosen.random() < 0.5)
-            assert await history.home(viewer, seen=NOWHERE) == history.naive.home(viewer), (
+            assert await history.home(viewer, must_reflect=NOWHERE) == history.naive.home(viewer), (
                 "whether or not the worker came by"
             )
-            assert await history.home(viewer, seen=last) == history.naive.home(viewer)
-            assert await history.home(viewer, seen=NOWHERE, refresh=True) == history.naive.home(viewer)
+            assert await history.home(viewer, must_reflect=last) == history.naive.home(viewer)
+            assert await history.home(viewer, must_reflect=NOWHERE, refresh=True) == history.naive.home(viewer)
 
         assert history.served > 10, "too few homes came from a timeline to prove anything"
 
@@ -189,7 +189,7 @@ def test_a_post_is_at_home_with_everybody_while_it_is_delivered(lived: Live) -> 
             timelines = [timeline for timeline in read if timeline is not None]
             having.append(sum(len(set(timeline.ids.tolist())) for timeline in timelines))
             for one in others:
-                assert await history.home(one, seen=await history.log.end()) == posts[::-1]
+                assert await history.home(one, must_reflect=await history.log.end()) == posts[::-1]
             history.restart()
         assert len(having) > 3, "chunk by chunk"
         assert having == sorted(having)
@@ -241,12 +241,12 @@ def test_home_goes_on_past_the_end_of_the_timeline(lived: Live) -> None:
         timeline = await history.rings.read(alice)
         assert timeline is not None
         assert (len(timeline.ids), timeline.floor) == (500, made[-501])
-        assert await history.home(alice, seen=NOWHERE) == made[::-1]
+        assert await history.home(alice, must_reflect=NOWHERE) == made[::-1]
         for late in (made[:1], made[200:300], made[:450]):  # an event that failed before, an author who comes back
             for post in late:
                 await history.rings.push(post, np.array([alice]))
             history.clock.ms += 60_000
-            assert await history.home(alice, seen=NOWHERE) == made[::-1]
+            assert await history.home(alice, must_reflect=NOWHERE) == made[::-1]
         assert (timeline := await history.rings.read(alice)) is not None
         assert timeline.needs_rebuild
         await history.drain()

@@ -49,7 +49,7 @@ class UnrestrictedPeople:
         return all(found.values())
 
     def are_known_unrestricted(self, users: Sequence[int], reader: NodeId) -> bool:
-        """Whether it is known without a call that these accounts are unrestricted, and that the reader is in no block."""
+        """Whether it is known without a call that these accounts are unrestricted, and the reader is in no block."""
         accounts, blocked, blocking = self._accounts.now, self._blocked.now, self._blocking.now
         if blocked.get(reader, True) or blocking.get(reader, True):
             return False

@@ -125,13 +125,13 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
     graph, metrics = opened.graph, opened.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
-    people = services.unrestricted
+    profiles, people = services.profiles, services.unrestricted
     access = ReadPolicy(graph, services.privacy, opened.checked, people if graph.store.tells_all else None)
     present = Presenter(
-        services.profiles, services.media, services.engagement, services.comments,
+        profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
-    shown = PostEncoder(present, services.profiles, services.media, services.engagement, services.cached_posts, people)
+    shown = PostEncoder(present, profiles, services.media, services.engagement, services.cached_posts, people)
     stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
     standbys = [] if machine is None else [StandbyResource(machine.source, machine.keep, metrics.observe)]
     history, audits = MeasureHistory(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
@@ -143,13 +143,9 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
 
     resources: list[object] = [
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
-        RelationsResource(
-            services.relations, access, present, ByName(services.profiles), PeopleSearch(graph, services.profiles)
-        ),
-        AccountsResource(services.jobs, services.profiles),
-        ProfilesResource(
-            services.profiles, graph, services.privacy, services.media, services.openings, present, people
-        ),
+        RelationsResource(services.relations, access, present, ByName(profiles), PeopleSearch(graph, profiles)),
+        AccountsResource(services.jobs, profiles),
+        ProfilesResource(profiles, graph, services.privacy, services.media, services.openings, present, people),
         SuggestionsResource(services.suggestions),
         PostsResource(services.posts, access, present, shown),
         EngagementResource(services.engagement, present),
