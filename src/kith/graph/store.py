@@ -1,7 +1,8 @@
 """The port behind the graph, divided by who uses which part. An engine that keeps edges implements all of it.
 
 Code asks for the part that it needs. `EdgeStore` is all parts: an engine provides it, and a `Graph` works on it.
-Implemented by `engines/embedded` (LMDB) and held to `tests/reference_edges.py` by the conformance suite.
+Implemented by `engines/embedded` (LMDB) and `engines/cassandra`; the conformance suite compares both with
+`tests/reference_edges.py`.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class Edges(Protocol):
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
         """Delete these edges for good, whatever their state: row, entries in both lists, counts.
 
-        Only for edges that nobody can need again, because a late, older write would bring them back. It is no change:
-        the log does not tell it. Atomic per call where `transactional`. Durable like `apply`.
+        Only for edges that nobody can need again, because a late, older write would bring them back. The log tells
+        it as EDGE_FORGOTTEN, not as a change of the edge. Atomic per call where `transactional`. Durable like `apply`.
         """
         ...
 

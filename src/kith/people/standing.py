@@ -13,7 +13,7 @@ from kith.graph.graphs import FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.people.privacy import Privacy
 
 
-class Relationship(msgspec.Struct, frozen=True, rename="camel"):
+class Relationship(msgspec.Struct, frozen=True):
     """How the acting user and one target stand to each other."""
 
     id: NodeId

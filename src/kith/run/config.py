@@ -353,27 +353,26 @@ SECRET = frozenset({"api_keys", "jwt_secret", "redis_password", "cassandra_passw
 """Never shown or logged."""
 
 
-def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
+def load(flags: Mapping[str, Any] | None = None) -> Settings:
     """The settings in force. `flags`: by name; None for one that was not given on the command line.
 
     Errors: BadRequest names the source and the field of a value that cannot be used.
     """
-    sources = _by_source(flags, file)
+    sources = _by_source(flags)
     for source, values in sources.items():
         _check(source, values)
     return msgspec.convert(dict(ChainMap(*reversed(sources.values()))), Settings, strict=False)
 
 
-def sources_of(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> dict[str, str]:
+def sources_of(flags: Mapping[str, Any] | None = None) -> dict[str, str]:
     """Where `load` takes each setting from that is not left at its default."""
-    return {name: source for source, values in _by_source(flags, file).items() for name in values}
+    return {name: source for source, values in _by_source(flags).items() for name in values}
 
 
-def _by_source(flags: Mapping[str, Any] | None, file: Path | None) -> dict[str, dict[str, Any]]:
+def _by_source(flags: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
     """What each source says; the later wins."""
-    path = file or Path(FILE)
     return {
-        str(path): _from_file(path, must_exist=file is not None),
+        FILE: _from_file(Path(FILE)),
         f"the {PREFIX}* variables": _from_environment(os.environ),
         "the flags": {name: value for name, value in (flags or {}).items() if value is not None},
     }
@@ -432,12 +431,10 @@ def _unknown(shown: str, name: str, prefix: str = "") -> BadRequest:
     return BadRequest(f"{shown} is no setting; {''.join(meant)}`kith settings` lists them")
 
 
-def _from_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
+def _from_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
-        if must_exist:
-            raise BadRequest(f"there is no settings file {path}") from None
         return {}
     except ValueError as error:  # not TOML, or not UTF-8
         raise BadRequest(f"{path} is not valid TOML: {error}") from error

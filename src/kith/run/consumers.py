@@ -118,7 +118,7 @@ async def _no_gauges(_: Opened) -> Mapping[str, float]:
 
 
 class Registered(NamedTuple):
-    """How a consumer is opened over an open data folder, and its gauges besides lag and failures.
+    """How a consumer is opened over open stores, and its gauges besides lag and failures.
 
     `alone`: how many processes of its own `kith serve` gives it, because it works long at a time; with 0 of them it
     shares one with all others of these. `has_place`: it reads the log from one place, kept under its name.

@@ -1,4 +1,4 @@
-"""The services of an API process, over an open data folder."""
+"""The services of an API process, over open stores."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class StreamResource:
         answers=str,
     )
     async def feed_stream(
-        self, call: Call, posts: ShownIds = None, last_event_id: ResumeFrom = None, resume: LastEventId = None
+        self, call: Call, posts: ShownIds = None, resume_from: ResumeFrom = None, last_event_id: LastEventId = None
     ) -> None:
         """Server-Sent Events for the acting user, until either side ends it.
 
@@ -129,7 +129,7 @@ class StreamResource:
         """
         user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
-        place = resume or last_event_id or None
+        place = last_event_id or resume_from or None
         with self._slot(user):
             if shown is None:
                 shown = await self._deadline.within(self._newest(user))

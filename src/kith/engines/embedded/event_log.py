@@ -43,7 +43,7 @@ _SEQUENCE = struct.Struct(">Q")
 EVENTS_PER_ROW = 28  # the open row is written with every commit
 ROW_BYTES_MAX = 1_600
 """A row of more would not fit into a page beside another."""
-_VERSION, _HEAD, _UPDATED_AT, _LENGTH_BYTES = 8, 9, 33, 4
+_VERSION_BYTES, _FORM_AT, _BODY_AT, _UPDATED_AT, _LENGTH_BYTES = 8, 8, 9, 33, 4
 _CLOSED_HEADS = struct.Struct(f"{_EVENT_BYTES}s" * EVENTS_PER_ROW)
 """The heads of a closed row."""
 _STATE = 2  # where the state stands in a head
@@ -121,14 +121,14 @@ class LogWriter:
             return False
         self._last = first + _events_in(row) - 1
         self._version = _version(row)
-        if row[_VERSION] in _OPEN:
+        if row[_FORM_AT] in _OPEN:
             self._kept = unpacked(row)
             _put_open(self._txn, self._log, first, row)
         else:
             self._kept, self._row_at = [], self._last + 1
             self.closed += 1
             _put_closed(self._txn, self._log, first, row)
-            _put_open(self._txn, self._log, self._row_at, row[:_VERSION] + _NO_EVENTS)
+            _put_open(self._txn, self._log, self._row_at, row[:_VERSION_BYTES] + _NO_EVENTS)
         return True
 
     def flush(self) -> int:
@@ -136,7 +136,7 @@ class LogWriter:
         if not self._events:
             return 0
         newest = max([event[_UPDATED_AT:_EVENT_BYTES] for event in self._events])
-        version = max(self._version.to_bytes(_VERSION, "big"), newest)
+        version = max(self._version.to_bytes(_VERSION_BYTES, "big"), newest)
         at, last = self._row_at, _NO_EVENTS
         for events in _rows(self._kept + self._events):
             packed = _packed(events)
@@ -157,10 +157,10 @@ def separate_open(txn: lmdb.Transaction[bytes], log: LogRows) -> None:
     cursor = txn.cursor(log.closed)
     if cursor.last():
         first, row = first_number(cursor.key()), cursor.value()
-        if row[_VERSION] in _OPEN:
+        if row[_FORM_AT] in _OPEN:
             cursor.delete()
         else:
-            first, row = first + _events_in(row), row[:_VERSION] + _NO_EVENTS
+            first, row = first + _events_in(row), row[:_VERSION_BYTES] + _NO_EVENTS
         _put_open(txn, log, first, row)
 
 
@@ -273,7 +273,7 @@ def _open_row(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, bytes]:
     """The open row, with the number of its first event or, where it has none, of the next one."""
     raw = txn.get(_OPEN_KEY, None, log.open)
     if raw is None:
-        return 1, bytes(_VERSION) + _NO_EVENTS
+        return 1, bytes(_VERSION_BYTES) + _NO_EVENTS
     return int(_SEQUENCE.unpack_from(raw)[0]), raw[_SEQUENCE.size :]
 
 
@@ -289,7 +289,7 @@ def _put_open(txn: lmdb.Transaction[bytes], log: LogRows, first: int, row: bytes
 
 def _version(row: bytes) -> int:
     """The greatest version when a row was written."""
-    return int.from_bytes(row[:_VERSION], "big")
+    return int.from_bytes(row[:_VERSION_BYTES], "big")
 
 
 def change_of(event: bytes) -> bytes:
@@ -356,9 +356,9 @@ def _cut(heads: bytes) -> list[bytes]:
 
 def _read_parts(row: bytes) -> tuple[bytes, list[bytes]] | None:
     """See `_parts_of`; None if some of it is missing."""
-    if row[_VERSION] > _DEFLATED_DATA:
+    if row[_FORM_AT] > _DEFLATED_DATA:
         raise StoreMismatch("the event log has rows of a newer Kith; upgrade this one")
-    form, raw = row[_VERSION], row[_HEAD:]
+    form, raw = row[_FORM_AT], row[_BODY_AT:]
     if form == _DEFLATED:
         heads = _by_row(zlib.decompress(raw), EVENTS_PER_ROW)
         return (heads, []) if len(heads) == _CLOSED_HEADS.size else None
@@ -388,10 +388,10 @@ def _by_row(columns: bytes, count: int) -> bytes:
 
 
 def _events_in(row: bytes) -> int:
-    form = row[_VERSION]
+    form = row[_FORM_AT]
     if form == _PLAIN:
-        return (len(row) - _HEAD) // _EVENT_BYTES
-    return EVENTS_PER_ROW if form == _DEFLATED else row[_HEAD]
+        return (len(row) - _BODY_AT) // _EVENT_BYTES
+    return EVENTS_PER_ROW if form == _DEFLATED else row[_BODY_AT]
 
 
 def _event(mark: LogPosition, head: tuple[Any, ...], data: bytes) -> Event:

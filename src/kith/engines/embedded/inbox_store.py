@@ -103,8 +103,8 @@ class EmbeddedInboxes:
 
     immediate = True
 
-    def __init__(self, folder: Path, *, bytes_max: int, rows_waiting_max: int = ROWS_WAITING_MAX) -> None:
-        self._folder, self._waiting_max = folder, rows_waiting_max
+    def __init__(self, folder: Path, *, bytes_max: int) -> None:
+        self._folder = folder
         self._weeks = Weeks(folder, bytes_max)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -207,7 +207,7 @@ class EmbeddedInboxes:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the inboxes are closing; repeat the request on another instance")
-            if self._waiting and self._waiting + rows > self._waiting_max:
+            if self._waiting and self._waiting + rows > ROWS_WAITING_MAX:
                 raise Overloaded(f"{self._waiting} rows of inboxes are waiting; repeat later")
             self._waiting += rows
             self._jobs.put(job)

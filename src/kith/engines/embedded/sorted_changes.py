@@ -64,11 +64,11 @@ def _do_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Datab
         order = np.lexsort((heads["destination"], heads["source"]))
         sources, destinations = heads["source"][order], heads["destination"][order]
         same = (sources[1:] == sources[:-1]) & (destinations[1:] == destinations[:-1])
-        edge = np.zeros(1, np.bool_)
-        is_new = (heads["before"][order] == NONE_BEFORE) & ~np.append(edge, same) & ~np.append(same, edge)
+        pad = np.zeros(1, np.bool_)
+        is_new = (heads["before"][order] == NONE_BEFORE) & ~np.append(pad, same) & ~np.append(same, pad)
         is_new &= ~expires[order]
         if is_new.any():
-            _add_new(txn.cursor(graph(events[0][0])), heads[order[is_new]], known=False)
+            _add_new(txn.cursor(graph(events[0][0])), heads[order[is_new]], checked=False)
         singly = [events[at] for at in np.sort(order[~is_new]).tolist()]
     for event in singly:
         changes.do(txn, event, rows, graph)
@@ -77,16 +77,16 @@ def _do_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Datab
 def add_new(cursor: runs.RunCursor, events: Sequence[bytes]) -> None:
     """Write edges of one graph, which were not there, as these events say. None of them comes twice or expires."""
     heads = np.frombuffer(b"".join(events), _HEADS)
-    _add_new(cursor, heads[np.lexsort((heads["destination"], heads["source"]))], known=True)
+    _add_new(cursor, heads[np.lexsort((heads["destination"], heads["source"]))], checked=True)
 
 
-def _add_new(cursor: runs.RunCursor, heads: NDArray[np.void], *, known: bool) -> None:
-    """Edges that are not there, sorted by source and destination. `known`: this was looked up before."""
+def _add_new(cursor: runs.RunCursor, heads: NDArray[np.void], *, checked: bool) -> None:
+    """Edges that are not there, sorted by source and destination. `checked`: that they are not there."""
     sources, destinations = heads["source"].astype(np.int64), heads["destination"].astype(np.int64)
     positions, versions = heads["position"].astype(np.int64), heads["updated_at"].astype(np.uint64)
     states = heads["state"].astype(np.uint64)
     items = packed_edges(sources, destinations, positions, versions, states)
-    if not known and cursor.getmulti([key for key, _ in items]):
+    if not checked and cursor.getmulti([key for key, _ in items]):
         raise StoreMismatch(
             "the store has an edge that the log says is new: it is not what that log made; use a new folder"
         )

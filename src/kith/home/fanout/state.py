@@ -1,8 +1,8 @@
 """The port behind what fan-out keeps for homes: how far it is, and what timelines may lack.
 
 A timeline alone does not tell what it lacks; a home finds that here, in one call for all of it. Implemented by
-`embedded/fanout_state`, held to `tests/reference_fanout_state.py` by the conformance suite. Which events and posts are
-noted is for `consumer` to say, and what a home makes of them for `home.skeleton`.
+`fanout_state` of both engines; the conformance suite compares each with `tests/reference_fanout_state.py`. Which events
+and posts are noted is for `consumer` to say, and what a home makes of them for `home.skeleton`.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ from kith.records.memory import ReadMemory
 from kith.records.tables import Remembered, make_room
 
 BOARDS_MAX = 100
-OWNERS_MAX = 200
+FOLLOWEES_SEARCHED_MAX = 200
 """Boards are looked for among this many of the users whom the reader followed last."""
 PINS_EACH = 20
 KEPT_MS = 30_000
 _READERS_MAX = 20_000
-_OWNERS_MAX = 50_000
+_OWNERS_CACHED_MAX = 50_000
 """Users of whom it is kept whether they have boards, 0.1 KB each."""
 Pinned = Mapping[int, int]
 """When posts were pinned, in ms since the epoch, by post."""
@@ -68,7 +68,7 @@ class PinnedPosts:
         graphs = (boards.settling.follows, boards.settling.explicit, boards.settling.unfollowed)
         self._memory = memory
         self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
-        self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_MAX)
+        self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_CACHED_MAX)
         self._of_boards = memory.changes(graphs=(boards.settling.boards,))
         self._none_at: int | None = None
 
@@ -123,7 +123,7 @@ class PinnedPosts:
         questions, now, told, lists = Questions(), self._now_ms(), self._of_boards.now, self._lists(reader)
         counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
-            self._immediate, self._store.answer(questions), self._store.ids(lists[0], OWNERS_MAX)
+            self._immediate, self._store.answer(questions), self._store.ids(lists[0], FOLLOWEES_SEARCHED_MAX)
         )
         await looked
         ids = [mark.id for mark in answers.pages[explicit].items]

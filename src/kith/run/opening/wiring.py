@@ -71,17 +71,17 @@ async def credentials(settings: Settings, *, create: bool = True) -> AsyncIterat
 
 @contextlib.asynccontextmanager
 async def opened_graph(settings: Settings, *, create: bool = True) -> AsyncIterator[Graph]:
-    """The graph of a data folder alone, for a command."""
+    """The graph alone, for a command."""
     async with opened(settings, "chore", create=create) as parts:
         yield parts.graph
 
 
 def relations(settings: Settings, graph: Graph, settling: Settling) -> Relations:
-    """The rules of people, over an open folder. `settling`: what their follows mean for boards."""
+    """The rules of people, over open stores. `settling`: what their follows mean for boards."""
     limits = RelationLimits(settings.follows_max, settings.batch_max)
     return Relations(graph, Privacy(graph), limits, dependents=settling)
 
 
 def suggestions(settings: Settings, parts: Opened) -> Suggestions:
-    """People to follow, over an open folder."""
+    """People to follow, over open stores."""
     return Suggestions(parts.graph, parts.suggestions, keep_ms=settings.suggestions_minutes * 60_000)
