@@ -77,7 +77,7 @@ async def _layers(folder: Path) -> list[Figure]:
         graph = parts.graph.graphs.number(FOLLOWS)
         chosen = random.Random(18)
         pairs = [(source, chosen.randrange(1, _IDS)) for source in range(1, _SOURCES + 1) for _ in range(_FOLLOWED)]
-        edges = [parts.graph.now(graph, NodeId(who), NodeId(whom), State.NORMAL) for who, whom in pairs]
+        edges = [parts.graph.edge_now(graph, NodeId(who), NodeId(whom), State.NORMAL) for who, whom in pairs]
         for at in range(0, len(edges), 5_000):
             await parts.store.apply([EdgeWrite(edge) for edge in edges[at : at + 5_000]])
         filtered = await _filtered(folder, parts, graph)

@@ -205,7 +205,7 @@ async def _fill(settings: Settings, at: Town) -> Sequence[tuple[int, int]]:
         likes, graph = services.opened.graph.graphs.number(LIKES), services.opened.graph
         followers = _by_author(at.edges)
         writes = [
-            graph.adding(likes, NodeId(reader), NodeId(post))
+            graph.add_write(likes, NodeId(reader), NodeId(post))
             for post, author in posts
             for reader in chosen.choices(followers[author], k=_LIKES_A_POST)
         ]

@@ -213,7 +213,7 @@ def store_size(folder: Path) -> list[Figure]:
             for _ in range(count):
                 source, destination = chosen.randrange(people), chosen.randrange(people)
                 if source != destination:
-                    edge = service.now(graph, source, destination, State.NORMAL)  # type: ignore[arg-type]
+                    edge = service.edge_now(graph, source, destination, State.NORMAL)  # type: ignore[arg-type]
                     await service.store.apply([EdgeWrite(edge)])
 
         await asyncio.gather(*(one_by_one(edges // 64) for _ in range(64)))

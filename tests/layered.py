@@ -55,13 +55,13 @@ class Layered:
 
     async def follow(self, *whom: int, expires_ms: int = 0) -> Any:
         """Alice follows these; the mark of the last."""
-        made = [self.graph.now(FOLLOWS, ALICE, NodeId(one), State.NORMAL) for one in whom]
+        made = [self.graph.edge_now(FOLLOWS, ALICE, NodeId(one), State.NORMAL) for one in whom]
         edges = [msgspec.structs.replace(edge, expires_ms=expires_ms) for edge in made]
         changes = await self.edges.apply([EdgeWrite(edge, supersede=True) for edge in edges])
         return changes[-1].mark
 
     async def unfollow(self, whom: int) -> Any:
-        (change,) = await self.edges.apply([self.graph.dropping(FOLLOWS, ALICE, NodeId(whom))])
+        (change,) = await self.edges.apply([self.graph.remove_write(FOLLOWS, ALICE, NodeId(whom))])
         return change.mark
 
     async def keep(self) -> None:

@@ -80,10 +80,10 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
                 await standing.learn()
             assert await ask() == (found, [layer])
 
-        await edges.apply([EdgeWrite(graph.now(FOLLOWS, ALICE, BOB, State.NORMAL))])
+        await edges.apply([EdgeWrite(graph.edge_now(FOLLOWS, ALICE, BOB, State.NORMAL))])
         await keep()
         await answered_by("cache", [True, False])
-        await edges.apply([graph.dropping(FOLLOWS, NodeId(ALICE), NodeId(BOB))])
+        await edges.apply([graph.remove_write(FOLLOWS, NodeId(ALICE), NodeId(BOB))])
         async for key in cluster.scan_iter(match=f"{prefix}:*"):
             await cluster.delete(key)
         assert (await ask())[0] == [False, False]
@@ -92,7 +92,7 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
         standing.sets = RedisSets(away, prefix=prefix)
         assert await ask() == ([False, False], ["store"])
         standing.sets = sets
-        await edges.apply([EdgeWrite(graph.now(FOLLOWS, ALICE, CAROL, State.NORMAL))])
+        await edges.apply([EdgeWrite(graph.edge_now(FOLLOWS, ALICE, CAROL, State.NORMAL))])
         await keep()
         await answered_by("cache", [False, True])
         await cluster.aclose()

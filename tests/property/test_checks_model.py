@@ -89,10 +89,10 @@ class World:
         graph, source, destination = key = self.edge()
         self.clock.ms += 1
         state = self.chance.choice((State.NORMAL, State.NORMAL, State.REMOVED, State.ARCHIVED))
-        write = self.graph.adding if state is State.NORMAL else self.graph.dropping
+        write = self.graph.add_write if state is State.NORMAL else self.graph.remove_write
         asked = write(graph, NodeId(source), NodeId(destination))
         if state is State.ARCHIVED:
-            asked = EdgeWrite(self.graph.now(graph, NodeId(source), NodeId(destination), state), supersede=True)
+            asked = EdgeWrite(self.graph.edge_now(graph, NodeId(source), NodeId(destination), state), supersede=True)
         elif state is State.NORMAL and self.chance.random() < 0.2:
             ending = msgspec.structs.replace(asked.edge, expires_ms=self.clock.ms + self.chance.choice((2_000, 40_000)))
             asked = EdgeWrite(ending, supersede=True)

@@ -162,7 +162,7 @@ class GraphMachine(RuleBasedStateMachine):
         a, b = pair
         graph = self.service.graphs.number(FOLLOWS)
 
-        now = self.service.now(graph, a, b, NEGATIVE)
+        now = self.service.edge_now(graph, a, b, NEGATIVE)
         edge = Edge(graph, a, b, NEGATIVE, position, now.updated_at)
         self._run(self.service.write([EdgeWrite(edge, supersede=True)]))
         self.rules.edges[FOLLOWS][pair] = (NEGATIVE, position)

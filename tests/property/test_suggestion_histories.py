@@ -161,7 +161,7 @@ class History:
                 await self.jobs.start(operation, self.chosen.choice(left) if back else one)
                 await self.jobs.wait()
             case 20:  # an app that writes edges itself keeps no rule: a block that drops no follow
-                await graph.write([graph.adding(graph.graphs.number(BLOCKS), one, other)])
+                await graph.write([graph.add_write(graph.graphs.number(BLOCKS), one, other)])
             case 21:
                 await graph.store.change_node(other, labels=self.chosen.choice((0, 0, 0, HIDE, LIMIT, SENSITIVE)))
             case _:

@@ -86,48 +86,50 @@ class Call:
         return self.carried.consistency.place_of(self.header(TOKEN_HEADER))
 
     def window(
-        self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
+        self, list_key: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
     ) -> Window:
-        """The part of the list `query` asked for; `query` has been through `ranged` where bounds may be given."""
-        bound = self._bound(query) if cursor else ""
+        """The page asked for of the list named `list_key`; a cursor is of use for the same list alone. It has been
+        through `ranged` where bounds may be given.
+        """
+        bound = self._bound(list_key) if cursor else ""
         window = self.carried.cursors.window(cursor, bound, LIMIT_DEFAULT if limit is None else limit)
         return window if since is None and until is None else window._replace(since=since, until=until)
 
     def window_of_objects(
-        self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
+        self, list_key: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
     ) -> Window:
         """As `window`, of a list whose items are answered whole, with their authors and numbers."""
         if limit is not None and limit > OBJECTS_MAX:
             raise BadRequest(f"limit must be from 1 to {OBJECTS_MAX}", limit=limit)
-        return self.window(query, limit, cursor, since, until)
+        return self.window(list_key, limit, cursor, since, until)
 
-    def pagination(self, query: str, page: Page) -> Pagination:
+    def pagination(self, list_key: str, page: Page) -> Pagination:
         """The `pagination` of an answer."""
         if not page.more_after and not page.more_before:
             return _WHOLE
-        bound, newest, oldest, cursors = self._bound(query), page.newest, page.oldest, self.carried.cursors
+        bound, newest, oldest, cursors = self._bound(list_key), page.newest, page.oldest, self.carried.cursors
         return Pagination(
             cursors.next(bound, oldest) if page.more_after and oldest else None,
             cursors.previous(bound, newest) if page.more_before and newest else None,
             page.more_after,
         )
 
-    def next_cursor(self, query: str, end: Mark, until: int | None = None) -> str:
+    def next_cursor(self, list_key: str, end: Mark, until: int | None = None) -> str:
         """The cursor that goes on after `end`. `until`: that of its window."""
-        return self.carried.cursors.next(self._bound(query), end, until)
+        return self.carried.cursors.next(self._bound(list_key), end, until)
 
-    def seal(self, query: str, content: bytes) -> str:
+    def seal(self, list_key: str, content: bytes) -> str:
         """A cursor that carries `content`."""
-        return self.carried.cursors.seal(self._bound(query), content)
+        return self.carried.cursors.seal(self._bound(list_key), content)
 
-    def unseal(self, query: str, cursor: str) -> bytes:
+    def unseal(self, list_key: str, cursor: str) -> bytes:
         """What a cursor of `seal` carries; BadCursor."""
-        return self.carried.cursors.open(cursor, self._bound(query))
+        return self.carried.cursors.open(cursor, self._bound(list_key))
 
-    def answer(self, query: str, page: Page) -> ListAnswer:
+    def answer(self, list_key: str, page: Page) -> ListAnswer:
         """A page as the client gets it."""
-        return ListAnswer(items_of(page.items), self.pagination(query, page))
+        return ListAnswer(items_of(page.items), self.pagination(list_key, page))
 
-    def _bound(self, query: str) -> str:
+    def _bound(self, list_key: str) -> str:
         """What a cursor is good for: one list, of one reader."""
-        return f"{self.caller.reader()} {query}"
+        return f"{self.caller.reader()} {list_key}"

@@ -200,8 +200,8 @@ def get(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
     return route("GET", path, summary, **says)
 
 
-def ask(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
-    """A read whose question is a body."""
+def post_query(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
+    """A read that is a POST, as its question is a body."""
     return route("POST", path, summary, **says)
 
 

@@ -159,7 +159,7 @@ class Boards:
                 id=str(id_),
             )
         moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
-        drop = self.graph.dropping(self.members, to, NodeId(id_))
+        drop = self.graph.remove_write(self.members, to, NodeId(id_))
         await self.store.apply([drop])
         return moved
 
@@ -346,7 +346,7 @@ class Boards:
 
         put, new = await rewrite("this board", id_, replace)
         mark, _ = await self._finish(id_)
-        return BoardWritten(new, self.graph.both(put.mark, mark))
+        return BoardWritten(new, self.graph.later_mark(put.mark, mark))
 
     async def _read_owned(self, actor: NodeId, ids: Sequence[int]) -> list[tuple[Record, Board]]:
         """Boards of `actor`, with their records. Errors: BoardNotFound; Forbidden for boards of others."""

@@ -34,7 +34,7 @@ class Collaborators:
         if count >= MEMBERS_MAX and not await self._boards.is_member(member, id_):
             raise BoardLimitReached(f"a board has {MEMBERS_MAX} collaborators at most", max=MEMBERS_MAX)
         write = msgspec.structs.replace(
-            self._graph.adding(self._members, member, NodeId(id_)),
+            self._graph.add_write(self._members, member, NodeId(id_)),
             if_active=True,
             unless=self._boards.privacy.blocks_between(actor, [member]),
         )
@@ -54,7 +54,7 @@ class Collaborators:
             await self._boards.owned(actor, id_)
         elif not await self._boards.is_member(actor, id_):  # who has left a secret board does not see it any more
             return NO_MARK
-        return (await self._graph.write([self._graph.dropping(self._members, member, NodeId(id_))]))[1]
+        return (await self._graph.write([self._graph.remove_write(self._members, member, NodeId(id_))]))[1]
 
     async def of(self, viewer: Viewer, id_: int, window: Window) -> Page:
         """The collaborators of a board, the newest first, for its owner and for them. BoardNotFound; Forbidden."""

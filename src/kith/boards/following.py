@@ -21,7 +21,7 @@ from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, EdgeChange, Outcome, State
-from kith.graph.graph import mark_of
+from kith.graph.graph import write_mark_of
 from kith.graph.merged import merged
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
@@ -86,12 +86,12 @@ class BoardFollowing:
         rows = await self._observe(actor, board)
         follow, settling, target = rows.follow, self._settling, NodeId(id_)
         if follow is not None and follow.state == State.NORMAL:
-            changes = await self._store.apply([self._graph.dropping(settling.unfollowed, actor, target)])
+            changes = await self._store.apply([self._graph.remove_write(settling.unfollowed, actor, target)])
         elif rows.owner_private:
             raise Forbidden("this board is of a private account; follow the account", id=str(board.owner))
         else:
             changes = await self._add(settling.explicit, actor, board, rows)
-        mark = self._graph.both(mark_of(changes), await settling.settle([(actor, board)]))
+        mark = self._graph.later_mark(write_mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def unfollow(self, actor: NodeId, id_: int) -> BoardFollowed:
@@ -117,8 +117,8 @@ class BoardFollowing:
                 raise NotFollowing("you do not follow this board", id=str(id_))
             return BoardFollowed(False, False, NO_MARK)
         else:
-            changes = await self._store.apply([self._graph.dropping(settling.explicit, actor, target)])
-        mark = self._graph.both(mark_of(changes), await settling.settle([(actor, board)]))
+            changes = await self._store.apply([self._graph.remove_write(settling.explicit, actor, target)])
+        mark = self._graph.later_mark(write_mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def _observe(self, actor: NodeId, board: Board) -> DecidingEdges:
@@ -135,7 +135,7 @@ class BoardFollowing:
         """Write a user's follow or unfollow of a board, on the conditions of a follow. A void one that is there is
         written again."""
         write = msgspec.structs.replace(
-            self._graph.adding(graph, actor, NodeId(board.id)),
+            self._graph.add_write(graph, actor, NodeId(board.id)),
             keep_live=all(edge.graph != graph for edge in void(actor, board, rows)),
             out_limit=self._follows_max,
             unless=self._privacy.blocks_between(actor, [board.owner]),

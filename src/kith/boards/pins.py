@@ -32,13 +32,13 @@ class Pins:
         """
         await self._check_may_pin(actor, board)
         await self._posts.get(actor, post)
-        (change,), mark = await self._graph.write([self._graph.adding(self._pins, NodeId(board), NodeId(post))])
+        (change,), mark = await self._graph.write([self._graph.add_write(self._pins, NodeId(board), NodeId(post))])
         return change.outcome is Outcome.APPLIED, mark
 
     async def remove(self, actor: NodeId, board: int, post: int) -> tuple[bool, WriteMark]:
         """Take a post off a board, whoever may see the post. Errors: BoardNotFound; Forbidden as in `add`."""
         await self._check_may_pin(actor, board)
-        (change,), mark = await self._graph.write([self._graph.dropping(self._pins, NodeId(board), NodeId(post))])
+        (change,), mark = await self._graph.write([self._graph.remove_write(self._pins, NodeId(board), NodeId(post))])
         return change.outcome is Outcome.APPLIED, mark
 
     async def of_board(

@@ -21,7 +21,7 @@ from kith.core.ids import NodeId
 from kith.core.together import together
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import BARRING, Direction, Edge, EdgeWrite, State
-from kith.graph.graph import Graph, mark_of
+from kith.graph.graph import Graph, write_mark_of
 from kith.graph.graphs import BLOCKS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, BOARDS, FOLLOWS, IMPLICIT_FOLLOWS
 from kith.graph.shapes import Ids, Listing
 from kith.graph.walk import whole_list
@@ -103,7 +103,7 @@ class Settling:
         Followers of a board that was merged into another are carried over first. Edges that hold are archived while the
         owner is deactivated, or private and not followed by the user, and restored when that ends.
         """
-        both, mark, ties = self.graph.both, NO_MARK, dict[tuple[int, int], None]()
+        later, mark, ties = self.graph.later_mark, NO_MARK, dict[tuple[int, int], None]()
         while pairs:
             rows = await self.rows(pairs)
             carried = [
@@ -121,7 +121,7 @@ class Settling:
                 for edge, state in returned(*pair, row)
             ]
             if writes:
-                mark = both(mark, mark_of(await self.store.apply(writes)))
+                mark = later(mark, write_mark_of(await self.store.apply(writes)))
             ties |= {
                 (user, owner): None
                 for (user, board), row in zip(pairs, rows, strict=True)
@@ -131,12 +131,12 @@ class Settling:
             targets = await self.read([into for _, into, _ in carried])
             pairs = [(user, board) for (user, *_), board in zip(carried, targets, strict=True) if board is not None]
         for user, owner in ties:
-            mark = both(mark, await self.agree(user, owner))
+            mark = later(mark, await self.agree(user, owner))
         return mark
 
     def _put(self, edge: Edge, state: State) -> EdgeWrite:
         """The write that gives an edge another state, at its place."""
-        now = self.graph.now(edge.graph, edge.source, edge.destination, state)
+        now = self.graph.edge_now(edge.graph, edge.source, edge.destination, state)
         return EdgeWrite(now, supersede=True, keep_place=True, only_from=frozenset({edge.state}))
 
     async def are_any(self) -> bool:
@@ -194,15 +194,17 @@ class Settling:
             if ended and boards:
                 noted = await self._note_end(user, owner)
         settled = await self.settle([(user, board) for board in boards])
-        return settled if settled is NO_MARK else self.graph.both(noted, settled)  # without boards it ended nothing
+        return (
+            settled if settled is NO_MARK else self.graph.later_mark(noted, settled)
+        )  # without boards it ended nothing
 
     async def _note_end(self, user: NodeId, owner: NodeId) -> WriteMark:
         """Give the row of a follow that is not there a new version: from then on, what the user said of boards is
         void.
         """
-        edge = self.graph.now(self.follows, user, owner, State.REMOVED)
+        edge = self.graph.edge_now(self.follows, user, owner, State.REMOVED)
         write = EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.REMOVED}))
-        return mark_of(await self.store.apply([write]))
+        return write_mark_of(await self.store.apply([write]))
 
     async def boards_named_by(self, user: int, owner: int) -> list[Board]:
         """The boards of an owner that a user followed or unfollowed by themselves, as the rows say.
@@ -243,9 +245,9 @@ class Settling:
             wanted = user != owner and await self._follows_any(user, owner)
             if holds == wanted:
                 break
-            change = self.graph.adding if wanted else self.graph.dropping
+            change = self.graph.add_write if wanted else self.graph.remove_write
             changes = await self.store.apply([change(self.implicit, NodeId(user), NodeId(owner))])
-            mark = self.graph.both(mark, mark_of(changes))
+            mark = self.graph.later_mark(mark, write_mark_of(changes))
         return mark
 
     async def _follows_any(self, user: int, owner: int) -> bool:

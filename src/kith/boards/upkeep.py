@@ -22,7 +22,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
-from kith.graph.graph import mark_of
+from kith.graph.graph import write_mark_of
 from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
 from kith.graph.shapes import Listing, Pair
 from kith.graph.walk import whole_list
@@ -82,7 +82,7 @@ class Upkeep:
             left: bytes | None = raw
             while left is not None and slices:
                 written, left = await self._work(key, left)
-                mark, slices = self._graph.both(mark, written), slices - 1
+                mark, slices = self._graph.later_mark(mark, written), slices - 1
         (record,) = await self._settling.records.get_many(RecordKind.BOARD, [board])
         changed = 0 if record is None else record.updated_at
         still = (await self._store.notes(f"{_NOTE}{board}-")).values()
@@ -113,7 +113,7 @@ class Upkeep:
         mark = NO_MARK if change.step or change.after else await self._list(board, change)
         listing = lists[change.step]
         page = await self._store.page(listing, Window(_PAGE, after=change.after))
-        mark = self._graph.both(mark, await self._settle(board, listing, page.items))
+        mark = self._graph.later_mark(mark, await self._settle(board, listing, page.items))
         step, after = (change.step, page.oldest) if page.more_after else (change.step + 1, None)
         further = msgspec.structs.replace(change, step=step, after=after)
         left = None if step == len(lists) else newer_fields(_encode(further), raw)
@@ -139,9 +139,9 @@ class Upkeep:
             state = board.listed_as if owner == board.owner else State.REMOVED
             stored = State.REMOVED if row is None else row.state
             if stored not in (state, State.ARCHIVED) or (stored == State.ARCHIVED and state == State.REMOVED):
-                edge = self._graph.now(boards, NodeId(owner), NodeId(board.id), state)
+                edge = self._graph.edge_now(boards, NodeId(owner), NodeId(board.id), state)
                 writes.append(EdgeWrite(msgspec.structs.replace(edge, position=board.created_at), supersede=True))
-        return mark_of(await self._store.apply(writes)) if writes else NO_MARK
+        return write_mark_of(await self._store.apply(writes)) if writes else NO_MARK
 
     async def _settle(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
         if not marks:
@@ -164,7 +164,7 @@ class Upkeep:
         if board.merged_into and out and there:
             source = NodeId(board.merged_into)
             await self._store.apply([EdgeWrite(msgspec.structs.replace(edge, source=source)) for edge in there])
-        return mark_of(await self._store.apply([EdgeWrite(_ended(edge)) for edge in there])) if there else NO_MARK
+        return write_mark_of(await self._store.apply([EdgeWrite(_ended(edge)) for edge in there])) if there else NO_MARK
 
     # --- changes in the log ----------------------------------------------------------------------------
 

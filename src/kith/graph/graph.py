@@ -37,15 +37,15 @@ class Graph:
     async def write(self, writes: Sequence[EdgeWrite]) -> tuple[list[EdgeChange], WriteMark]:
         """See `EdgeStore.apply`; the mark is that of the last write that changed something."""
         changes = await self.store.apply(writes)
-        return changes, mark_of(changes)
+        return changes, write_mark_of(changes)
 
-    def both(self, one: WriteMark, other: WriteMark) -> WriteMark:
+    def later_mark(self, one: WriteMark, other: WriteMark) -> WriteMark:
         """The mark of two writes; either may have changed nothing."""
         if one is NO_MARK or other is NO_MARK:
             return one if other is NO_MARK else other
         return WriteMark(self.store.joined(one.at, other.at), max(one.updated_at, other.updated_at))
 
-    def now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
+    def edge_now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
         """An edge with a version and position of now."""
         version = self.clock.next()
         return Edge(graph, source, destination, state, ms_of(version), version)
@@ -57,13 +57,13 @@ class Graph:
                 "expiresAt must be in the future; leave it out for what does not end", field="expiresAt"
             )
 
-    def adding(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+    def add_write(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
         """The write that adds an edge now; one that is already there keeps its place."""
-        return EdgeWrite(self.now(graph, source, destination, State.NORMAL), supersede=True, keep_live=True)
+        return EdgeWrite(self.edge_now(graph, source, destination, State.NORMAL), supersede=True, keep_live=True)
 
-    def dropping(self, graph: int, source: NodeId, destination: NodeId, *, chained: bool = False) -> EdgeWrite:
+    def remove_write(self, graph: int, source: NodeId, destination: NodeId, *, chained: bool = False) -> EdgeWrite:
         """The write that removes an edge, if there is one."""
-        edge = self.now(graph, source, destination, State.REMOVED)
+        edge = self.edge_now(graph, source, destination, State.REMOVED)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=PRESENT, chained=chained)
 
     async def exists(self, graph: int, source: NodeId, destination: NodeId) -> bool:
@@ -113,7 +113,7 @@ class Graph:
         return cut(marks, window)
 
 
-def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
+def write_mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
     """The mark of the last of `changes` that was applied; NO_MARK if none was."""
     for change in reversed(changes):
         if change.outcome is Outcome.APPLIED and change.after is not None:

@@ -256,7 +256,7 @@ class NodeJobs:
         """
         state = _NODE_STATE[job.operation]
         return EdgeWrite(
-            self._graph.now(graph, NodeId(source), NodeId(destination), state),
+            self._graph.edge_now(graph, NodeId(source), NodeId(destination), state),
             supersede=True,
             keep_place=True,
             only_from=frozenset({was}),

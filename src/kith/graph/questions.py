@@ -8,6 +8,9 @@ slice picks the answers:
     size = questions.counts([Listing(FOLLOWS, bob, Direction.IN)])
     answers = await store.answer(questions)
     answers.states[blocks], answers.counts[size]
+
+A function `ask_x(questions, ...)` adds its questions and returns a function that takes the `Answers` and gives x. So
+several rooms share one call.
 """
 
 from __future__ import annotations

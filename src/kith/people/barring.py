@@ -34,7 +34,7 @@ async def undo_barred(
         barred[at] = any(by)
     edges = [write.edge for write, undo in zip(writes, barred, strict=True) if undo]
     if edges:
-        await graph.write([graph.dropping(edge.graph, edge.source, edge.destination) for edge in edges])
+        await graph.write([graph.remove_write(edge.graph, edge.source, edge.destination) for edge in edges])
     return barred
 
 
@@ -55,7 +55,7 @@ async def drop_barred(graph: Graph, blocks: Sequence[tuple[NodeId, NodeId]]) -> 
     questions.states(edge for _, edge in barred)
     states = (await graph.store.answer(questions)).states
     left = [
-        msgspec.structs.replace(graph.dropping(*edge), while_edge=(number, *block, True))
+        msgspec.structs.replace(graph.remove_write(*edge), while_edge=(number, *block, True))
         for (block, edge), state in zip(barred, states, strict=True)
         if state in PRESENT
     ]

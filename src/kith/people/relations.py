@@ -93,11 +93,13 @@ class Relations:
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
         _check_two(actor, target)
-        unfollow, withdrawn = (self._graph.dropping(graph, actor, target) for graph in (self._follows, self._requests))
+        unfollow, withdrawn = (
+            self._graph.remove_write(graph, actor, target) for graph in (self._follows, self._requests)
+        )
         changes, mark = await self._graph.write([self._asking(unfollow, actor), withdrawn])
         after = await self._settle(changes[0], (actor, target), ended=True)
         changed = after is not NO_MARK or any(change.outcome is _APPLIED for change in changes)
-        return RelationWritten(False, changed, self._graph.both(mark, after))
+        return RelationWritten(False, changed, self._graph.later_mark(mark, after))
 
     async def remove_follower(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Make `target` no longer follow `actor`."""
@@ -145,7 +147,7 @@ class Relations:
                     expires_ms=request.expires_ms if request else 0,
                     while_edge=(self._requests, requester, actor, True),
                 ),
-                self._graph.dropping(self._requests, requester, actor, chained=True),
+                self._graph.remove_write(self._requests, requester, actor, chained=True),
             )
         ]
         changes = await self._store.apply(writes) if writes else []
@@ -162,15 +164,15 @@ class Relations:
         """Forbid follows between the two, and drop their follows and requests in both directions."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
-        block = self._asking(self._graph.adding(self._blocks, actor, target), actor, target)
-        drops = [self._graph.dropping(*edge) for edge in barred_by(self._graph, actor, target)]
+        block = self._asking(self._graph.add_write(self._blocks, actor, target), actor, target)
+        drops = [self._graph.remove_write(*edge) for edge in barred_by(self._graph, actor, target)]
         changes, mark = await self._graph.write([block, *drops])
         marks = await together(
             self._store.immediate,
             drop_barred(self._graph, [(actor, target)]),
             self._settle(changes[0], (actor, target), (target, actor)),
         )
-        return RelationWritten(True, changes[0].outcome is _APPLIED, reduce(self._graph.both, marks, mark))
+        return RelationWritten(True, changes[0].outcome is _APPLIED, reduce(self._graph.later_mark, marks, mark))
 
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `block`. Follows are allowed again, but the dropped ones stay dropped."""
@@ -181,7 +183,7 @@ class Relations:
         """Leave `target` out of what `actor` reads. Nobody else notices."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
-        return await self._write_first(self._graph.adding(self._mutes, actor, target))
+        return await self._write_first(self._graph.add_write(self._mutes, actor, target))
 
     async def unmute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `mute`."""
@@ -192,7 +194,7 @@ class Relations:
         """Rank posts of `target` lower for `actor`. The effect fades with time; repeating it starts it again."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
-        edge = self._graph.now(self._fewer, actor, target, State.NORMAL)
+        edge = self._graph.edge_now(self._fewer, actor, target, State.NORMAL)
         return await self._write_first(EdgeWrite(edge, supersede=True))
 
     async def see_as_before(self, actor: NodeId, target: NodeId) -> RelationWritten:
@@ -259,7 +261,7 @@ class Relations:
             any_of=self._lists_of(actor),
             while_edge=(self._requests, actor, target, True) if accepted else None,
         )
-        answered = self._graph.dropping(self._requests, actor, target, chained=True)
+        answered = self._graph.remove_write(self._requests, actor, target, chained=True)
         changes, mark = await self._graph.write([follow, answered])
         if accepted and changes[0].outcome is Outcome.UNCHANGED and not _is_there(changes[0]):
             raise _no_request(actor)
@@ -268,7 +270,7 @@ class Relations:
             undo_barred(self._graph, self._privacy, [follow], changes[:1]),
             self._settle(changes[0], (actor, target)),
         )
-        return await self._allowed(follow, changes[0], self._graph.both(mark, after), barred=barred)
+        return await self._allowed(follow, changes[0], self._graph.later_mark(mark, after), barred=barred)
 
     def _lists_of(self, user: NodeId) -> tuple[Listing, ...]:
         """Lists that say whether anything may depend on how `user` stands to others."""
@@ -289,7 +291,7 @@ class Relations:
         if dependents is None or (self._store.transactional and not asked.any_listed):
             return NO_MARK
         marks = await together(self._store.immediate, *(dependents.changed(*pair, ended=ended) for pair in pairs))
-        return reduce(self._graph.both, marks, NO_MARK)
+        return reduce(self._graph.later_mark, marks, NO_MARK)
 
     async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile.
@@ -329,7 +331,7 @@ class Relations:
         while_edge: tuple[int, NodeId, NodeId, bool] | None = None,
     ) -> EdgeWrite:
         """The write of an edge on the conditions of a follow: both active, no block between them, within the limit."""
-        edge = self._graph.now(graph, source, destination, State.NORMAL)
+        edge = self._graph.edge_now(graph, source, destination, State.NORMAL)
         return EdgeWrite(
             msgspec.structs.replace(edge, expires_ms=expires_ms) if expires_ms else edge,
             supersede=True,
@@ -367,7 +369,7 @@ class Relations:
         return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def _remove(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> RelationWritten:
-        changes, mark = await self._graph.write([self._graph.dropping(*edge) for edge in edges])
+        changes, mark = await self._graph.write([self._graph.remove_write(*edge) for edge in edges])
         return RelationWritten(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
 
     def _out(self, user: NodeId) -> Listing:

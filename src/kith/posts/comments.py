@@ -72,7 +72,7 @@ class Comments(CommentReader):
             if not self._store.transactional:
                 await self._store.put([empty])
             raise self._posts.missing(post)
-        await self._posts.raise_if_inactive(actor, put, [empty], self._dropping(comment), again=again)
+        await self._posts.raise_if_inactive(actor, put, [empty], self._remove_writes(comment), again=again)
         if reply_to is not None and not self._store.transactional:
             await self._show_answered(reply_to)
         return comment, put.mark
@@ -127,7 +127,7 @@ class Comments(CommentReader):
         author, id_ = NodeId(comment.author), NodeId(comment.id)
         kept = Edge(self._commented, author, id_, State.NORMAL, comment.created_at, version)
         first = EdgeWrite(kept, unless=self._privacy.blocks_between(author, others), if_active=True)
-        edges = [first, *self._threads.adding(comment, version)]
+        edges = [first, *self._threads.add_writes(comment, version)]
         return await self._store.put([comment_record(comment, version)], edges, claim=claim, only_if=unchanged)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
@@ -147,7 +147,7 @@ class Comments(CommentReader):
                 raise no_comment(id_)
             if comment.deleted:
                 if not self._store.transactional:  # it may be that it was emptied, and nobody came to its edges
-                    await self._graph.write(self._dropping(comment, keep=replied(answers) == [True]))
+                    await self._graph.write(self._remove_writes(comment, keep=replied(answers) == [True]))
                 raise no_comment(id_)
             if actor != comment.author and actor != await self._posts.author_of(comment.post):
                 await self.get(actor, id_)
@@ -155,7 +155,7 @@ class Comments(CommentReader):
             (answered,) = replied(answers)
             put = await self._store.put(
                 [comment_record(emptied(comment), next_version(self._graph.clock, record))],
-                self._dropping(comment, keep=answered),
+                self._remove_writes(comment, keep=answered),
                 only_if=[AtVersion(RecordKind.COMMENT, id_, record.updated_at)],
             )
             return put, (comment, answered)
@@ -181,7 +181,7 @@ class Comments(CommentReader):
             edges = [
                 write
                 for (_, one), keep in zip(left, answered, strict=True)
-                for write in self._threads.dropping(one, keep=keep)
+                for write in self._threads.remove_writes(one, keep=keep)
             ]
             seen = [AtVersion(RecordKind.COMMENT, record.id, record.updated_at) for record, _ in left]
             return (await self._store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
@@ -227,7 +227,7 @@ class Comments(CommentReader):
             raise no_comment(id_)
         return found
 
-    def _dropping(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
+    def _remove_writes(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
         """The writes that take a comment out of all lists; `keep`: it stays where its replies need it."""
-        commented = self._graph.dropping(self._commented, NodeId(comment.author), NodeId(comment.id))
-        return [commented, *self._threads.dropping(comment, keep=keep)]
+        commented = self._graph.remove_write(self._commented, NodeId(comment.author), NodeId(comment.id))
+        return [commented, *self._threads.remove_writes(comment, keep=keep)]

@@ -20,7 +20,7 @@ from kith.core.paging import Page, Window
 from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome, State
-from kith.graph.graph import Graph, mark_of
+from kith.graph.graph import Graph, write_mark_of
 from kith.graph.graphs import COMMENTS, LIKES, POST_REPLIES, SAVES, SHARES, VIEWS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
@@ -234,7 +234,7 @@ async def _engaged(
     privacy = Privacy(graph)
     writes = [
         msgspec.structs.replace(
-            graph.adding(number, actor, target),
+            graph.add_write(number, actor, target),
             if_active=True,
             unless=privacy.blocks_between(actor, [author]),
             counted=Direction.IN,
@@ -258,8 +258,8 @@ async def _engaged(
 
 async def disengage(graph: Graph, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> Engaged:
     """Drop the edge, if there is one. `counted`: whether the actor may know the total."""
-    dropping = graph.dropping(number, actor, target)
-    write = msgspec.structs.replace(dropping, counted=Direction.IN) if counted else dropping
+    removing = graph.remove_write(number, actor, target)
+    write = msgspec.structs.replace(removing, counted=Direction.IN) if counted else removing
     (change,) = changes = await graph.store.apply([write])
     at_ms = ms_of((change.after or write.edge).updated_at)
-    return Engaged(False, at_ms, change.length, mark_of(changes), change.outcome is Outcome.APPLIED)
+    return Engaged(False, at_ms, change.length, write_mark_of(changes), change.outcome is Outcome.APPLIED)

@@ -124,8 +124,8 @@ class Posts:
             put = await self.store.put([record], self._listing(record, version))
         post = read_post(record)
         empty, later = emptied(post), Hlc(record.updated_at + 1)
-        dropping = [self._dropping(actor, id_), *self._mentions.writes(post.mentioned, empty, later)]
-        await self.raise_if_inactive(actor, put, [self._record(empty, later)], dropping, again=again)
+        removing = [self._remove_write(actor, id_), *self._mentions.writes(post.mentioned, empty, later)]
+        await self.raise_if_inactive(actor, put, [self._record(empty, later)], removing, again=again)
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: PostEdit) -> PostWritten:
@@ -145,7 +145,7 @@ class Posts:
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a post for good and remove it from the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
         try:
-            return (await self._rewrite(actor, id_, emptied, self._dropping)).mark
+            return (await self._rewrite(actor, id_, emptied, self._remove_write)).mark
         except NotFound:
             if not self.store.transactional:  # it may be that it was emptied, and nobody came to its edge
                 await self._unlist_deleted(id_)
@@ -155,7 +155,7 @@ class Posts:
         """Remove a post from its author's outbox if it is deleted."""
         (post,) = await self.read([id_])
         if post is not None and post.deleted:
-            await self.graph.write([self._dropping(NodeId(post.author), id_)])
+            await self.graph.write([self._remove_write(NodeId(post.author), id_)])
 
     async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
         """Set the app's labels on a post, with a `note` that says why. The log tells it as an edit. PostNotFound."""
@@ -337,11 +337,11 @@ class Posts:
 
     def _keeping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         """The edge of a post written again at its place, so that the log tells the change."""
-        edge = self.graph.now(self._authored, author, id_, State.NORMAL)
+        edge = self.graph.edge_now(self._authored, author, id_, State.NORMAL)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.NORMAL}))
 
-    def _dropping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
-        return self.graph.dropping(self._authored, author, id_)
+    def _remove_write(self, author: NodeId, id_: NodeId) -> EdgeWrite:
+        return self.graph.remove_write(self._authored, author, id_)
 
     def _listing(self, record: Record, made: Hlc) -> list[EdgeWrite]:
         """The edges of a post, whose first version was `made`: repeated, they change nothing that came since."""

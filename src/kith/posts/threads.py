@@ -104,24 +104,24 @@ class Threads:
             return [(self._comments, comment.post, comment.id)]
         return [(self._replies, comment.reply_to, comment.id), (self._post_replies, comment.post, comment.id)]
 
-    def adding(self, comment: Comment, version: Hlc) -> list[EdgeWrite]:
+    def add_writes(self, comment: Comment, version: Hlc) -> list[EdgeWrite]:
         """The writes that put a new comment in its lists, unless the write before them is refused."""
         return [
             EdgeWrite(Edge(graph, NodeId(source), NodeId(id_), State.NORMAL, comment.created_at, version), chained=True)
             for graph, source, id_ in self.places(comment)
         ]
 
-    def dropping(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
+    def remove_writes(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
         """The writes that take a comment out of its lists; `keep`: it stays where it is shown, and does not count.
 
         They hold for lists to which it is still to come, as it may where edges are written one after the other.
         """
         gone = (
-            self._graph.now(graph, NodeId(source), NodeId(id_), State.REMOVED)
+            self._graph.edge_now(graph, NodeId(source), NodeId(id_), State.REMOVED)
             for graph, source, id_ in self.places(comment)
         )
         shown, *counted = (EdgeWrite(edge, supersede=True, keep_place=True, keep_live=True) for edge in gone)
-        return [self._keeping(comment, State.NORMAL, State.ARCHIVED) if keep else shown, *counted]
+        return [self._relist_write(comment, State.NORMAL, State.ARCHIVED) if keep else shown, *counted]
 
     async def prune(self, deleted: Sequence[Comment]) -> list[int]:
         """Make the lists show deleted comments that are answered, and no others.
@@ -130,7 +130,7 @@ class Threads:
         """
         answered = await self.answered([comment.id for comment in deleted])
         writes = [
-            self._keeping(comment, State.REMOVED) if keep else self.dropping(comment)[0]
+            self._relist_write(comment, State.REMOVED) if keep else self.remove_writes(comment)[0]
             for comment, keep in zip(deleted, answered, strict=True)
         ]
         changes, _ = await self._graph.write(writes)
@@ -141,10 +141,10 @@ class Threads:
             if comment.reply_to is not None and not keep and change.outcome is Outcome.APPLIED
         ]
 
-    def _keeping(self, comment: Comment, *was: State) -> EdgeWrite:
+    def _relist_write(self, comment: Comment, *was: State) -> EdgeWrite:
         """The write that shows a deleted comment at its place, if its edge is in one of the states `was`."""
         graph, source, id_ = self.places(comment)[0]
-        edge = self._graph.now(graph, NodeId(source), NodeId(id_), State.NEGATIVE)
+        edge = self._graph.edge_now(graph, NodeId(source), NodeId(id_), State.NEGATIVE)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset(was))
 
     async def _ranked(self, listings: Sequence[Listing]) -> list[Mark]:

@@ -267,12 +267,12 @@ class Suggestions:
         if actor == target:
             raise SelfEdge("one is never suggested to oneself; name another user", id=str(actor))
         await check_not_removed(self.graph.store, actor)
-        changes, mark = await self.graph.write([self.graph.adding(self._hides, actor, target)])
+        changes, mark = await self.graph.write([self.graph.add_write(self._hides, actor, target)])
         return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def unhide(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `hide`."""
-        changes, mark = await self.graph.write([self.graph.dropping(self._hides, actor, target)])
+        changes, mark = await self.graph.write([self.graph.remove_write(self._hides, actor, target)])
         return RelationWritten(False, changes[0].outcome is Outcome.APPLIED, mark)
 
 

@@ -78,7 +78,7 @@ def test_sets_begin_anew_where_nobody_can_say_what_changed(run: Run, tmp_path: P
         assert await layered.ask(BOB) == ([False], [("cache", 0, 1)])
 
     async def forget_events(layered: Layered) -> None:
-        others = [layered.graph.now(FOLLOWS, BOB, NodeId(one), State.NORMAL) for one in range(100, 110)]
+        others = [layered.graph.edge_now(FOLLOWS, BOB, NodeId(one), State.NORMAL) for one in range(100, 110)]
         await layered.edges.apply([EdgeWrite(edge) for edge in others])
 
     async def load(layered: Layered) -> None:

@@ -36,7 +36,7 @@ def test_each_layer_answers_what_the_one_before_it_cannot(run: Run, layered: Lay
 
 def test_a_block_is_never_answered_by_the_cache(run: Run, layered: Layered) -> None:
     async def scene() -> None:
-        block = layered.graph.now(BLOCKS, ALICE, BOB, State.NORMAL)
+        block = layered.graph.edge_now(BLOCKS, ALICE, BOB, State.NORMAL)
         await layered.edges.apply([EdgeWrite(block)])
         await layered.maker.make()
         await layered.feed()
@@ -77,7 +77,7 @@ def test_nothing_is_answered_before_all_that_the_log_has_is_read(
         await layered.feed()
         await layered.keep()
         await layered.ask(BOB)
-        others = [layered.graph.now(FOLLOWS, CAROL, NodeId(one), State.NORMAL) for one in range(100, 103)]
+        others = [layered.graph.edge_now(FOLLOWS, CAROL, NodeId(one), State.NORMAL) for one in range(100, 103)]
         await layered.edges.apply([EdgeWrite(edge) for edge in others])
         await layered.follow(DANA)
         await layered.unfollow(BOB)

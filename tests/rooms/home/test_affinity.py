@@ -140,7 +140,7 @@ def test_positions_at_the_ends_of_time_do_no_harm(run: Run, home: HomeScene) -> 
     likes = home.graph.graphs.number(LIKES)
     for position in (-(2**63), 2**63 - 1):
         post = run(home.post(BOB))
-        write = home.graph.adding(likes, ALICE, post.id)
+        write = home.graph.add_write(likes, ALICE, post.id)
         edge = write.edge
         run(home.graph.write([type(write)(type(edge)(likes, ALICE, post.id, edge.state, position, edge.updated_at))]))
     assert to(run, home) == pytest.approx([of_worth(1)])

@@ -226,7 +226,7 @@ def test_other_changes_of_a_home_are_there_at_once_while_no_worker_runs(
     authored, follows = (home.graph.graphs.number(name) for name in (AUTHORED, FOLLOWS))
     if what == "an account that comes back":
         run(home.graph.people.follow(ALICE, EVE))
-        run(home.graph.write([home.graph.dropping(authored, EVE, post)]))
+        run(home.graph.write([home.graph.remove_write(authored, EVE, post)]))
     run(home.caught_up())
     home.timelines.put(ALICE, np.array(pushed, np.int64))
     if what == "a follow":
@@ -237,7 +237,7 @@ def test_other_changes_of_a_home_are_there_at_once_while_no_worker_runs(
         assert len(run(home.feed.latest(ALICE, Window(100))).posts) == len(pushed)
         return
     else:
-        run(home.graph.write([home.graph.adding(authored, EVE, post)]))
+        run(home.graph.write([home.graph.add_write(authored, EVE, post)]))
     page = run(home.feed.latest(ALICE, Window(100)))
     assert (sorted(ids_of(page.posts)), page.degraded) == (sorted([*pushed, post]), [])
 

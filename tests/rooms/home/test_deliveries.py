@@ -315,7 +315,7 @@ def test_by_rates_each_chunk_is_decided_for_itself(run: Run, scene: DeliveryScen
     assert scene.having(POST) == READERS, "everybody reads often enough"
     scene.restarted(ByRates(pull_cost=0.0))
     authored = scene.graph.graphs.number(AUTHORED)
-    run(scene.graph.write([scene.graph.adding(authored, ALICE, NodeId(post)) for post in range(LATER, LATER + 5)]))
+    run(scene.graph.write([scene.graph.add_write(authored, ALICE, NodeId(post)) for post in range(LATER, LATER + 5)]))
     run(scene.post(ALICE, LATER))
     while run(scene.worker.work_backlog()):
         pass

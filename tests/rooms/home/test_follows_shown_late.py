@@ -65,10 +65,10 @@ def test_posts_of_whom_one_follows_come_home_if_the_log_keeps_its_promise(
         await work()
         clock.ms += 60_000  # then a timeline is asked for anew
         for _ in range(2):  # the first relies on what fan-out had noted a moment ago
-            home._skeletons._recent_s -= skeleton._RENEWED_S
+            home._skeletons._snapshot_at_s -= skeleton._SNAPSHOT_REFRESH_AGE_S
             await home.latest(ALICE, Window(5))
-            if home._skeletons._looking is not None:
-                await home._skeletons._looking
+            if home._skeletons._refreshing is not None:
+                await home._skeletons._refreshing
         await work()
         edges.settle()
         await work()

@@ -234,9 +234,9 @@ def test_see_fewer_holds_at_once_and_so_does_taking_it_back(run: Run, home: Home
     written(run, home)
     before = run(home.page())
     fewer = home.graph.graphs.number(FEWER)
-    run(home.graph.write([home.graph.adding(fewer, ALICE, BOB)]))
+    run(home.graph.write([home.graph.add_write(fewer, ALICE, BOB)]))
     assert {post.author for post in run(home.page(20)).posts[-4:]} == {BOB}
-    run(home.graph.write([home.graph.dropping(fewer, ALICE, BOB)]))
+    run(home.graph.write([home.graph.remove_write(fewer, ALICE, BOB)]))
     assert ids_of(run(home.page()).posts) == ids_of(before.posts)
 
 

@@ -25,7 +25,7 @@ def test_what_was_seen_comes_after_all_else_however_much_was_seen_since(run: Run
     run(home.engagement.add(VIEWS, ALICE, old.id))
     for at in range(SEEN_MAX):  # of anything, anywhere
         home.clock.ms += 1
-        run(home.graph.write([home.graph.adding(home.graph.graphs.number(VIEWS), ALICE, NodeId(10**12 + at))]))
+        run(home.graph.write([home.graph.add_write(home.graph.graphs.number(VIEWS), ALICE, NodeId(10**12 + at))]))
     new = run(home.post(BOB))
     page = run(home.page())
     assert (ids_of(page.posts), page.seen) == ([new.id, old.id], {old.id})

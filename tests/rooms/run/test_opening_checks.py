@@ -36,7 +36,7 @@ def test_a_process_answers_by_its_layers_and_tells_which(
         sets = ReferenceSets()
         async with wiring.opened(settings, "api") as parts:
             number = parts.graph.graphs.number(FOLLOWS)
-            await parts.store.apply([EdgeWrite(parts.graph.now(number, ALICE, BOB, State.NORMAL))])
+            await parts.store.apply([EdgeWrite(parts.graph.edge_now(number, ALICE, BOB, State.NORMAL))])
             kept = keeping(settings, parts, sets)
             assert kept is not None
             await kept.maker.make()

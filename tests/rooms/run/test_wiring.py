@@ -25,7 +25,7 @@ def test_what_reads_the_log_begins_at_the_first_event_of_a_new_folder(tmp_path: 
             open_environment(settings).close()
             async with opened(settings, "api", create=False) as parts:
                 follows = parts.graph.graphs.number("follows")
-                await parts.graph.write([parts.graph.adding(follows, ALICE, BOB)])
+                await parts.graph.write([parts.graph.add_write(follows, ALICE, BOB)])
         async with opened(settings, "api") as parts:
             places = {name: await parts.log.progress(name) for name in CONSUMERS}
             found = {name: place for name, place in places.items() if place is not None}

@@ -27,7 +27,7 @@ def test_nothing_of_a_story_stays_when_its_time_is_long_over(scene: StoryScene, 
     scene.view(DANA, old)
     run(scene.stories.delete(BOB, deleted.id))
     for state in (State.ARCHIVED, State.NEGATIVE, State.REMOVED):
-        edge = scene.graph.now(views, NodeId(20 + state), old.id, state)
+        edge = scene.graph.edge_now(views, NodeId(20 + state), old.id, state)
         run(scene.graph.write([EdgeWrite(edge)]))
     run(scene.services.edges.change_node(CAROL, state=State.ARCHIVED))
     scene.clock.ms += HOUR_MS

@@ -152,7 +152,7 @@ def test_a_job_interrupted_so_long_ago_that_its_results_are_over_begins_anew(sce
 
 
 def test_an_empty_graph_is_done_at_once(scene: BatchScene, run: Run) -> None:
-    run(scene.graph.write([scene.graph.dropping(1, BOB, CAROL)]))
+    run(scene.graph.write([scene.graph.remove_write(1, BOB, CAROL)]))
     empty = Suggestions(scene.graph, ReferenceSuggestions(), now_ms=scene.clock)
     empty.follows = scene.graph.graphs.number("views")
     report = Watched()

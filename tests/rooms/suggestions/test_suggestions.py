@@ -246,7 +246,7 @@ def test_a_follow_not_yet_restored_still_keeps_its_end_out(scene: SuggestionScen
         await jobs.wait()
         await scene.graph.store.change_node(DANA, state=State.NORMAL)
         # an app brings one edge back by itself
-        await scene.graph.write([scene.graph.adding(scene.graph.graphs.number(FOLLOWS), BOB, DANA)])
+        await scene.graph.write([scene.graph.add_write(scene.graph.graphs.number(FOLLOWS), BOB, DANA)])
 
     scene.run(leave())
     assert scene.shown() == [EVE]
@@ -264,7 +264,7 @@ def test_nothing_is_told_of_a_followee_with_a_block_between(scene: SuggestionSce
     """An app may write a block without dropping the follow; what the followee does is not told then, kept or not."""
     blocks = scene.graph.graphs.number("blocks")
     scene.page()
-    scene.run(scene.graph.write([scene.graph.adding(blocks, CAROL, ALICE)]))
+    scene.run(scene.graph.write([scene.graph.add_write(blocks, CAROL, ALICE)]))
     assert scene.page().items == [Suggestion(DANA, 1, [BOB])]
     scene.clock.ms += KEEP_MS
     assert scene.page().items == [Suggestion(DANA, 1, [BOB])]

@@ -9,7 +9,7 @@ import msgspec
 from kith.access.policy import ReadPolicy, check_own_read
 from kith.api.answers import CountAnswer, ListAnswer, Pagination, Time
 from kith.api.call import Call
-from kith.api.operations import ask, delete, get, patch, post
+from kith.api.operations import delete, get, patch, post, post_query
 from kith.api.parameters import Cursor, Id, IdempotencyKey, Limit, ObjectLimit
 from kith.api.presenter import AuthorAnswer, PostsAnswer, Presenter, UsersAnswer, time_of
 from kith.boards.board import Board
@@ -184,9 +184,11 @@ class BoardsResource:
     ) -> BoardsAnswer:
         """Newest first; secret ones for their members only."""
         await self._access.check_may_see_lists(call.caller, user_id)
-        query = f"boards {user_id}"
+        list_key = f"boards {user_id}"
         return await self._page(
-            call, query, await self._boards.of_owner(call.viewer, user_id, self._window(call, query, limit, cursor))
+            call,
+            list_key,
+            await self._boards.of_owner(call.viewer, user_id, self._window(call, list_key, limit, cursor)),
         )
 
     # --- collaborators ---------------------------------------------------------------------------------
@@ -206,10 +208,10 @@ class BoardsResource:
         self, call: Call, board_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> UsersAnswer:
         """Newest first; for its owner and collaborators."""
-        query = f"collaborators {board_id}"
-        page = await self._collaborators.of(call.viewer, board_id, self._window(call, query, limit, cursor))
+        list_key = f"collaborators {board_id}"
+        page = await self._collaborators.of(call.viewer, board_id, self._window(call, list_key, limit, cursor))
         shown = await self._access.without_unseen(call.caller, page)
-        return UsersAnswer(await self._present.users(shown), call.pagination(query, shown))
+        return UsersAnswer(await self._present.users(shown), call.pagination(list_key, shown))
 
     @get("/users/{user_id}/collaborations", "Boards of others on which a user pins")
     async def collaborations(
@@ -217,9 +219,9 @@ class BoardsResource:
     ) -> BoardsAnswer:
         """The user's own; the newest invitation first."""
         check_own_read(call.caller, user_id)
-        query = f"collaborations {user_id}"
+        list_key = f"collaborations {user_id}"
         return await self._page(
-            call, query, await self._collaborators.joined(user_id, self._window(call, query, limit, cursor))
+            call, list_key, await self._collaborators.joined(user_id, self._window(call, list_key, limit, cursor))
         )
 
     # --- following -------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ class BoardsResource:
         checked = await self._following.check(call.acting, (), (board_id,))
         return _kinds((board_id,), checked.boards)[0]
 
-    @ask("/boards/check", "Which users and boards I follow", callers="acting")
+    @post_query("/boards/check", "Which users and boards I follow", callers="acting")
     async def check_boards(self, call: Call, body: BoardsCheckRequest) -> BoardsChecked:
         """25 at most in all; `none` also for what is not there for the acting user."""
         users = [parse_id(user, "users") for user in body.users]
@@ -253,9 +255,9 @@ class BoardsResource:
     @get("/boards/{board_id}/followers", "Who follows a board")
     async def board_followers(self, call: Call, board_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Those who follow it through its owner or directly, newest follow first, at the same cost at any depth."""
-        query = f"board followers {board_id}"
-        page = await self._following.followers(call.viewer, board_id, call.window(query, limit, cursor))
-        return await self._people(call, query, page)
+        list_key = f"board followers {board_id}"
+        page = await self._following.followers(call.viewer, board_id, call.window(list_key, limit, cursor))
+        return await self._people(call, list_key, page)
 
     @get("/boards/{board_id}/followers/count", "How many follow a board")
     async def count_board_followers(self, call: Call, board_id: Id) -> CountAnswer:
@@ -268,9 +270,11 @@ class BoardsResource:
     ) -> BoardsAnswer:
         """Newest follow first. The boards of users whom they follow are not among them."""
         await self._access.check_may_see_lists(call.caller, user_id)
-        query = f"boards-followed {user_id}"
+        list_key = f"boards-followed {user_id}"
         return await self._page(
-            call, query, await self._following.followed(call.viewer, user_id, self._window(call, query, limit, cursor))
+            call,
+            list_key,
+            await self._following.followed(call.viewer, user_id, self._window(call, list_key, limit, cursor)),
         )
 
     @get("/users/{user_id}/boards-unfollowed", "The boards that a user unfollowed")
@@ -279,9 +283,9 @@ class BoardsResource:
     ) -> BoardsAnswer:
         """The user's own: boards of users whom they follow. Newest first."""
         check_own_read(call.caller, user_id)
-        query = f"boards-unfollowed {user_id}"
+        list_key = f"boards-unfollowed {user_id}"
         return await self._page(
-            call, query, await self._following.unfollowed(user_id, self._window(call, query, limit, cursor))
+            call, list_key, await self._following.unfollowed(user_id, self._window(call, list_key, limit, cursor))
         )
 
     @get("/users/{user_id}/implicit-following", "Users of whom a user follows single boards")
@@ -289,18 +293,18 @@ class BoardsResource:
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """Newest first; without those whom they follow as users."""
-        query = f"implicit-following {user_id}"
-        reading = self._following.implicit_following(user_id, call.window(query, limit, cursor))
-        return await self._people(call, query, await self._access.if_lists_seen(call.caller, [user_id], reading))
+        list_key = f"implicit-following {user_id}"
+        reading = self._following.implicit_following(user_id, call.window(list_key, limit, cursor))
+        return await self._people(call, list_key, await self._access.if_lists_seen(call.caller, [user_id], reading))
 
     @get("/users/{user_id}/implicit-followers", "Who follows single boards of a user")
     async def implicit_followers(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """Newest first; without those who follow the user."""
-        query = f"implicit-followers {user_id}"
-        reading = self._following.implicit_followers(user_id, call.window(query, limit, cursor))
-        return await self._people(call, query, await self._access.if_lists_seen(call.caller, [user_id], reading))
+        list_key = f"implicit-followers {user_id}"
+        reading = self._following.implicit_followers(user_id, call.window(list_key, limit, cursor))
+        return await self._people(call, list_key, await self._access.if_lists_seen(call.caller, [user_id], reading))
 
     @get("/users/{user_id}/interests", "How much a user follows of boards")
     async def interests(self, call: Call, user_id: Id) -> InterestsAnswer:
@@ -332,22 +336,22 @@ class BoardsResource:
         self, call: Call, board_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> PostsAnswer:
         """The newest pin first: what of it the acting user may see."""
-        query = f"pins {board_id}"
-        window, (known, prefetch) = self._window(call, query, limit, cursor), self._present.reading(call.viewer)
+        list_key = f"pins {board_id}"
+        window, (known, prefetch) = self._window(call, list_key, limit, cursor), self._present.reading(call.viewer)
         posts, page = await self._pins.of_board(call.viewer, board_id, window, prefetch)
-        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
+        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
 
     # --- answers ---------------------------------------------------------------------------------------
 
-    def _window(self, call: Call, query: str, limit: int | None, cursor: str | None) -> Window:
-        return call.window_of_objects(query, limit, cursor)
+    def _window(self, call: Call, list_key: str, limit: int | None, cursor: str | None) -> Window:
+        return call.window_of_objects(list_key, limit, cursor)
 
-    async def _people(self, call: Call, query: str, page: Page) -> ListAnswer:
-        return call.answer(query, await self._access.without_unseen(call.caller, page))
+    async def _people(self, call: Call, list_key: str, page: Page) -> ListAnswer:
+        return call.answer(list_key, await self._access.without_unseen(call.caller, page))
 
-    async def _page(self, call: Call, query: str, found: tuple[list[Board], Page]) -> BoardsAnswer:
+    async def _page(self, call: Call, list_key: str, found: tuple[list[Board], Page]) -> BoardsAnswer:
         boards, page = found
-        return BoardsAnswer(await self._answers(boards), call.pagination(query, page))
+        return BoardsAnswer(await self._answers(boards), call.pagination(list_key, page))
 
     async def _answers(self, boards: Sequence[Board]) -> list[BoardAnswer]:
         """Boards that the viewer may see, as answers."""

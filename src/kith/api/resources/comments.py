@@ -57,18 +57,18 @@ class CommentsResource:
         """With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
         may not see. A page may be short, even empty, and still have more.
         """
-        query = f"comments {post_id} {sort}"
-        window = call.window_of_objects(query, limit, cursor)
-        return await self._page(call, query, await self._comments.of_post(call.viewer, post_id, sort, window))
+        list_key = f"comments {post_id} {sort}"
+        window = call.window_of_objects(list_key, limit, cursor)
+        return await self._page(call, list_key, await self._comments.of_post(call.viewer, post_id, sort, window))
 
     @get("/comments/{comment_id}/replies", "The replies to a comment")
     async def comment_replies(
         self, call: Call, comment_id: Id, sort: CommentSort = "oldest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
         """In the same orders as comments."""
-        query = f"replies {comment_id} {sort}"
-        window = call.window_of_objects(query, limit, cursor)
-        return await self._page(call, query, await self._comments.of_comment(call.viewer, comment_id, sort, window))
+        list_key = f"replies {comment_id} {sort}"
+        window = call.window_of_objects(list_key, limit, cursor)
+        return await self._page(call, list_key, await self._comments.of_comment(call.viewer, comment_id, sort, window))
 
     @delete("/comments/{comment_id}", "Delete a comment", status=204, callers="acting")
     async def delete_comment(self, call: Call, comment_id: Id) -> None:
@@ -85,6 +85,6 @@ class CommentsResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))
 
-    async def _page(self, call: Call, query: str, found: StoredComments) -> CommentsAnswer:
+    async def _page(self, call: Call, list_key: str, found: StoredComments) -> CommentsAnswer:
         shown, page = await self._present.comments(call.viewer, found)
-        return CommentsAnswer(shown, call.pagination(query, page.page), page.total, page.partial)
+        return CommentsAnswer(shown, call.pagination(list_key, page.page), page.total, page.partial)

@@ -86,9 +86,9 @@ class EngagementResource:
         self, call: Call, post_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> UsersAnswer:
         """For all who may see the post: the newest like first, without users who have a block with the acting user."""
-        query = f"likes {post_id}"
-        page = await self._engagement.likers(call.viewer, post_id, call.window_of_objects(query, limit, cursor))
-        return UsersAnswer(await self._present.users(page), call.pagination(query, page))
+        list_key = f"likes {post_id}"
+        page = await self._engagement.likers(call.viewer, post_id, call.window_of_objects(list_key, limit, cursor))
+        return UsersAnswer(await self._present.users(page), call.pagination(list_key, page))
 
     @get("/users/{user_id}/saved", "What a user saved")
     async def saved_posts(
@@ -96,10 +96,10 @@ class EngagementResource:
     ) -> PostsAnswer:
         """The user's own: posts that they may still see, the newest save first."""
         check_own(call.caller, user_id)
-        query = f"saved {user_id}"
-        window, (known, prefetch) = call.window_of_objects(query, limit, cursor), self._present.reading(call.viewer)
+        list_key = f"saved {user_id}"
+        window, (known, prefetch) = call.window_of_objects(list_key, limit, cursor), self._present.reading(call.viewer)
         posts, page = await self._engagement.saved(call.viewer, user_id, window, prefetch)
-        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
+        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
 
     @post("/posts/{post_id}/save", "Save a post", callers="acting", quota="engagement")
     async def save_post(self, call: Call, post_id: Id) -> Saved:

@@ -11,7 +11,7 @@ from kith.access.policy import ReadPolicy, check_raw_write
 from kith.api.answers import CountAnswer, ListAnswer, Pagination, Time, check_batch, ms_of_time, ranged
 from kith.api.call import Call
 from kith.api.openapi import OR_STRING
-from kith.api.operations import ask, get, post
+from kith.api.operations import get, post, post_query
 from kith.api.parameters import Cursor, GraphName, Id, Limit, Since, StateName, Until
 from kith.api.presenter import time_of
 from kith.core.clock import HLC_MAX, Hlc, ms_of
@@ -151,7 +151,7 @@ class GraphResource:
         self._access.check_pair(call.caller, number, source, destination)
         return _TRUE if await self._access.shows_edge(call.caller, number, source, destination) else _FALSE
 
-    @ask("/graph/{graph}/check", "Check up to 1,000 pairs", numbers_as_strings=True)
+    @post_query("/graph/{graph}/check", "Check up to 1,000 pairs", numbers_as_strings=True)
     async def check_many(self, call: Call, graph: GraphName, body: CheckRequest) -> ExistMany:
         """One answer a pair, in their order."""
         number, pairs = self._graph.graphs.number(graph), body.pairs
@@ -241,7 +241,7 @@ class GraphResource:
         """Exact, in constant time. Accounts that the app hides count, also where the list leaves them out."""
         return await self._count(call, self._listing(graph, node, Direction.IN, state))
 
-    @ask("/graph/select", "A page of a set program")
+    @post_query("/graph/select", "A page of a set program")
     async def select(self, call: Call, body: SelectRequest) -> SetAnswer:
         """Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or
         `{"difference": [P, ...]}` of programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
@@ -249,19 +249,19 @@ class GraphResource:
         `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
         """
         program = self._program(call, body.program)
-        query = f"select {program!r}"
-        window = call.window(query, body.limit, body.cursor)
+        list_key = f"select {program!r}"
+        window = call.window(list_key, body.limit, body.cursor)
         below = window.after.id if window.after else None
         found = await self._evaluator().page(program, below, window.limit + 1)
         ids = found.ids[: window.limit].tolist()
         last = ids[-1] if len(found.ids) > window.limit else found.looked_to
-        following = None if last is None else call.next_cursor(query, Mark(0, last))
+        following = None if last is None else call.next_cursor(list_key, Mark(0, last))
         listings = [listing for leaf in leaves(program) for listing in leaf.listings]
         shown = await self._access.without_hidden_ids(call.caller, listings, ids)
         pagination = Pagination(following, None, following is not None)
         return SetAnswer([IdItem(str(id_)) for id_ in shown], pagination, found.looked_to is not None)
 
-    @ask("/graph/select/count", "How many members a set program has")
+    @post_query("/graph/select/count", "How many members a set program has")
     async def select_count(self, call: Call, body: SelectCountRequest) -> CountAnswer:
         """Exact. A single list costs nothing; a set costs what its smallest parts cost. Accounts that the app hides
         count, also where a page leaves them out.
@@ -291,9 +291,9 @@ class GraphResource:
         until: int | None,
     ) -> ListAnswer:
         self._access.check_list(call.caller, listing)
-        query = ranged(_query_of(listing), since, until)
-        page = await self._graph.store.page(listing, call.window(query, limit, cursor, since, until))
-        return call.answer(query, await self._access.without_hidden(call.caller, listing, page))
+        list_key = ranged(_query_of(listing), since, until)
+        page = await self._graph.store.page(listing, call.window(list_key, limit, cursor, since, until))
+        return call.answer(list_key, await self._access.without_hidden(call.caller, listing, page))
 
     async def _count(self, call: Call, listing: Listing) -> CountAnswer:
         self._access.check_list(call.caller, listing)

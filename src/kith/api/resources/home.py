@@ -142,21 +142,21 @@ class HomeResource:
     async def _latest(
         self, call: Call, limit: int, cursor: str | None, refresh: bool
     ) -> tuple[bytes, str | None, list[str]]:
-        reader, query, must_reflect = call.acting, f"feed latest {call.acting}", call.must_reflect()
-        window, shown = call.window(query, limit, cursor), self._shown.of(reader)
+        reader, list_key, must_reflect = call.acting, f"feed latest {call.acting}", call.must_reflect()
+        window, shown = call.window(list_key, limit, cursor), self._shown.of(reader)
         page = await self._home.latest(reader, window, must_reflect=must_reflect, refresh=refresh, prefetch=shown.read)
-        following = None if page.rest is None else call.next_cursor(query, page.rest, page.until)
+        following = None if page.rest is None else call.next_cursor(list_key, page.rest, page.until)
         return await shown.encoded(page), following, page.degraded
 
     async def _ranked(
         self, call: Call, limit: int, cursor: str | None, refresh: bool, request_id: str
     ) -> tuple[bytes, str | None, list[str]]:
-        reader, query, must_reflect = call.acting, f"feed ranked {call.acting}", call.must_reflect()
-        slate, shown = None if not cursor else unpack(call.unseal(query, cursor)), self._shown.of(reader)
+        reader, list_key, must_reflect = call.acting, f"feed ranked {call.acting}", call.must_reflect()
+        slate, shown = None if not cursor else unpack(call.unseal(list_key, cursor)), self._shown.of(reader)
         page = await self._home.ranked(
             reader, limit, slate, request=request_id, must_reflect=must_reflect, refresh=refresh, prefetch=shown.read
         )
-        following = None if page.rest is None else call.seal(query, page.rest.pack())
+        following = None if page.rest is None else call.seal(list_key, page.rest.pack())
         return await shown.encoded(page), following, page.degraded
 
 

@@ -164,8 +164,8 @@ class NotificationsResource:
     async def _page(self, call: Call, limit: int | None, cursor: str | None, grouped: bool, reads: Reads) -> bytes:
         """A page, encoded."""
         user = call.acting
-        query = "notifications" if grouped else "notifications one by one"
-        window = call.window_of_objects(query, limit, cursor)
+        list_key = "notifications" if grouped else "notifications one by one"
+        window = call.window_of_objects(list_key, limit, cursor)
         found = await self._notifications.page(user, window, grouped=grouped, reads=reads)
         by = [actors_of(entry.notices) for entry in found.entries]
         newest = [entry.notices[0] for entry in found.entries]
@@ -179,7 +179,7 @@ class NotificationsResource:
             found.boards,
         )
         items = [_item(entry, actors, about, user) for entry, actors in zip(found.entries, by, strict=True)]
-        unread, pagination = found.unread, call.pagination(query, found.page)
+        unread, pagination = found.unread, call.pagination(list_key, found.page)
         return _encode(NotificationsAnswer(items, pagination, unread.number, unread.partial or found.partial))
 
     @get("/notifications/unread", "How many notifications are unread", callers="acting")

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from kith.access.policy import ReadPolicy, check_own
 from kith.api.answers import LookupRequest, Time, check_lookup, ids_of, ranged
 from kith.api.call import Call
-from kith.api.operations import ask, delete, get, patch, post
+from kith.api.operations import delete, get, patch, post, post_query
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
 from kith.api.post_encoder import PostEncoder
 from kith.api.presenter import AuthorAnswer, ContentAnswer, PostAnswer, PostsAnswer, Presenter, time_of
@@ -144,7 +144,7 @@ class PostsResource:
             raise self._posts.missing(post_id)
         return _encode(found)
 
-    @ask("/posts/lookup", "Many posts by id")
+    @post_query("/posts/lookup", "Many posts by id")
     async def lookup_posts(self, call: Call, body: LookupRequest) -> PostsLookedUp:
         """One answer an id, in their order: null where GET would answer 404. 100 ids at most."""
         found = await self._posts.read(check_lookup(body.ids))
@@ -188,24 +188,24 @@ class PostsResource:
         """Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
         empty, and still have more.
         """
-        query = ranged(f"posts {user_id}", since, until)
-        window = call.window_of_objects(query, limit, cursor, since, until)
+        list_key = ranged(f"posts {user_id}", since, until)
+        window = call.window_of_objects(list_key, limit, cursor, since, until)
         known, prefetch = self._present.reading(call.viewer)
         _, (posts, page) = await together(
             self._posts.store.immediate,
             self._access.check_may_see_lists(call.caller, user_id),
             self._posts.outbox(call.viewer, user_id, window, prefetch),
         )
-        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
+        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
 
     @get("/users/{user_id}/mentions", "Posts that mention a user")
     async def mentions(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> PostsAnswer:
         """The user's own: posts that they may see, newest first."""
         check_own(call.caller, user_id)
-        query = f"mentions {user_id}"
-        window, (known, prefetch) = call.window_of_objects(query, limit, cursor), self._present.reading(call.viewer)
+        list_key = f"mentions {user_id}"
+        window, (known, prefetch) = call.window_of_objects(list_key, limit, cursor), self._present.reading(call.viewer)
         posts, page = await self._posts.mentioning(call.viewer, user_id, window, prefetch)
-        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
+        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(list_key, page))
 
 
 def _location(asked: LocationRequest | None) -> Location | None:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from kith.access.policy import check_own
 from kith.api.answers import LookupRequest, check_lookup
 from kith.api.call import Call
-from kith.api.operations import ask, get, patch, put
+from kith.api.operations import get, patch, post_query, put
 from kith.api.parameters import Id
 from kith.api.presenter import Presenter, read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
@@ -134,7 +134,7 @@ class ProfilesResource:
                 return await self._seen(call.viewer, user)
         raise UserNotFound("no user has this name, or they are not there for you", username=username)
 
-    @ask("/users/lookup", "Many users by id")
+    @post_query("/users/lookup", "Many users by id")
     async def lookup_users(self, call: Call, body: LookupRequest) -> UsersLookedUp:
         """One answer an id, in their order: null where GET would refuse. 100 ids at most."""
         answers = await self._answers(call.viewer, check_lookup(body.ids))

@@ -11,7 +11,7 @@ import msgspec
 from kith.access.policy import ReadPolicy, check_own
 from kith.api.answers import ListAnswer, Pagination, Time, items_of, ms_of_time
 from kith.api.call import Call
-from kith.api.operations import ask, delete, get, post
+from kith.api.operations import delete, get, post, post_query
 from kith.api.parameters import Cursor, Id, Limit, NamePrefix, ObjectLimit, Sort
 from kith.api.presenter import Presenter, UsersAnswer
 from kith.core.ids import NodeId, parse_id
@@ -148,9 +148,9 @@ class RelationsResource:
     @get("/follow-requests", "Who asks to follow me", callers="acting")
     async def follow_requests(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Newest first. Accounts that the app hides do not show; their requests wait until they do."""
-        query = f"requests {call.acting}"
-        page = await self._relations.requests(call.acting, call.window(query, limit, cursor))
-        return await self._people(call, query, page)
+        list_key = f"requests {call.acting}"
+        page = await self._relations.requests(call.acting, call.window(list_key, limit, cursor))
+        return await self._people(call, list_key, page)
 
     @post("/follow-requests/{user_id}/accept", "Accept a request", callers="acting")
     async def accept(self, call: Call, user_id: Id) -> Followed:
@@ -164,7 +164,7 @@ class RelationsResource:
         """They may ask again."""
         return _followed(call, await self._relations.decline(call.acting, user_id))
 
-    @ask("/relationships", "One user and many targets", callers="acting")
+    @post_query("/relationships", "One user and many targets", callers="acting")
     async def relationships(self, call: Call, body: RelationshipsRequest) -> RelationshipsAnswer:
         """Everything a list of profiles needs for its buttons, in one call."""
         targets = [parse_id(target, "targets") for target in body.targets]
@@ -189,11 +189,11 @@ class RelationsResource:
         q: NamePrefix = None,
     ) -> ListAnswer:
         """Newest first; by name with `sort` or `q`."""
-        query = f"following {user_id}"
+        list_key = f"following {user_id}"
         if sort or q is not None:
-            return await self._sorted(call, query, user_id, self._relations.following, limit, cursor, q)
-        window = call.window(query, limit, cursor)
-        return call.answer(query, await self._access.people(call.caller, user_id, Direction.OUT, window))
+            return await self._sorted(call, list_key, user_id, self._relations.following, limit, cursor, q)
+        window = call.window(list_key, limit, cursor)
+        return call.answer(list_key, await self._access.people(call.caller, user_id, Direction.OUT, window))
 
     @get("/users/{user_id}/followers", "Who follows a user")
     async def followers(
@@ -206,27 +206,27 @@ class RelationsResource:
         q: NamePrefix = None,
     ) -> ListAnswer:
         """Newest first, at the same cost at any depth; by name with `sort` or `q`."""
-        query = f"followers {user_id}"
+        list_key = f"followers {user_id}"
         if sort or q is not None:
-            return await self._sorted(call, query, user_id, self._relations.followers, limit, cursor, q)
-        window = call.window(query, limit, cursor)
-        return call.answer(query, await self._access.people(call.caller, user_id, Direction.IN, window))
+            return await self._sorted(call, list_key, user_id, self._relations.followers, limit, cursor, q)
+        window = call.window(list_key, limit, cursor)
+        return call.answer(list_key, await self._access.people(call.caller, user_id, Direction.IN, window))
 
     @get("/users/{user_id}/blocked", "Whom a user blocks")
     async def blocked(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
         """The user's own. The newest block first; deactivated accounts show again when they are back."""
         check_own(call.caller, user_id)
-        query = f"blocked {user_id}"
-        page = await self._relations.blocked(user_id, call.window_of_objects(query, limit, cursor))
-        return await self._chosen(call, query, page)
+        list_key = f"blocked {user_id}"
+        page = await self._relations.blocked(user_id, call.window_of_objects(list_key, limit, cursor))
+        return await self._chosen(call, list_key, page)
 
     @get("/users/{user_id}/muted", "Whom a user mutes")
     async def muted(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
         """The user's own. The newest mute first; deactivated accounts show again when they are back."""
         check_own(call.caller, user_id)
-        query = f"muted {user_id}"
-        page = await self._relations.muted(user_id, call.window_of_objects(query, limit, cursor))
-        return await self._chosen(call, query, page)
+        list_key = f"muted {user_id}"
+        page = await self._relations.muted(user_id, call.window_of_objects(list_key, limit, cursor))
+        return await self._chosen(call, list_key, page)
 
     @get("/users/{user_id}/friends", "Who follows and is followed back")
     async def friends(
@@ -239,36 +239,36 @@ class RelationsResource:
         q: NamePrefix = None,
     ) -> ListAnswer:
         """In the order in which the user followed them, newest first; by name with `sort` or `q`."""
-        query = f"friends {user_id}"
+        list_key = f"friends {user_id}"
         if sort or q is not None:
-            return await self._sorted(call, query, user_id, self._relations.friends, limit, cursor, q)
-        reading = self._relations.friends(user_id, call.window(query, limit, cursor))
+            return await self._sorted(call, list_key, user_id, self._relations.friends, limit, cursor, q)
+        reading = self._relations.friends(user_id, call.window(list_key, limit, cursor))
         page = await self._access.if_lists_seen(call.caller, [user_id], reading)
-        return await self._people(call, query, page)
+        return await self._people(call, list_key, page)
 
     @get("/users/{user_id}/mutuals/{other_id}", "Whom both follow")
     async def mutuals(
         self, call: Call, user_id: Id, other_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """In the order in which the first followed them, newest first."""
-        query = f"mutuals {user_id} {other_id}"
-        reading = self._relations.mutuals(user_id, other_id, call.window(query, limit, cursor))
+        list_key = f"mutuals {user_id} {other_id}"
+        reading = self._relations.mutuals(user_id, other_id, call.window(list_key, limit, cursor))
         page = await self._access.if_lists_seen(call.caller, [user_id, other_id], reading)
-        return await self._people(call, query, page)
+        return await self._people(call, list_key, page)
 
     @get("/users/{user_id}/followers-you-know", "Their followers whom I follow", callers="acting")
     async def followers_you_know(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """In the order in which the acting user followed them, newest first."""
-        query = f"followers-you-know {call.acting} {user_id}"
-        reading = self._relations.followers_you_know(call.acting, user_id, call.window(query, limit, cursor))
+        list_key = f"followers-you-know {call.acting} {user_id}"
+        reading = self._relations.followers_you_know(call.acting, user_id, call.window(list_key, limit, cursor))
         page = await self._access.if_lists_seen(call.caller, [user_id], reading)
-        return await self._people(call, query, page)
+        return await self._people(call, list_key, page)
 
-    async def _chosen(self, call: Call, query: str, page: Page) -> UsersAnswer:
+    async def _chosen(self, call: Call, list_key: str, page: Page) -> UsersAnswer:
         shown = await self._access.without_hidden_users(call.caller, page)
-        return UsersAnswer(await self._present.users(shown), call.pagination(query, shown))
+        return UsersAnswer(await self._present.users(shown), call.pagination(list_key, shown))
 
     @get("/search/users", "People by the beginning of a name")
     async def search_users(
@@ -278,15 +278,15 @@ class RelationsResource:
         with `q`, in any case, in the order of names. A page may be short and still have more.
         """
         prefix = check_prefix(q or "")
-        query = f"search users {prefix}"
+        list_key = f"search users {prefix}"
         seen = partial(self._access.without_unseen, call.caller)
-        page = await self._search.page(prefix, call.window_of_objects(query, limit, cursor), seen)
-        return UsersAnswer(await self._present.users(page), call.pagination(query, page))
+        page = await self._search.page(prefix, call.window_of_objects(list_key, limit, cursor), seen)
+        return UsersAnswer(await self._present.users(page), call.pagination(list_key, page))
 
     async def _sorted(
         self,
         call: Call,
-        query: str,
+        list_key: str,
         user: NodeId,
         listed: Callable[[NodeId, Window], Coroutine[Any, Any, Page]],
         limit: int | None,
@@ -295,17 +295,17 @@ class RelationsResource:
     ) -> ListAnswer:
         """A page of a list by name."""
         prefix = "" if q is None else check_prefix(q)
-        limit, query = check_limit(LIMIT_DEFAULT if limit is None else limit), f"{query} by name {prefix}"
-        after = _decode_place(call.unseal(query, cursor)) if cursor else None
+        limit, list_key = check_limit(LIMIT_DEFAULT if limit is None else limit), f"{list_key} by name {prefix}"
+        after = _decode_place(call.unseal(list_key, cursor)) if cursor else None
         people = await self._access.if_lists_seen(call.caller, [user], listed(user, Window(LISTED_MAX)))
         named = await self._by_name.page(people, prefix, after, limit)
         shown = await self._access.without_unseen(call.caller, named.page)
         items = items_of(shown.items)
-        following = call.seal(query, _encode_place(named.end)) if named.end else None
+        following = call.seal(list_key, _encode_place(named.end)) if named.end else None
         return ListAnswer(items, Pagination(following, None, following is not None), named.partial)
 
-    async def _people(self, call: Call, query: str, page: Page) -> ListAnswer:
-        return call.answer(query, await self._access.without_unseen(call.caller, page))
+    async def _people(self, call: Call, list_key: str, page: Page) -> ListAnswer:
+        return call.answer(list_key, await self._access.without_unseen(call.caller, page))
 
 
 def _followed(call: Call, written: RelationWritten) -> Followed:

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from kith.api.answers import Bytes
 from kith.api.call import Call
-from kith.api.operations import ask, get
+from kith.api.operations import get, post_query
 from kith.api.sink import Sink
 from kith.core.errors import KithError, Overloaded
 from kith.standby.source import Epoch, Source
@@ -104,7 +104,7 @@ class StandbyResource:
         """The epoch of this machine's store."""
         return await self._source.epoch()
 
-    @ask("/standby/fence", "Another machine is the primary", callers="server", documented=False)
+    @post_query("/standby/fence", "Another machine is the primary", callers="server", documented=False)
     async def standby_fence(self, call: Call, body: Fencing) -> FencedAt:
         """Writes are refused from now on. 409 where the epoch is not newer."""
         return FencedAt(await self._source.fence(body.epoch, body.primary))

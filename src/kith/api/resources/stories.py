@@ -119,8 +119,8 @@ class StoriesResource:
     async def story_strip(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> StripAnswer:
         """One entry an author: the user's own first, then authors with unseen stories, then the others; the closest
         first."""
-        query = f"stories {call.acting}"
-        strip = await self._strip.page(call.acting, call.window(query, limit, cursor))
+        list_key = f"stories {call.acting}"
+        strip = await self._strip.page(call.acting, call.window(list_key, limit, cursor))
         authors = await self._present.authors([entry.author for entry in strip.entries])
         items = [
             StripEntryAnswer(
@@ -133,7 +133,7 @@ class StoriesResource:
             )
             for entry in strip.entries
         ]
-        return StripAnswer(items, call.pagination(query, strip.page), strip.partial)
+        return StripAnswer(items, call.pagination(list_key, strip.page), strip.partial)
 
     @get("/stories/{story_id}", "A story")
     async def get_story(self, call: Call, story_id: Id) -> StoryAnswer:
@@ -158,11 +158,11 @@ class StoriesResource:
         self, call: Call, story_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ViewersAnswer:
         """Its author only. Latest first."""
-        query = f"viewers {story_id}"
-        page = await self._stories.viewers(call.viewer, story_id, call.window(query, limit, cursor))
+        list_key = f"viewers {story_id}"
+        page = await self._stories.viewers(call.viewer, story_id, call.window(list_key, limit, cursor))
         users = await self._present.authors([mark.id for mark in page.items])
         items = [ViewerAnswer(str(mark.id), users[mark.id], time_of(mark.position)) for mark in page.items]
-        return ViewersAnswer(items, call.pagination(query, page))
+        return ViewersAnswer(items, call.pagination(list_key, page))
 
     @get("/users/{user_id}/stories", "The stories of a user")
     async def user_stories(
@@ -170,10 +170,10 @@ class StoriesResource:
     ) -> StoriesAnswer:
         """Oldest first, as they are played: those that are not over and that the acting user may see."""
         await self._access.check_may_see_lists(call.caller, user_id)
-        query = f"stories of {user_id}"
-        window = call.window_of_objects(query, limit, cursor)
+        list_key = f"stories of {user_id}"
+        window = call.window_of_objects(list_key, limit, cursor)
         stories, page = await self._stories.of_author(call.viewer, user_id, window)
-        return StoriesAnswer(await self._answers(call.viewer, stories), call.pagination(query, page))
+        return StoriesAnswer(await self._answers(call.viewer, stories), call.pagination(list_key, page))
 
     async def _answers(self, viewer: Viewer, stories: Sequence[Post]) -> list[StoryAnswer]:
         """Stories that the viewer may see, as answers."""

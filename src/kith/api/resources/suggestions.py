@@ -70,12 +70,12 @@ class SuggestionsResource:
         follows make it anew.
         """
         check_own_read(call.caller, user_id)
-        query = f"suggestions {user_id}"
-        found = await self._suggestions.page(user_id, call.window(query, limit, cursor))
+        list_key = f"suggestions {user_id}"
+        found = await self._suggestions.page(user_id, call.window(list_key, limit, cursor))
         at = found.computed_at_ms
         return SuggestionsAnswer(
             [SuggestionItem(str(one.id), one.mutual_count, [str(face) for face in one.mutuals]) for one in found.items],
-            call.pagination(query, found.page),
+            call.pagination(list_key, found.page),
             SuggestionsMeta(found.source, None if at is None else time_of(at)),
         )
 

@@ -39,12 +39,14 @@ _SHORT = 50
 """A timeline of fewer ids is not taken for all there is: older posts of somebody just followed are seen at once."""
 _LAG_MAX_S = 2.0
 """How far behind fan-out may be for timelines to be relied on."""
-_RECENT_S = 1.0
-"""How long what fan-out noted is relied on, while what was noted since is being read. The log tells what it lacks."""
-_RENEWED_S = 0.3
-"""How old it is when it is read again beside a request."""
-_AWAY_S = 1.0
-"""How long it is not asked again for what could not be read."""
+_SNAPSHOT_MAX_AGE_S = 1.0
+"""How long what fan-out noted (its snapshot) is relied on, while what was noted since is being read. The log tells what
+it lacks.
+"""
+_SNAPSHOT_REFRESH_AGE_S = 0.3
+"""The age from which a request has it read again in the background."""
+_SNAPSHOT_RETRY_S = 1.0
+"""How long it is not asked for again once it could not be read."""
 _NOBODY = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
 """How long until a timeline that did not come is asked for again."""
@@ -123,25 +125,25 @@ class Skeletons:
         self._own_posts: Remembered[Ids] = memory.of_edges((graph.graphs.number(AUTHORED),), _READERS_MAX)
         self._made, self._made_max = dict[int, _Made](), memory.room(_MADE_MAX)
         self._wanted: dict[int, float] = {}
-        self._recent: FanoutSnapshot | None = None
+        self._snapshot: FanoutSnapshot | None = None
         self._away_until_s = 0.0
-        self._looking: asyncio.Task[None] | None = None
-        self._recent_s = 0.0  # when it was asked for, by the clock of the event loop
+        self._refreshing: asyncio.Task[None] | None = None
+        self._snapshot_at_s = 0.0  # when it was asked for, by the clock of the event loop
 
     async def usable_snapshot(
         self, must_reflect: LogPosition, degraded: Degraded, *, refresh: bool
     ) -> FanoutSnapshot | None:
         """What fan-out has noted, where timelines can be relied on now; None where they cannot.
 
-        It may be a moment old. That is safe because the events that the log holds beyond it are looked at too. `seen`:
-        how far the log must be reflected; `refresh`: the reader wants none of the timeline.
+        It may be a moment old. That is safe because the events that the log holds beyond it are looked at too.
+        `must_reflect`: how far the log must be; `refresh`: the reader wants none of the timeline.
         """
         if refresh:
             return None
-        snapshot = self._of_late()
+        snapshot = self._fresh_snapshot()
         try:
             if snapshot is None or not self._reflects(snapshot, must_reflect):
-                snapshot = await self._look()
+                snapshot = await self._read_snapshot()
         except Unavailable:
             degraded.failed("fanout")
             return None
@@ -152,20 +154,20 @@ class Skeletons:
 
     async def prepare(self) -> None:
         """Ask what fan-out has noted, where that will be asked for and takes a call."""
-        if not self._immediate and self._of_late() is None:
+        if not self._immediate and self._fresh_snapshot() is None:
             with contextlib.suppress(Unavailable):
-                await self._look()
+                await self._read_snapshot()
 
     def _reflects(self, snapshot: FanoutSnapshot, must_reflect: LogPosition) -> bool:
         return snapshot.progress is not None and self.log.covers(snapshot.progress.at, must_reflect)
 
-    def _of_late(self) -> FanoutSnapshot | None:
+    def _fresh_snapshot(self) -> FanoutSnapshot | None:
         """What was noted a moment ago, where asking anew would take a call of its own."""
-        if self._immediate or asyncio.get_running_loop().time() - self._recent_s > _RECENT_S:
+        if self._immediate or asyncio.get_running_loop().time() - self._snapshot_at_s > _SNAPSHOT_MAX_AGE_S:
             return None
-        return self._recent
+        return self._snapshot
 
-    async def _look(self) -> FanoutSnapshot:
+    async def _read_snapshot(self) -> FanoutSnapshot:
         """What fan-out has noted by now. Those who come in the next moment rely on it too."""
         if self._immediate:
             return await self._fanout.snapshot()
@@ -175,10 +177,10 @@ class Skeletons:
         try:
             snapshot = await self._fanout.snapshot()
         except Unavailable:
-            self._away_until_s = asyncio.get_running_loop().time() + _AWAY_S
+            self._away_until_s = asyncio.get_running_loop().time() + _SNAPSHOT_RETRY_S
             raise
-        if asked_s >= self._recent_s:
-            self._recent, self._recent_s = snapshot, asked_s
+        if asked_s >= self._snapshot_at_s:
+            self._snapshot, self._snapshot_at_s = snapshot, asked_s
         return snapshot
 
     async def below(
@@ -208,7 +210,7 @@ class Skeletons:
         """
         if not fanout.keeps(reader):
             return None
-        self._look_again()
+        self._refresh_in_background()
         unhandled, timeline, own = await together(
             self._immediate,
             self._beyond(fanout, degraded),
@@ -261,18 +263,18 @@ class Skeletons:
             degraded.failed("outboxes")
             return None
 
-    def _look_again(self) -> None:
+    def _refresh_in_background(self) -> None:
         """On an engine across a network: have fan-out's notes read for the next requests, so that they need not wait
         for them; once, while several ask."""
         loop = asyncio.get_running_loop()
-        if self._immediate or loop.time() - self._recent_s < _RENEWED_S:
+        if self._immediate or loop.time() - self._snapshot_at_s < _SNAPSHOT_REFRESH_AGE_S:
             return
-        if self._looking is None or self._looking.done():
-            self._looking = loop.create_task(self._renew())
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = loop.create_task(self._refresh())
 
-    async def _renew(self) -> None:
+    async def _refresh(self) -> None:
         with contextlib.suppress(Unavailable):  # then they find out themselves
-            await self._look()
+            await self._read_snapshot()
 
     async def _merged(
         self, found: ReaderTimeline, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
