@@ -174,15 +174,13 @@ async def _services(
     try:
         async with _looked_after(parts, jobs, openings):
             yield Services(
-                opened=parts, number=number, keys=known, privacy=privacy, relations=people,
-                profiles=profiles, jobs=jobs, openings=openings, suggestions=suggested,
-                posts=posts, comments=comments, engagement=engagement, moderation=Moderation(posts), media=media,
-                boards=boards, board_following=following, pins=pins,
-                stories=stories, strip=Strip(graph, stories, affinity.by_author),
-                home=home, memory=memory, cached_posts=cached_posts, unrestricted=unrestricted,
-                live=live, watch=watch, webhooks=hooks,
-                notifications=told.notifications, outside=told.outside, presence=presence,
-                devices=devices, push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
+                opened=parts, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
+                jobs=jobs, openings=openings, suggestions=suggested, posts=posts, comments=comments, media=media,
+                engagement=engagement, moderation=Moderation(posts), boards=boards, board_following=following,
+                pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author), home=home, memory=memory,
+                cached_posts=cached_posts, unrestricted=unrestricted, live=live, watch=watch, webhooks=hooks,
+                notifications=told.notifications, outside=told.outside, presence=presence, devices=devices,
+                push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
     finally:
         await stop(being_here, ahead)
