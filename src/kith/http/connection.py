@@ -367,9 +367,8 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def drain(self) -> None:
-        """Answer what has begun, and end."""
-        self.draining = True
+    def end_at_rest(self) -> None:
+        """End where no request is being answered; `draining` ends the others with their answer."""
         if self._answering is None and not self._is_finishing:
             self.close()
 

@@ -34,6 +34,8 @@ _AGAIN_S = 0.1
 """How long nothing is accepted where the system has no descriptor or no memory for it."""
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _LOOKED_EVERY_S = 1.0
+_ON_THEIR_WAY_S = 0.1
+"""How long a listener that ends waits for requests that were sent before their client could know."""
 _log = structlog.get_logger("kith.http")
 
 
@@ -65,18 +67,31 @@ class Listener:
             self._accepting = SharedSocket(listening, shared)
 
     async def close(self, within_s: float) -> None:
-        """Accept no more, answer what has begun, and end: after `within_s` whatever is left is cut off."""
+        """Accept no more, answer what has begun or is on its way, and end: after `within_s` whatever is left is cut
+        off.
+        """
         if self._accepting is not None:
             self._accepting.close()
         for connection in list(self._shared.connections):
-            connection.drain()
+            connection.draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
+                await self._end_at_rest()
                 await self._shared.all_lost.wait()
         for connection in list(self._shared.connections):
             connection.abort()
         if self._next_look is not None:
             self._next_look.cancel()
+
+    async def _end_at_rest(self) -> None:
+        """End connections that ask nothing. Those of busy clients end with their next answer, which says so: if they
+        were closed between two requests, the second would be lost.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ON_THEIR_WAY_S):
+                await self._shared.all_lost.wait()
+        for connection in list(self._shared.connections):
+            connection.end_at_rest()
 
     def _look(self) -> None:
         """Note the time, and look after every connection."""

@@ -124,6 +124,21 @@ async def test_a_listener_that_ends_answers_what_has_begun() -> None:
 
 
 @scene
+async def test_a_listener_that_ends_answers_what_is_on_its_way() -> None:
+    async with world() as here:
+        client = await here.client(GET)
+        assert (await client.answer()).headers.get("connection") is None
+        closing = asyncio.create_task(here.listener.close(30))
+        await asyncio.sleep(0)
+        await client.say(GET)
+        found = await client.answer()
+        assert (found.status, found.headers["connection"]) == (200, "close")
+        assert await client.rest() == b""
+        client.writer.close()
+        await closing
+
+
+@scene
 async def test_a_listener_that_ends_does_not_wait_for_who_had_an_answer_already() -> None:
     async def door(exchange: Exchange) -> None:
         exchange.respond(200, [], bytes(32 << 20))
