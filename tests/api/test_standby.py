@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from calls import code
 from cast import People
-from servers import API, Server, sign
+from servers import API, Server, eventually, sign
 
 from kith.engines.embedded import segments
 
@@ -29,6 +31,21 @@ def test_the_log_is_what_follows_an_event_and_204_where_nothing_does(server: Ser
         assert next(segments.numbered(first))[0] == 1
         nothing = http.get(f"{API}/standby/log", params={"after": 1 << 40, "has": 0, "wait_ms": 1})
         assert (nothing.status_code, nothing.content) == (204, b"")
+
+
+def test_waiting_for_something_to_happen_is_no_time_to_answer(server: Server) -> None:
+    """A standby asks four times a second; else more than one request in a hundred would look slow."""
+    waited_s = 1.5
+
+    def took_s() -> float:
+        found = re.search(r'request_seconds_sum{operation="standby_log"} (\S+)', http.get("/metrics").text)
+        return float(found[1]) if found else 0.0
+
+    with server.client() as http:
+        before = took_s()
+        http.get(f"{API}/standby/log", params={"after": 1 << 40, "has": 0, "wait_ms": round(1000 * waited_s)})
+        eventually(lambda: took_s() > before)
+        assert took_s() - before < waited_s
 
 
 @pytest.mark.parametrize("asked", [{"after": "-1"}, {"wait_ms": "2001"}, {"has": "x"}])

@@ -37,7 +37,9 @@ class Call:
     def __init__(
         self, exchange: Exchange, caller: Caller, carried: ClientTokens, started: float, upload_bytes_max: int
     ) -> None:
-        """`started`: `time.perf_counter()` when it came."""
+        """`started`: `time.perf_counter()` when it came. Who waits for something to happen sets it anew after that, as
+        waiting is no time to answer.
+        """
         self.exchange, self.caller, self.carried = exchange, caller, carried
         self.started = started
         self.headers: Pairs = []  # of the answer, errors included: the token of what was written

@@ -94,7 +94,7 @@ class Door:
             status = _refuse(exchange, TimedOut("this took longer than `request_timeout_ms`; try again"), call)
         except Exception as error:
             status = _refuse(exchange, unexpected(error, name), call)
-        self._observe(name, started, status)
+        self._observe(name, started if call is None else call.started, status)
 
     async def _run(self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]) -> object:
         """What a handler with a body or a quota answers. A request that wrote nothing and is refused gets back what it

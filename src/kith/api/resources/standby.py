@@ -6,6 +6,7 @@ the store.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Annotated
 
@@ -97,6 +98,7 @@ class StandbyResource:
         if name is not None:
             self._keep(name, after)
         segment = await self._source.log(after, has, wait_ms / 1000, with_places=bool(places))
+        call.started = time.perf_counter()
         return Bytes(b"", [], 204) if segment is None else Bytes(segment, [_RAW])
 
     @get("/standby/epoch", "Who is the primary, for one that was", callers="server", documented=False)
