@@ -93,6 +93,13 @@ def test_probes_go_where_they_are_answered(name: str) -> None:
     assert [asked["path"] for asked in paths.values()] == ["/healthz", "/healthz", "/readyz"]
 
 
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_none_is_killed_sooner_than_kith_would_do_it(name: str) -> None:
+    probe = CONTAINERS[name]["livenessProbe"]
+    assert probe["timeoutSeconds"] >= 5, "a busy process answers late; the default is a second"
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= Settings().hang_timeout_s
+
+
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_each_is_found_by_its_labels_and_has_time_to_end(name: str) -> None:
     spec = DEPLOYMENTS[name]

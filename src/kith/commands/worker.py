@@ -19,7 +19,7 @@ def run_worker(
         typer.Argument(help=f"Which of {', '.join(worker.NAMES)}; several share the process.", show_default=False),
     ],
     probe_port: Annotated[
-        int | None, typer.Option(help="Answer /healthz and /readyz here, for whoever runs the process.")
+        int | None, typer.Option(help="Answer /healthz, /readyz and /metrics here, for whoever runs the process.")
     ] = None,
     data: Data = None,
 ) -> None:

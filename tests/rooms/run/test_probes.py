@@ -9,15 +9,21 @@ import pytest
 from coroutines import Run
 from servers import free_port
 
-from kith.core.errors import Unavailable
+from kith.core.errors import StoreUnavailable, Unavailable
 from kith.run.serving import probes
 
 
 def test_a_worker_lives_at_once_and_is_ready_when_it_says_so(run: Run) -> None:
     async def asked() -> None:
-        ready, port = asyncio.Event(), free_port()
+        ready, port, away = asyncio.Event(), free_port(), False
+
+        async def metrics() -> bytes:
+            if away:
+                raise StoreUnavailable("it does not answer")
+            return b"kith_mentions_total 1"
+
         async with (
-            probes.answered("127.0.0.1", port, ready.is_set),
+            probes.answered("127.0.0.1", port, ready.is_set, metrics),
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http,
         ):
             assert (await http.get("/healthz")).status_code == 200
@@ -25,8 +31,12 @@ def test_a_worker_lives_at_once_and_is_ready_when_it_says_so(run: Run) -> None:
             ready.set()
             assert (await http.get("/readyz")).json() == {"status": "ready"}
             assert [(await http.get("/")).status_code, (await http.post("/readyz")).status_code] == [404, 404]
+            counted = await http.get("/metrics")
+            assert (counted.text, counted.headers["content-type"][:10]) == ("kith_mentions_total 1", "text/plain")
+            away = True
+            assert (await http.get("/metrics")).status_code == 503
             with pytest.raises(Unavailable):
-                async with probes.answered("127.0.0.1", port, ready.is_set):
+                async with probes.answered("127.0.0.1", port, ready.is_set, metrics):
                     pass
 
     run(asked())

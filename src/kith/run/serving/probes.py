@@ -1,4 +1,4 @@
-"""Probes of a worker: GET /healthz and /readyz, on a port of their own.
+"""Probes of a worker: GET /healthz and /readyz, and its /metrics, on a port of their own.
 
 An API process answers these itself. Here it is a few lines, as a worker has no other requests: one that cannot be
 answered within PATIENCE_S is let go.
@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from kith.core.errors import Unavailable
+from kith.core.errors import KithError, Unavailable
 
 PATIENCE_S = 5.0
 _HEAD_BYTES_MAX = 8_192
+_AWAY, _PROMETHEUS = "503 Service Unavailable", "text/plain; version=0.0.4; charset=utf-8"
 
 
 @contextlib.asynccontextmanager
-async def answered(host: str, port: int, is_ready: Callable[[], bool]) -> AsyncIterator[None]:
-    """Answer probes while the context is open. Unavailable where another program has the port."""
+async def answered(
+    host: str, port: int, is_ready: Callable[[], bool], metrics: Callable[[], Awaitable[bytes]]
+) -> AsyncIterator[None]:
+    """Answer probes while the context is open. Unavailable where another program has the port.
+
+    `metrics`: what this process counted, for Prometheus.
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(PATIENCE_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_answer(head, is_ready))
+                writer.write(await _answer(head, is_ready, metrics))
                 await writer.drain()
         writer.close()
 
@@ -38,16 +44,20 @@ async def answered(host: str, port: int, is_ready: Callable[[], bool]) -> AsyncI
         server.close()
 
 
-def _answer(head: bytes, is_ready: Callable[[], bool]) -> bytes:
+async def _answer(head: bytes, is_ready: Callable[[], bool], metrics: Callable[[], Awaitable[bytes]]) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
-    if method != b"GET" or path not in (b"/healthz", b"/readyz"):
-        status, body = "404 Not Found", b'{"status":"not found"}'
-    elif path == b"/healthz":
-        status, body = "200 OK", b'{"status":"ok"}'
-    elif is_ready():
-        status, body = "200 OK", b'{"status":"ready"}'
+    kind, status = "application/json", "200 OK"
+    if method == b"GET" and path == b"/healthz":
+        body = b'{"status":"ok"}'
+    elif method == b"GET" and path == b"/readyz":
+        status, body = ("200 OK", b'{"status":"ready"}') if is_ready() else (_AWAY, b'{"status":"not ready"}')
+    elif method == b"GET" and path == b"/metrics":
+        try:
+            kind, body = _PROMETHEUS, await metrics()
+        except KithError:  # a store does not answer
+            status, body = _AWAY, b'{"status":"away"}'
     else:
-        status, body = "503 Service Unavailable", b'{"status":"not ready"}'
-    lines = [f"HTTP/1.1 {status}", "content-type: application/json", f"content-length: {len(body)}"]
+        status, body = "404 Not Found", b'{"status":"not found"}'
+    lines = [f"HTTP/1.1 {status}", f"content-type: {kind}", f"content-length: {len(body)}"]
     return "\r\n".join([*lines, "connection: close", "", ""]).encode() + body

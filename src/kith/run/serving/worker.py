@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 import uvloop
 
+from kith.api.paced import Paced
 from kith.core.errors import BadRequest, Unavailable
 from kith.core.stopping import stop
 from kith.leases.holding import Leases
@@ -32,7 +33,7 @@ _log = structlog.get_logger("kith")
 def run(names: Sequence[str], settings: Settings, probe_port: int | None = None) -> None:
     """Run these workers in this process. BadRequest if there are none such, or they cannot share it.
 
-    `probe_port`: where it is told whether they live and are ready.
+    `probe_port`: where it is told whether they live and are ready, and what they counted.
     """
     for name in names:
         if name not in NAMES:
@@ -60,7 +61,12 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
         if probe_port is not None:
             ready = [worker.is_ready for worker in workers]
             await stack.enter_async_context(
-                probes.answered(settings.host, probe_port, lambda: all(is_ready() for is_ready in ready))
+                probes.answered(
+                    settings.host,
+                    probe_port,
+                    lambda: all(is_ready() for is_ready in ready),
+                    Paced(parts.metrics.render).get,
+                )
             )
 
         processes.spare_collections()
