@@ -1,4 +1,4 @@
-"""deploy/Dockerfile takes what the package is built of, in the versions of the tests, and nothing else of a checkout."""
+"""deploy/Dockerfile takes what the package is built of, in the versions of the tests, and nothing else."""
 
 from __future__ import annotations
 
