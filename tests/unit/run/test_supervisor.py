@@ -108,6 +108,22 @@ def test_a_signal_ends_it_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         assert end.wait() is None
 
 
+def test_a_signal_that_does_not_wake_it_ends_it_too() -> None:
+    """The system may give a signal to any thread, and to one that is about to sleep."""
+    end = supervisor.End()
+
+    def told() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    too_late = threading.Timer(20, os.kill, (os.getpid(), signal.SIGTERM))
+    with end.by_signals():
+        too_late.start()
+        threading.Timer(0.05, told).start()
+        assert end.wait() is None
+        assert too_late.is_alive(), "only the second one was noticed"
+        too_late.cancel()
+
+
 def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
     settings = Settings(data=str(tmp_path), port=free_port())
     with supervisor.listen(settings), pytest.raises(Unavailable, match=f"{settings.port}.*--port"):

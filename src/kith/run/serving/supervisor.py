@@ -37,6 +37,8 @@ from kith.run.serving.server import REQUESTS_MAX
 
 _DEATHS_MAX, _DEATHS_S = 10, 60.0
 """Give up when this many API processes died within this many seconds."""
+_LOOKS_UP_S = 0.5
+"""How late a signal may be handled."""
 _DESCRIPTORS = 512
 """File descriptors of an API process beside those of connections."""
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
@@ -164,8 +166,15 @@ class End:
         return True
 
     def wait(self) -> int | None:
-        """Until it is to end; what the follower ended with, if it did. Unavailable where API processes only die."""
-        why = self._why.get()
+        """Until it is to end; what the follower ended with, if it did. Unavailable where API processes only die.
+
+        It looks up again and again: a signal that reaches another thread of this process, or comes just before this
+        one sleeps, does not wake it, and is handled by no other.
+        """
+        while True:
+            with contextlib.suppress(queue.Empty):
+                why = self._why.get(timeout=_LOOKS_UP_S)
+                break
         if isinstance(why, KithError):
             raise why
         return why
