@@ -6,7 +6,9 @@ With --json, one line a figure on standard output. The machines of a cloud are s
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -125,7 +127,9 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the named measures, or all."""
+    """Run the named measures, or all. Status 1 if one failed, or the engines of one that was named are not there; the
+    others are told all the same.
+    """
     parser = argparse.ArgumentParser(prog="kith bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MEASURES))
     parser.add_argument("--json", action="store_true", help="one JSON line a figure")
@@ -133,15 +137,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     unknown = sorted(set(asked.names) - set(MEASURES))
     if unknown:
         parser.error(f"no measure is called {', '.join(unknown)}; there are: {', '.join(MEASURES)}")
-    figures: list[Figure] = []
+    figures, without = list[Figure](), list[str]()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started ends with this process
     with scratch() as folder:
         for name in asked.names or MEASURES:
             print(f"measuring {name}", file=sys.stderr)
-            measured = [
-                msgspec.structs.replace(figure, command=f"kith bench {name}", value=_short(figure.value))
-                for figure in MEASURES[name](folder)
-            ]
-            figures += measured
+            found = _measured(name, folder)
+            if found is None or (asked.names and not found):
+                without.append(name)
+            figures += (measured := found or [])
             if asked.json:
                 for figure in measured:
                     print(msgspec.json.encode(figure).decode(), flush=True)
@@ -152,6 +156,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results.mkdir(exist_ok=True)
         whole = {"machine": machine(), "figures": figures}
         (results / "latest.json").write_bytes(msgspec.json.format(msgspec.json.encode(whole)))
+    if without:
+        sys.exit(f"no figure of {', '.join(without)}; what was printed above says why")
+
+
+def _measured(name: str, folder: Path) -> list[Figure] | None:
+    """The figures of a measure, none where the engines that it runs on are not there; None where it fails. Says why."""
+    try:
+        measured = MEASURES[name](folder)
+    except Exception:
+        traceback.print_exc()
+        return None
+    if not measured:
+        print(f"{name}: the engines that it runs on are not there; docs/measured.md says which", file=sys.stderr)
+    return [
+        msgspec.structs.replace(figure, command=f"kith bench {name}", value=_short(figure.value)) for figure in measured
+    ]
 
 
 def _short(value: float) -> float:
