@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import pwd
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.figures import SECONDS, Data, free_port
-from bench.peers import edges_of
+from bench.figures import Data, free_port
+from bench.peers import asked_rate, edges_of
 
 _CONNECTIONS = 16
 _INSERT_CONNECTIONS = 64
@@ -81,6 +82,17 @@ async def connect(port: int) -> Any:
     return await asyncpg.connect(host="127.0.0.1", port=port, user="postgres", database="postgres")
 
 
+@contextlib.asynccontextmanager
+async def connected(port: int, count: int) -> AsyncIterator[list[Any]]:
+    """So many connections."""
+    opened = [await connect(port) for _ in range(count)]
+    try:
+        yield opened
+    finally:
+        for one in opened:
+            await one.close()
+
+
 async def _fill(port: int, data: Data) -> None:
     connection = await connect(port)
     await connection.execute("create table f (s bigint, d bigint, at timestamptz default now(), primary key (s, d))")
@@ -137,22 +149,19 @@ def reads(data: Data, asked: Sequence[tuple[str, tuple[int, ...]]]) -> float | N
             await connection.execute(f"{_TABLES}; create index on f (s, at)")
             await connection.execute("vacuum analyze")
             await connection.close()
-            deadline, done = time.perf_counter() + SECONDS, 0
+            numbers = itertools.count()
 
-            async def worker(start: int) -> None:
-                nonlocal done
-                connection = await connect(port)
-                prepared = {text: await connection.prepare(text) for text in {text for text, _ in asked}}
-                at = start
-                while time.perf_counter() < deadline:
-                    statement, arguments = asked[at % len(asked)]
-                    await prepared[statement].fetch(*arguments)
-                    at += _CONNECTIONS
-                    done += 1
-                await connection.close()
+            def asking(prepared: dict[str, Any]) -> Callable[[], Awaitable[object]]:
+                def ask() -> Awaitable[object]:
+                    statement, arguments = asked[next(numbers) % len(asked)]
+                    return prepared[statement].fetch(*arguments)  # type: ignore[no-any-return]
 
-            await asyncio.gather(*(worker(start) for start in range(_CONNECTIONS)))
-            return done / SECONDS
+                return ask
+
+            texts = {text for text, _ in asked}
+            async with connected(port, _CONNECTIONS) as connections:
+                ready = [{text: await one.prepare(text) for text in texts} for one in connections]
+                return await asked_rate([asking(prepared) for prepared in ready])
 
         return asyncio.run(run())
 
@@ -231,18 +240,13 @@ def _writes(
             connection = await connect(port)
             await connection.execute(_TABLES)
             await connection.close()
-            started, done = time.perf_counter(), 0
 
-            async def worker(seed: int) -> None:
-                nonlocal done
-                chosen, connection = np.random.default_rng(seed), await connect(port)
-                prepared = await connection.prepare(statement)
-                while time.perf_counter() < started + SECONDS:
-                    await prepared.fetch(*arguments(chosen))
-                    done += 1
-                await connection.close()
+            def asking(prepared: Any, chosen: np.random.Generator) -> Callable[[], Awaitable[object]]:
+                return lambda: prepared.fetch(*arguments(chosen))
 
-            await asyncio.gather(*(worker(seed) for seed in range(connections)))
-            return done / (time.perf_counter() - started)
+            async with connected(port, connections) as opened:
+                ready = [await one.prepare(statement) for one in opened]
+                chosen = map(np.random.default_rng, range(connections))
+                return await asked_rate([asking(*both) for both in zip(ready, chosen, strict=True)])
 
         return asyncio.run(run())
