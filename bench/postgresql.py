@@ -40,18 +40,20 @@ def server() -> Iterator[int | None]:
         os.chown(folder, user, -1)
     port = free_port()
 
-    def run(*command: str) -> None:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=folder)
+    def run(*command: str, check: bool = True) -> None:
+        subprocess.run(
+            command, check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=folder
+        )
 
     store = f"{folder}/data"
     try:
         run(str(programs / "initdb"), "-D", store, "-A", "trust", "-U", "postgres", "--no-sync")
         options = f"-p {port} -k {folder} -h 127.0.0.1 -c shared_buffers=1GB -c max_connections=200"
-        run(str(programs / "pg_ctl"), "-D", store, "-w", "-l", f"{folder}/log", "-o", options, "start")
         try:
+            run(str(programs / "pg_ctl"), "-D", store, "-w", "-l", f"{folder}/log", "-o", options, "start")
             yield port
-        finally:
-            run(str(programs / "pg_ctl"), "-D", store, "-m", "immediate", "stop")
+        finally:  # an interrupted start, too: it runs in a session of its own
+            run(str(programs / "pg_ctl"), "-D", store, "-m", "immediate", "stop", check=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
