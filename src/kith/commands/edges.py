@@ -60,7 +60,11 @@ def run_import(
     mutual: Annotated[bool, typer.Option("--mutual", help="Each row is an edge both ways.")] = False,
     report: ReportOption = None,
 ) -> None:
-    """Import a file of edges. Killed at any point, the same command goes on where it was."""
+    """Import a file of edges. Killed at any point, the same command goes on where it was.
+
+    Columns: source, destination and, if there is a third, position. Each row is a live edge as of now, also where one
+    was removed before.
+    """
     settings = config.load({"data": data})
     with _import_bars(file) as progress:
         done = import_edges(settings, graph, file, progress, report=report, mutual=mutual)
