@@ -10,7 +10,6 @@ from kith import __version__
 from kith.api.answers import Bytes
 from kith.api.call import Call
 from kith.api.operations import get
-from kith.api.paced import Paced
 
 _TEXT = ("content-type", "text/plain; charset=utf-8")
 _HTML = ("content-type", "text/html; charset=utf-8")
@@ -53,7 +52,7 @@ class ServiceResource:
         pages: Callable[[], Pages],
         standing: Callable[[], str],
     ) -> None:
-        self._problems, self._metrics, self._pages, self._standing = problems, Paced(metrics), pages, standing
+        self._problems, self._metrics, self._pages, self._standing = problems, metrics, pages, standing
 
     @get("/healthz", "Is the process alive?", absolute=True, callers="anyone", errors=())
     async def healthz(self, call: Call) -> Health:
@@ -72,7 +71,7 @@ class ServiceResource:
     )  # fmt: skip
     async def metrics(self, call: Call) -> Bytes:
         """The sum over all processes of this folder. Frequent requests wait up to a second."""
-        return Bytes(await self._metrics.get(), [_TEXT])
+        return Bytes(await self._metrics(), [_TEXT])
 
     @get("/docs", "This page", absolute=True, callers="anyone", documented=False)
     async def docs(self, call: Call) -> Bytes:

@@ -22,6 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 
 from kith.core.errors import KithError
+from kith.run.measures.paced import Paced
 
 LATENCY_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
@@ -82,7 +83,7 @@ class Metrics:
     ) -> None:
         """`process`: the kind of this process, the first part of its file's name."""
         self._counts = ProcessCounts()
-        self._depth, self._gauges = depth, gauges
+        self._depth, self._gauges, self._paced = depth, gauges, Paced(self._render)
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._file = folder, folder / f"{process}-{os.getpid()}.json"
         self._stop, self._leaving, self._left = threading.Event(), threading.Lock(), b""  # what is in the file
@@ -163,8 +164,8 @@ class Metrics:
             self._file.unlink(missing_ok=True)
 
     async def render(self) -> bytes:
-        """The Prometheus text of all processes together; written in a thread."""
-        return await asyncio.to_thread(self._rendered, await self._gauges())
+        """The Prometheus text of all processes together, made once for all who ask, and not all the time."""
+        return await self._paced.get()
 
     async def gauges(self) -> Mapping[str, float]:
         """The gauges of the store, the log and the consumers, as they are now."""
@@ -174,6 +175,9 @@ class Metrics:
         """What each process that shares the folder has counted, this one up to now; those that ended too."""
         self._leave()
         return list(self._all())
+
+    async def _render(self) -> bytes:
+        return await asyncio.to_thread(self._rendered, await self._gauges())
 
     def _rendered(self, gauges: Mapping[str, float]) -> bytes:
         registry = CollectorRegistry()

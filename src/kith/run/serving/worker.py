@@ -14,7 +14,6 @@ from typing import Any
 import structlog
 import uvloop
 
-from kith.api.paced import Paced
 from kith.core.errors import BadRequest, Unavailable
 from kith.core.stopping import stop
 from kith.leases.holding import Leases
@@ -65,7 +64,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
                     settings.host,
                     probe_port,
                     lambda: all(is_ready() for is_ready in ready),
-                    Paced(parts.metrics.render).get,
+                    parts.metrics.render,
                 )
             )
 

@@ -8,7 +8,7 @@ import itertools
 import pytest
 from coroutines import Run
 
-from kith.api.paced import Paced
+from kith.run.measures.paced import Paced
 
 
 def test_who_asks_while_one_is_made_gets_the_next(run: Run) -> None:
