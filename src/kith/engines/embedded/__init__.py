@@ -12,8 +12,8 @@ A write: `commits` (group commit; for an API process in its `committer`, a proce
 (`changes` says what each event does to a store); `bells` wake who waits for events. Lists are `runs`, read by `pages`.
 What survives a power cut: `journal`, `redo` (what an entry of it does),
 `checkpoints`, `recovery`. A whole store: `environment` (opening the data folder, its settings, backup), `store_file`,
-`formats` (which are opened), `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty graph),
-`driver_errors`.
+`store_copy`, `formats` (which are opened), `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty
+graph), `driver_errors`.
 
 The log, elsewhere: `retention` (how long), `history` (positions across restores), `decoded_rows` (a cache), `segments`
 (as bytes), `rebuild` (a store from the log), `sorted_changes` (the same, faster). Two machines: `shipping` (what a

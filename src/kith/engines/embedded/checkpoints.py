@@ -242,4 +242,4 @@ class Checkpoints:
             try:
                 yield txn.id()
             finally:
-                txn.commit()  # empty; an abort would wait for another thread's sync or copy
+                txn.commit()  # empty; an abort would wait for another thread's sync

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import hashlib
 import os
-import threading
 from collections.abc import AsyncGenerator
 
-import lmdb
 import msgspec
 
-from kith.core.errors import Conflict, Overloaded, StoreUnavailable, TokenTooOld
+from kith.core.errors import Conflict, Overloaded, TokenTooOld
 from kith.engines.embedded import places, segments, store_role
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.store_copy import copy_of
 from kith.standby.source import Epoch
 
 SNAPSHOT_END = b"kith-end"
@@ -25,7 +22,6 @@ SEGMENT_BYTES = 1 << 18
 WAITING_MAX = 16
 """Standbys that wait for events in a process; beyond: Overloaded."""
 _CHUNK_BYTES = 1 << 18
-_PIPE_BYTES = 1 << 20
 _RUNG_WITHIN_S = 1.0
 
 
@@ -50,32 +46,15 @@ class Shipping:
         if self._copying:
             raise Overloaded("another standby is being given a snapshot here; try again when it has it")
         self._copying = True
-        reading, writing = os.pipe()
-        with contextlib.suppress(OSError):  # a smaller pipe does, too
-            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        failed: list[lmdb.Error] = []
-        copying = threading.Thread(target=self._copy, args=(writing, failed), name="kith-snapshot", daemon=True)
-        copying.start()
         digest = hashlib.sha256()
         try:
-            while chunk := await asyncio.to_thread(os.read, reading, _CHUNK_BYTES):
-                digest.update(chunk)
-                yield chunk
-            if failed:
-                raise StoreUnavailable(f"the store could not be copied: {failed[0]}")
+            with copy_of(self._environment) as reading:
+                while chunk := await asyncio.to_thread(os.read, reading, _CHUNK_BYTES):
+                    digest.update(chunk)
+                    yield chunk
             yield SNAPSHOT_END + digest.digest()
         finally:
-            os.close(reading)  # a copy that goes on ends with an error
-            copying.join()
             self._copying = False
-
-    def _copy(self, writing: int, failed: list[lmdb.Error]) -> None:
-        try:
-            self._environment.lmdb.copyfd(writing, compact=True)
-        except lmdb.Error as error:
-            failed.append(error)
-        finally:
-            os.close(writing)
 
     async def log(self, after: int, has: int | None, wait_s: float, *, with_places: bool = False) -> bytes | None:
         if has is not None:

@@ -11,21 +11,20 @@ import contextlib
 import hashlib
 import os
 import secrets
-import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import lmdb
 import msgspec
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.blobs.archives import Archive
 from kith.engines.embedded import segments, store_role
-from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import logged_ms
+from kith.engines.embedded.store_copy import copy_of
 from kith.engines.embedded.store_file import STORE_FILE
 from kith.run.backups.chain import last_part, restore_plan
 from kith.run.backups.parts import (
@@ -181,8 +180,9 @@ class BackUp:
         began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "whole")
         until = segments.last_event(self._store)
         mark = mark_of(segments.event_at(self._store, until))
-        with contextlib.closing(_copied(self._store)) as copy:  # whatever fails, nobody reads the store after this
-            files = {STORE: put_verified(self.archive, file_of(id_, STORE), copy)}
+        with copy_of(self._store) as reading:
+            chunks = iter(partial(os.read, reading, _CHUNK_BYTES), b"")
+            files = {STORE: put_verified(self.archive, file_of(id_, STORE), chunks)}
         most = segments.last_event(self._store)  # the copy ends somewhere between the two
         last_ms = max(last_ms, segments.latest_ms(self._store, most))
         if self._media:  # after the store, so that what it names is there
@@ -258,29 +258,3 @@ def _hole(after: int) -> str:
         f"the log does not go on after event {after} of the last backup: a bulk import lies there, or events were "
         "forgotten (see `log_events_max`), or another copy of the store was put in its place"
     )
-
-
-def _copied(store: Environment) -> Generator[bytes, None, None]:
-    """A compacted, consistent copy of a store, while others read and write."""
-    reading, writing = os.pipe()
-    failed: list[Exception] = []
-
-    def copy() -> None:
-        try:
-            store.lmdb.copyfd(writing, compact=True)
-        except (lmdb.Error, OSError) as error:
-            failed.append(error)
-        finally:
-            os.close(writing)
-
-    thread = threading.Thread(target=copy, name="kith-backup", daemon=True)
-    thread.start()
-    try:
-        with os.fdopen(reading, "rb") as pipe:
-            while chunk := pipe.read(_CHUNK_BYTES):
-                yield chunk
-    finally:
-        thread.join()
-    for error in failed:
-        with translated("copy the store", store.folder):
-            raise error
