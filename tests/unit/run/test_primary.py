@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,6 +111,21 @@ def test_a_file_of_media_that_is_gone_is_left_out_and_one_in_a_bucket_is_refused
     assert list((tmp_path / "01").iterdir()) == []
     with answering(307, b"") as primary, pytest.raises(StoreMismatch, match="media_url"):
         primary.media_file("01/a.png", tmp_path)
+
+
+def test_a_file_of_media_is_durable_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record that names it is applied next, and never fetches it again."""
+    file, synced = tmp_path / "01" / "a.png", set[str]()
+
+    def sync(descriptor: int) -> None:
+        if file.exists():
+            synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with answering(200, STORE) as primary:
+        assert primary.media_file("01/a.png", tmp_path)
+    assert file.read_bytes() == STORE
+    assert synced >= {str(tmp_path / "01"), str(tmp_path)}
 
 
 @pytest.mark.parametrize("said", [b"<html>somebody is at work</html>", b"", b"{}", b'{"epoch": "seven"}'], ids=str)

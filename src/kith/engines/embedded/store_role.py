@@ -57,8 +57,9 @@ def has_moved(store: Environment) -> bool:
 
 
 def close_to_writes(store: Environment, why: Closed | None) -> None:
-    """Let a store take no writes any more, or (None) take them again."""
+    """Let a store take no writes any more, or (None) take them again; durable, as other machines rely on it."""
     store.put_note(CLOSED, None if why is None else msgspec.msgpack.encode(why))
+    store.sync()  # where durability is relaxed a note may be lost
 
 
 def epoch_of(store: Environment) -> Epoch:

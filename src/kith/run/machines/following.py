@@ -120,13 +120,9 @@ class StandbyFollower:
 
 def follow(settings: Settings, key: str) -> int:
     """Follow until this is no standby any more, or must start over; the status to end with. `key`: of a machine."""
-    with Environment(
-        Path(settings.data),
-        durability=settings.durability,
-        bytes_max=settings.store_bytes_max,
-        create=False,
-        follows=True,
-    ) as store:
+    folder, bytes_max = Path(settings.data), settings.store_bytes_max
+    # syncs whatever `durability` says, as what it tells the primary that it has must last
+    with Environment(folder, bytes_max=bytes_max, create=False, follows=True) as store:
         why = store_role.why_closed(store)
         if why is None:
             return PROMOTED

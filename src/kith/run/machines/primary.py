@@ -23,6 +23,7 @@ from kith.core.trust import trusted
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.shipping import SNAPSHOT_END
+from kith.engines.embedded.store_file import sync_folder
 from kith.run.opening.keys import machine_key
 from kith.run.serving import heartbeats
 from kith.standby.source import Epoch
@@ -82,7 +83,7 @@ class Primary:
         part.replace(file)
 
     def media_file(self, key: str, folder: Path) -> bool:
-        """Write a file of media into their folder; False where the primary has none of this name any more."""
+        """Write a file of media into their folder, durable; False where the primary has none of this name any more."""
         file = folder / key
         part = file.with_name(f"{file.name}#0")  # as a file that is not finished is called there
         with translated(f"write {file}", folder):
@@ -92,10 +93,12 @@ class Primary:
                 there = self._stream(f"{FILES_PATH}/{key}", written)
                 written.flush()
                 os.fsync(written.fileno())
-        if there:
-            part.replace(file)
-        else:
-            part.unlink()
+            if there:
+                part.replace(file)
+                for named in (file.parent, folder):
+                    sync_folder(named)
+            else:
+                part.unlink()
         return there
 
     def _stream(self, path: str, into: IO[bytes], ending: int = 0, params: Mapping[str, str] | None = None) -> bool:

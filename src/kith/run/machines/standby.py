@@ -180,10 +180,10 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
             return None
         key = machine_key_of(store)
     url = url or _served_at(Path(settings.data), why.primary)
-    with Environment(
-        Path(settings.data), durability=settings.durability, bytes_max=settings.store_bytes_max, create=False,
-        follows=True,
-    ) as store, Primary(why.primary, key, answered_s=_FENCED_WITHIN_S) as primary:  # fmt: skip
+    with (
+        Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
+        Primary(why.primary, key, answered_s=_FENCED_WITHIN_S) as primary,
+    ):
         epoch = store_role.begin_promotion(store)
         silent = ""
         try:

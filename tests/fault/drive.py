@@ -1,0 +1,106 @@
+"""A disk as a power cut leaves it, of a traced process: all that was synced, and any pages of the rest."""
+
+from __future__ import annotations
+
+import random
+import struct
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.store_file import STORE_FILE
+
+FILES = {1: STORE_FILE, 2: JOURNAL_FILE}
+_MARK = 0x5EA1ED0FD15C0B57
+_HEADER = struct.Struct("=QQQQQ")
+_SECTOR = 512
+_PAGE = 4096
+
+
+class Record(NamedTuple):
+    """One step of the trace; see `faulty_disk.c`."""
+
+    kind: str
+    file: int
+    offset: int
+    data: bytes
+
+
+def read_trace(raw: bytes) -> Iterator[Record]:
+    """The steps, in order; the half record of a writer that was killed is left out."""
+    mark = _MARK.to_bytes(8, sys.byteorder)
+    at = 0
+    while 0 <= at <= len(raw) - _HEADER.size:
+        _, kind, file, offset, length = _HEADER.unpack_from(raw, at)
+        start, end = at + _HEADER.size, at + _HEADER.size + length
+        if end == len(raw) or raw.startswith(mark, end):
+            yield Record(chr(kind), file, offset, raw[start:end])
+            at = end
+        else:
+            at = raw.find(mark, at + 1)
+
+
+class Drive:
+    """What is surely on the disk, and what may be."""
+
+    def __init__(self) -> None:
+        self._files = {file: _File() for file in FILES}
+        self.acknowledged: list[str] = []
+
+    def take(self, step: Record) -> None:
+        """One step of the trace."""
+        if step.kind == "A":
+            self.acknowledged.append(step.data.decode())
+        else:
+            self._files[step.file].take(step)
+
+    def cut(self, chosen: random.Random) -> dict[str, bytes]:
+        """The files after a power cut now."""
+        return {name: self._files[file].cut(chosen) for file, name in FILES.items()}
+
+
+class _File:
+    """One file of the disk."""
+
+    def __init__(self) -> None:
+        self._synced = bytearray()
+        self._pending: list[Record] = []
+        self._syncs: dict[int, int] = {}  # by the thread that syncs: how many of the pending writes it will have synced
+
+    def take(self, step: Record) -> None:
+        if step.kind == "B":
+            self._syncs[step.offset] = len(self._pending)
+        elif step.kind == "S":
+            done = self._syncs.pop(step.offset)
+            for write in self._pending[:done]:
+                _put(self._synced, write)
+            del self._pending[:done]
+            self._syncs = {thread: max(0, count - done) for thread, count in self._syncs.items()}
+        else:
+            self._pending.append(step)
+
+    def cut(self, chosen: random.Random) -> bytes:
+        disk, share = bytearray(self._synced), chosen.choice((0.0, 0.1, 0.5, 0.9, 1.0))
+        for piece in [piece for write in self._pending for piece in _pieces(write)]:
+            if chosen.random() < share:
+                _put(disk, piece)
+        return bytes(disk)
+
+
+def _put(disk: bytearray, write: Record) -> None:
+    if write.kind == "T":
+        del disk[write.offset :]
+        disk.extend(bytes(write.offset - len(disk)))
+        return
+    disk.extend(bytes(max(0, write.offset - len(disk))))
+    disk[write.offset : write.offset + len(write.data)] = write.data
+
+
+def _pieces(write: Record) -> Iterator[Record]:
+    """The parts of a write that reach the drive, or do not, on their own."""
+    if write.kind == "T" or len(write.data) <= _SECTOR:
+        yield write
+        return
+    for at in range(0, len(write.data), _PAGE):
+        yield Record(write.kind, write.file, write.offset + at, write.data[at : at + _PAGE])

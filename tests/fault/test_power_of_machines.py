@@ -1,0 +1,111 @@
+"""What a machine tells another outlasts a power cut, with relaxed durability too: that it was fenced, by which epoch
+it takes over, and how much of the log it has for good.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from coroutines import run_all
+from drive import Drive, read_trace
+from edges import edge_of, writes_of
+from embedded_engine import open_embedded
+from processes import HERE, FaultyDisk
+
+from kith.api.resources.standby import Fencing
+from kith.engines.embedded import segments, store_role
+from kith.engines.embedded.environment import Environment
+
+_CUTS = 20
+_ENDED_S = 60
+Answer = Callable[[str, bytes], bytes | None]
+"""What another machine answers, by the path that is asked for and the body. None: who asks is killed at once."""
+
+
+def stores_after_a_cut(
+    folder: Path, disk: FaultyDisk, seed: int, what: str, answer: Answer = lambda *_: None
+) -> Iterator[Environment]:
+    """What power cuts leave of the store of `role_changer.py`, which is killed; opened, one by one."""
+    script, trace, drive, chosen = HERE / "role_changer.py", folder / "trace", Drive(), random.Random(seed)
+    variables = {**os.environ, **disk.environment, "KITH_FAULT_TRACE": str(trace)}
+    asking: list[subprocess.Popen[bytes]] = []
+
+    class Machine(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            said = answer(self.path, self.rfile.read(int(self.headers["content-length"] or 0)))
+            if said is None:
+                asking[0].kill()
+                return
+            self.send_response(200)
+            self.send_header("content-length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Machine) as machine:
+        threading.Thread(target=machine.serve_forever).start()
+        command = [sys.executable, str(script), str(folder / "data"), what, f"http://127.0.0.1:{machine.server_port}"]
+        try:
+            with subprocess.Popen(command, env=variables) as process:
+                asking.append(process)
+                assert process.wait(_ENDED_S) == -signal.SIGKILL
+        finally:
+            machine.shutdown()
+    for step in read_trace(trace.read_bytes()):
+        drive.take(step)
+    for number in range(_CUTS):
+        left = folder / f"cut-{number}"
+        left.mkdir()
+        for name, content in drive.cut(chosen).items():
+            (left / name).write_bytes(content)
+        with Environment(left, create=False) as store:
+            yield store
+
+
+def test_a_primary_that_was_fenced_stays_so(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    """Whoever fenced it does not tell it again."""
+    for store in stores_after_a_cut(tmp_path, disk, seed, "fence"):
+        why = store_role.why_closed(store)
+        assert why is not None
+        assert why.why == "fenced"
+
+
+def test_a_promotion_that_was_cut_short_goes_on_with_its_epoch(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    """Otherwise the old primary, which it fenced, would refuse it as another machine's."""
+    told: list[Fencing] = []
+
+    def fenced(_: str, body: bytes) -> None:
+        told.append(msgspec.json.decode(body, type=Fencing))
+
+    for store in stores_after_a_cut(tmp_path, disk, seed, "promote", fenced):
+        assert store_role.epoch_of(store) == told[0].epoch
+
+
+def test_a_standby_keeps_what_it_said_it_has(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    """In mode `one` the primary has answered these writes."""
+    said: list[int] = []
+    with open_embedded(tmp_path / "primary") as (primary, edges):
+        run_all(edges.declare(["follows"]))
+        for other in (2, 3, 4):
+            run_all(edges.apply(writes_of(edge_of(1, other))))
+
+        def log(path: str, _: bytes) -> bytes | None:
+            asked = parse_qs(urlsplit(path).query)
+            said.extend(map(int, asked.get("has", ())))
+            return None if said else segments.pack(segments.take(primary, int(asked["after"][0]), 1 << 20))
+
+        for store in stores_after_a_cut(tmp_path, disk, seed, "follow", log):
+            assert segments.last_event(store) == said[0] == 3
