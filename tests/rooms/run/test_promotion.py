@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -51,6 +54,25 @@ def test_where_none_is_served_it_is_asked_for(settings: Settings) -> None:
     assert standby.promote(settings, "http://new.example") is not None
     assert told(settings) == "http://new.example"
     assert standby.promote(settings) is None
+
+
+def test_one_that_was_killed_is_not_taken_for_served(settings: Settings) -> None:
+    standby_of(settings, OLD)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, settings.data], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with pytest.raises(BadRequest, match=r"no standby is being served.*--url"):
+        standby.promote(settings)
+    with standby.served(settings):
+        assert standby.promote(settings) is not None
+
+
+_KILLED = """
+import os, signal, sys
+from kith.run.config import Settings
+from kith.run.machines import standby
+with standby.served(Settings(data=sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def test_one_that_other_machines_cannot_reach_is_not_told_to_another_machine(settings: Settings) -> None:

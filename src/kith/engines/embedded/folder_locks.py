@@ -2,6 +2,8 @@
 
 servers.lock     held (shared) by every process that serves the folder, with the settings they agreed on
 
+standby.url      held (shared) by `kith standby` while it serves; says where
+
 What one of them does alone is a lease: see `file_leases`.
 """
 
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from kith.core.errors import StoreMismatch
+from kith.engines.embedded.driver_errors import translated
 
 LOCK_FILE = "servers.lock"
 
@@ -65,6 +68,30 @@ def alone(folder: Path) -> Iterator[bool]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
         yield _lock(file, fcntl.LOCK_EX)
+
+
+@contextlib.contextmanager
+def saying(file: Path, text: str) -> Iterator[None]:
+    """Let a file say something while this process has the context open; `said` tells where it was killed."""
+    with translated(f"write {file}", file.parent):
+        held = file.open("a+")
+    with held:
+        _lock(held, fcntl.LOCK_SH)
+        with translated(f"write {file}", file.parent):
+            file.write_text(text)
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def said(file: Path) -> str:
+    """What a file of `saying` says; empty where its process is gone."""
+    try:
+        with file.open("r+") as found:
+            return "" if _lock(found, fcntl.LOCK_EX) else found.read()
+    except FileNotFoundError:
+        return ""
 
 
 def _lock(file: IO[str], how: int) -> bool:

@@ -9,10 +9,9 @@ writes. Cut short anywhere, it is done again with the same epoch.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import socket
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -22,9 +21,8 @@ import structlog
 from kith.core.errors import BadRequest, Conflict, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
 from kith.engines.embedded import fanout_state, store_role
 from kith.engines.embedded.closed import Closed
-from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.folder_locks import alone
+from kith.engines.embedded.folder_locks import alone, said, saying
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.retention import LEASE
 from kith.engines.embedded.store_file import RESTORING, STORE_FILE, sync_folder
@@ -125,16 +123,9 @@ def _check(settings: Settings) -> None:
             raise StoreMismatch("the primary signs by a `jwt_secret` of its settings; give the standby the same")
 
 
-@contextlib.contextmanager
-def served(settings: Settings) -> Iterator[None]:
+def served(settings: Settings) -> AbstractContextManager[None]:
     """Note in the data folder where its standby is served."""
-    file = Path(settings.data) / _URL_FILE
-    with translated(f"write {file}", file.parent):
-        file.write_text(address(settings.host, settings.port))
-    try:
-        yield
-    finally:
-        file.unlink(missing_ok=True)
+    return saying(Path(settings.data) / _URL_FILE, address(settings.host, settings.port))
 
 
 def address(host: str, port: int) -> str:
@@ -145,8 +136,7 @@ def address(host: str, port: int) -> str:
 
 def _served_at(folder: Path, old: str) -> str:
     """Where the standby in a folder is served, for an old primary to say. BadRequest where that is not known."""
-    file = folder / _URL_FILE
-    url = file.read_text() if file.exists() else ""
+    url = said(folder / _URL_FILE)
     if not url:
         raise BadRequest(
             f"no standby is being served from {folder}: say with --url where clients will reach it, for the old "
