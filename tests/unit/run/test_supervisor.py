@@ -38,6 +38,13 @@ def is_gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.parametrize("host", ["255.255.255.255", "224.0.0.1"])
+def test_an_address_of_many_machines_is_refused_though_linux_listens_there(host: str) -> None:
+    """Nobody could connect to it."""
+    with pytest.raises(Unavailable, match="set `host` to an address of this machine"):
+        supervisor.listen(Settings(host=host, port=0))
+
+
 def test_a_process_that_the_system_does_not_let_start_is_started_later(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import os
 import queue
 import resource
@@ -43,6 +44,7 @@ _DESCRIPTORS = 512
 """File descriptors of an API process beside those of connections."""
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
 """How the system refuses an address that no machine, or not this one, can listen on."""
+_BROADCAST = ipaddress.ip_address("255.255.255.255")
 _log = structlog.get_logger("kith")
 
 
@@ -202,12 +204,20 @@ def listen(settings: Settings) -> socket.socket:
             listening = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((settings.host, settings.port))
+            _refuse_many_machines(listening.getsockname()[0])
             listening.listen(BACKLOG)
             opened.pop_all()
             return listening
     except (OSError, TypeError, ValueError) as error:  # the last two: it is no name of a host
         why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
         raise Unavailable(f"cannot listen on {settings.host}:{settings.port} ({why}); {instead(error)}") from error
+
+
+def _refuse_many_machines(host: str) -> None:
+    """OSError for an address that Linux lets one listen on, and nobody can connect to."""
+    at = ipaddress.ip_address(host)
+    if at.is_multicast or at == _BROADCAST:
+        raise OSError(errno.EADDRNOTAVAIL, "it is of many machines")
 
 
 def instead(error: Exception, name_host: str = "set `host` to") -> str:
