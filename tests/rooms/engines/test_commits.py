@@ -12,9 +12,11 @@ from coroutines import Run
 
 from kith.core.errors import NotPrimary, StoreUnavailable
 from kith.engines.embedded import commits, store_role
+from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.journal import RING_BYTES
 from kith.engines.embedded.retention import LogBounds
 
 HOUR_MS = 3_600_000
@@ -45,6 +47,35 @@ def test_a_store_that_takes_no_writes_forgets_nothing_and_says_so(
         with pytest.raises(NotPrimary):
             run(asyncio.wait_for(queue.run(lambda batch: None), WITHIN_S))
         queue.close()
+
+
+def test_large_writes_that_waited_together_are_durable_before_they_can_be_read(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together they would be larger than the journal, so that only a checkpoint after the commit made them durable."""
+    late: list[None] = []
+    wait = threading.Event()
+
+    async def write_together(queue: CommitQueue) -> None:
+        first = asyncio.create_task(queue.run(lambda batch: wait.wait(WITHIN_S)))
+        large = [queue.run(lambda batch, key=key: _put_large(batch, key)) for key in range(12)]
+        together = asyncio.gather(first, *large)
+        await asyncio.sleep(0)  # until all of them wait
+        wait.set()
+        assert await together == [True, *range(12)]
+
+    with Environment(tmp_path) as store:
+        queue = CommitQueue(store)
+        monkeypatch.setattr(store._checkpoints, "make", lambda: late.append(None))
+        run(write_together(queue))
+        assert sorted(store.notes("large/")) == sorted(map(str, range(12)))
+        assert not late
+        queue.close()
+
+
+def _put_large(batch: Transaction, key: int) -> int:
+    batch.put_note(f"large/{key}", bytes(RING_BYTES // 5))
+    return key
 
 
 def test_what_fails_around_a_commit_is_told_and_has_the_process_replaced(

@@ -2,7 +2,8 @@
 
 A write is a function of a `Transaction`. The queue's thread runs all waiting writes in one transaction, syncs it, and
 only then answers them. If the transaction fails, nothing of it is stored and all of them get the error. If one write
-raises, only that one fails: the others run again, each in a transaction of its own.
+raises, only that one fails: the others run again, each in a transaction of its own. What is too large for one entry of
+the journal is halved.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -28,6 +29,7 @@ from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.jobs import AskerGone, Elsewhere, JobOutcome, JobSource, Remote, WaitingJob, WriteJob
+from kith.engines.embedded.journal import PAYLOAD_BYTES_MAX
 from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 
 _log = structlog.get_logger("kith")
@@ -66,6 +68,10 @@ class _Loop(NamedTuple):
     def answer(self, outcomes: list[JobOutcome]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop that asked is gone; the write stands
             self.loop.call_soon_threadsafe(_resolve, outcomes)
+
+
+class _TooLargeTogether(Exception):
+    """What jobs change together is too large for the journal, so it could be read before it is durable."""
 
 
 class CommitQueue:
@@ -252,7 +258,7 @@ class CommitQueue:
                 answers = [job.work(batch) for job in jobs]
                 batch.remove_expired()
                 appended, last = batch.log.flush(), batch.log.last
-                write.changes, write.count = batch.described(), batch.count
+                write.changes, write.count = _described(batch, jobs), batch.count
                 if appended:
                     self.retention.forget(write.txn, batch.log.last, now_ms, batch.log.closed)
                 self._check_asker()
@@ -264,12 +270,13 @@ class CommitQueue:
             self._observer.failed(refused)
             self.failed = self.failed or self._is_panicking()
             outcomes = [(job, None, refused) for job in jobs]
-        except Exception as error:  # a job raised; its transaction is gone, so each job runs again alone
+        except Exception as error:  # most often a job raised; its transaction is gone, so each job runs again alone
             last = None
             self.failed = self.failed or self._environment.broken
             if len(jobs) > 1 and not isinstance(error, AskerGone):
-                for job in jobs:
-                    self._commit([job], may_free=may_free)
+                size = -(-len(jobs) // 2) if isinstance(error, _TooLargeTogether) else 1
+                for at in range(0, len(jobs), size):
+                    self._commit(jobs[at : at + size], may_free=may_free)
                 return True
             outcomes = [(job, None, error) for job in jobs]
         else:
@@ -314,6 +321,14 @@ class CommitQueue:
         except lmdb.Error:
             return True
         return False
+
+
+def _described(batch: Transaction, jobs: Sequence[WaitingJob]) -> bytes | None:
+    """What jobs changed; _TooLargeTogether."""
+    changes = batch.described()
+    if len(jobs) > 1 and len(changes or b"") > PAYLOAD_BYTES_MAX:
+        raise _TooLargeTogether
+    return changes
 
 
 def _answer(outcomes: list[JobOutcome]) -> None:

@@ -44,6 +44,8 @@ _TAIL = struct.Struct("<QQQQI")
 _TAIL_ROOM = 64
 _BASE = struct.Struct("<QQQ?II")
 _ENTRY = struct.Struct("<IIQQ")
+PAYLOAD_BYTES_MAX = RING_BYTES - _ENTRY.size
+"""Of an entry; what is larger has none."""
 _CRC_BYTES = 4
 _FAILED_AT = 2 * _TAIL_ROOM
 _WITHOUT_ENTRY = struct.Struct("<QQI")
