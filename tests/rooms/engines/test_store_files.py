@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,3 +46,26 @@ def test_nothing_is_committed_to_files_that_are_gone(tmp_path: Path, lose: Calla
             environment.put_note("after", b"1")
         assert environment.get_note("before") == b"1"
         assert environment.get_note("after") is None
+
+
+def test_a_process_of_another_container_with_our_number_is_named(tmp_path: Path) -> None:
+    """LMDB tells the processes of a store apart by their numbers, and each container counts by itself."""
+    folder = tmp_path / "data"
+    Environment(folder).close()
+    holding = [sys.executable, "-c", _HOLDS, str(folder / "store.mdb-lock"), str(os.getpid())]
+    with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline()
+        with pytest.raises(StoreUnavailable, match=f"another container .* has our number, {os.getpid()}"):
+            Environment(folder)
+        other.communicate(b"")
+    Environment(folder).close()
+
+
+_HOLDS = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX, 1, int(sys.argv[2]))
+    print("held", flush=True)
+    sys.stdin.read()
+"""

@@ -48,6 +48,11 @@ def translate(error: Exception, action: str, folder: Path | None = None) -> Kith
         return StoreFull(f"no room on the disk to {action}; free some and repeat. Nothing was changed")
     if isinstance(error, lmdb.VersionMismatchError | lmdb.InvalidError):
         return StoreMismatch(f"could not {action}: not a store of this version ({error})")
+    if isinstance(error, lmdb.LockError):
+        return StoreUnavailable(
+            f"could not {action}: a process of another container that uses this folder has our number, {os.getpid()}; "
+            "start this one again, or let the containers share their process numbers (`--pid`)"
+        )
     if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
         return StoreUnavailable(
             f"could not {action}: the store is damaged ({error}); restore a backup (`kith restore`)"
