@@ -5,15 +5,17 @@ Everything is opened in a process of its own, because reading beyond the end of 
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from processes import engine_over, serve_refused
+from processes import EngineProcess, engine_over, serve_refused
 
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.store_file import STORE_FILE
@@ -117,6 +119,18 @@ def test_a_file_in_the_place_of_the_data_folder_is_refused_in_one_line(tmp_path:
     check_refused(*serve_refused(tmp_path / "data"))
 
 
+def test_a_store_that_is_cut_short_under_a_process_ends_it_and_is_refused_by_the_next(folder: Path) -> None:
+    """The system ends who reads beyond the end of a mapped file (SIGBUS); nothing is answered from what is missing."""
+    with engine_over(folder) as engine:
+        assert engine("read", 0) == {"exists": True}
+        os.truncate(folder / STORE_FILE, (folder / STORE_FILE).stat().st_size // 10)
+        with pytest.raises(AssertionError, match="the engine died with"):
+            read_all(engine)
+        assert engine.process.wait() == -signal.SIGBUS
+    status, said = open_and_read(folder)
+    assert (status, said.split()[0]) == (0, "STORE_MISMATCH"), said
+
+
 def test_an_untouched_store_opens(folder: Path) -> None:
     assert open_and_read(folder) == (0, _WHOLE)
 
@@ -138,6 +152,12 @@ def test_a_store_whose_last_pages_were_never_written_opens(folder: Path) -> None
                 break
     assert short > 0, "this LMDB writes all of its pages; the test has lost its point"
     assert open_and_read(folder) == (0, _WHOLE)
+
+
+def read_all(engine: EngineProcess) -> None:
+    """Read each edge."""
+    for source in range(_EDGES):
+        assert engine("read", source) == {"exists": True}
 
 
 def open_and_read(folder: Path) -> tuple[int, str]:
