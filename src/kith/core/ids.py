@@ -41,13 +41,19 @@ class Snowflakes:
 
     `node` must belong to this process alone; `check` raises where it may not any more. Ids strictly grow: where the
     clock stands still or goes back, or the 4,096 ids of a millisecond are used up, they run ahead of the clock instead
-    of waiting.
+    of waiting. `ran_ahead`: told how far that is, in milliseconds, before the id is used.
     """
 
-    def __init__(self, node: int, now_ms: Callable[[], int], check: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        node: int,
+        now_ms: Callable[[], int],
+        check: Callable[[], None] = lambda: None,
+        ran_ahead: Callable[[int], None] = lambda _: None,
+    ) -> None:
         if not 0 <= node < NODES_MAX:
             raise ValueError(f"node must be from 0 to {NODES_MAX - 1}")
-        self._node, self._now_ms, self._check = node, now_ms, check
+        self._node, self._now_ms, self._check, self._ran_ahead = node, now_ms, check, ran_ahead
         self._last = -1  # ms since EPOCH_MS << 12 | sequence
         self._lock = threading.Lock()
 
@@ -65,8 +71,11 @@ class Snowflakes:
         """So many ids, ascending; see `next`."""
         self._check()
         with self._lock:
-            first = max(self._last + 1, (self._now_ms() - EPOCH_MS) << _SEQUENCE_BITS)
+            now = self._now_ms() - EPOCH_MS
+            first = max(self._last + 1, now << _SEQUENCE_BITS)
             self._last = first + count - 1
+            if self._last >> _SEQUENCE_BITS > now:
+                self._ran_ahead((self._last >> _SEQUENCE_BITS) + EPOCH_MS)
         node, bits = self._node << _SEQUENCE_BITS, _NODE_BITS + _SEQUENCE_BITS
         return [NodeId(at >> _SEQUENCE_BITS << bits | node | at & _SEQUENCE_MASK) for at in range(first, first + count)]
 

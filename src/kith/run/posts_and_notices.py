@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kith.core.clock import ms_of
+from kith.core.clock import hlc_of, ms_of
 from kith.core.ids import Snowflakes
 from kith.leases.numbers import NodeNumber
 from kith.notifications.notices import Notices
@@ -20,12 +20,14 @@ from kith.run.opening.stores import Opened
 
 
 def posts_over(parts: Opened, number: NodeNumber) -> Posts:
-    """Posts of this process. Ids take their time from a clock that was set past all that is stored, and start after it:
-    a process that had our node number before cannot have used a later millisecond. Once the number is lost, no more ids
-    are made.
+    """Posts of this process. Ids take their time from a clock that was set past all that is stored, and start after it;
+    where they run ahead, they take the clock along: so a process that had our node number before cannot have used a
+    later millisecond. Once the number is lost, no more ids are made.
     """
     clock = parts.graph.clock
-    snowflakes = Snowflakes(number.number, lambda: ms_of(clock.next()), number.held.check)
+    snowflakes = Snowflakes(
+        number.number, lambda: ms_of(clock.next()), number.held.check, lambda ms: clock.restore(hlc_of(ms))
+    )
     snowflakes.restore(ms_of(clock.next()))
     return Posts(parts.records, parts.graph, snowflakes)
 
