@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from kith.core.errors import KithError
 from kith.engines.embedded import inbox_store
 from kith.engines.embedded.inbox_store import EmbeddedInboxes
-from kith.notifications.inbox import InboxRow, base_of
+from kith.notifications.inbox import PERIOD_MS, InboxRow, base_of
 
 WITHIN_S = 10.0
 NOTICE = base_of(3_000) + 5
@@ -30,5 +31,19 @@ def test_a_damaged_week_costs_its_own_rows_alone(tmp_path: Path, monkeypatch: py
             await asyncio.wait_for(inboxes.add([InboxRow(1, base_of(2_990) + 5)]), WITHIN_S)
         assert await asyncio.wait_for(inboxes.add([InboxRow(9, NOTICE)]), WITHIN_S) == [True]
         inboxes.close()
+
+    asyncio.run(scene())
+
+
+def test_a_week_that_was_deleted_and_made_again_is_opened_anew(tmp_path: Path) -> None:
+    """By other processes, while this one had it open and did not look."""
+
+    async def scene() -> None:
+        with closing(EmbeddedInboxes(tmp_path / "inboxes", bytes_max=1 << 30)) as inboxes:
+            await inboxes.add([InboxRow(1, NOTICE)])
+            with closing(EmbeddedInboxes(tmp_path / "inboxes", bytes_max=1 << 30)) as others:
+                await others.expire(3_001 * PERIOD_MS)
+                await others.add([InboxRow(2, NOTICE)])
+            assert await inboxes.page(2, limit=10) == [NOTICE]
 
     asyncio.run(scene())

@@ -23,7 +23,7 @@ import lmdb
 
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.inbox_rows import InboxKey
-from kith.engines.embedded.store_file import check_length, sync_folder
+from kith.engines.embedded.store_file import OpenedFiles, check_length, sync_folder
 from kith.engines.embedded.turns import Turns
 
 _ENDING = ".mdb"
@@ -41,11 +41,16 @@ class Week:
         self.lmdb = lmdb.Environment(
             str(file), subdir=False, map_size=bytes_max, max_dbs=2, max_readers=_READERS_MAX, mode=0o600
         )
+        self._opened = OpenedFiles(file)
         info = self.lmdb.info()
         check_length(file, (info["last_pgno"] + 1) * self.lmdb.stat()["psize"])
         with self.lmdb.begin(write=True) as txn:  # LMDB keeps what is opened in one of these
             self.near, self.far = _databases(self.lmdb, txn)
         self.lmdb.reader_check()
+
+    def lost(self) -> bool:
+        """Whether the file was deleted since; another may have its name."""
+        return bool(self._opened.lost())
 
     def db(self, place: InboxKey) -> lmdb._Database:
         """The database of a place."""
@@ -74,7 +79,7 @@ class Weeks:
                 self._periods = sorted(
                     int(file.name.removesuffix(_ENDING)) for file in self._folder.glob(f"*{_ENDING}")
                 )
-                self._open = {period: week for period, week in self._open.items() if period in self._periods}
+                self._open = {period: week for period, week in self._open.items() if not week.lost()}
                 lately = abs(time.time_ns() - changed_ns) < _TICK_NS
                 self._changed_ns = -1 if lately else changed_ns
             return self._periods
