@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,6 +132,35 @@ def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: P
             bring(set_to, file_of(tmp_path, [(1, 2)], "other.csv"))
     bring(set_to, path)
     look(set_to)
+
+
+def _spoil(folder: Path, how: str) -> None:
+    """Damage what an import keeps in its working folder."""
+    run = next(folder.glob("*.in.npy"))
+    if how == "a run is cut short":
+        os.truncate(run, run.stat().st_size // 2)
+    elif how == "a run is gone":
+        run.unlink()
+    else:
+        (folder / "state.json").write_bytes(b"")
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+@pytest.mark.parametrize("how", ["a run is cut short", "a run is gone", "its state is empty"])
+@pytest.mark.parametrize("calls", [30, 54], ids=["reading", "writing"])
+def test_an_import_whose_working_folder_is_damaged_begins_anew_unless_it_has_written(
+    set_to: Settings, tmp_path: Path, calls: int, how: str
+) -> None:
+    rows = random_rows(7, 120, 3)
+    path = file_of(tmp_path, rows)
+    cut_short(set_to, path, calls)
+    _spoil(Path(set_to.data) / "loading-follows", how)
+    if calls == 54:
+        with pytest.raises(StoreMismatch, match="gone or damaged, and with it the rest of an import; restore a backup"):
+            bring(set_to, path)
+    else:
+        assert bring(set_to, path).resumed_at_line == 0
+        assert look(set_to).edges == wanted(rows)
 
 
 @pytest.fixture

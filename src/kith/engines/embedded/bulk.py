@@ -57,9 +57,10 @@ class BulkLoad:
     """One load in progress: `add` all rows, then `finish`; or `discard` it."""
 
     def __init__(self, environment: Environment, graph: str, file: str, updated_at: Hlc) -> None:
-        """Begin or resume a load of the file with this fingerprint.
+        """Begin or resume a load of the file with this fingerprint. Begins anew where the working folder is damaged.
 
-        Errors: Conflict if a load of another file is not finished; StoreMismatch if the working folder is lost.
+        Errors: Conflict if a load of another file is not finished; StoreMismatch if the working folder is damaged after
+        a range was written.
         """
         self._environment, self._graph = environment, environment.graph_numbers()[graph]
         self._folder = environment.folder / f"loading-{graph}"
@@ -68,17 +69,18 @@ class BulkLoad:
         self._pending: list[EdgeRows] = []
         self._pending_rows = 0
         begun = environment.get_note(self._note)
-        if begun is None and self._folder.exists():
-            shutil.rmtree(self._folder)
-        self.reading = ReadProgress(file, updated_at)
-        if self._state_file.exists():
-            self.reading = msgspec.json.decode(self._state_file.read_bytes(), type=ReadProgress)
-        elif begun is not None and int(begun):
-            raise StoreMismatch(f"{self._folder} is gone, and with it the rest of an import; restore a backup")
+        kept = None if begun is None else self._kept()
+        if kept is None and int(begun or b"0"):
+            raise StoreMismatch(
+                f"{self._folder} is gone or damaged, and with it the rest of an import; restore a backup"
+            )
+        self.reading = kept or ReadProgress(file, updated_at)
         if self.reading.file != file:
             raise Conflict(f"an import of another file into {graph!r} was cut short; finish that one first")
-        self._folder.mkdir(exist_ok=True)
-        if begun is None:
+        if kept is None:
+            if self._folder.exists():
+                shutil.rmtree(self._folder)
+            self._folder.mkdir()
             self._save_reading()
             environment.put_note(self._note, b"0")
 
@@ -99,10 +101,7 @@ class BulkLoad:
         with translated("load the graph", self._folder):
             if not self.reading.complete:
                 self._spill(complete=True)
-            outs, ins = (
-                [np.load(self._folder / f"{run}.{end}.npy", mmap_mode="r") for run in range(self.reading.runs)]
-                for end in ("out", "in")
-            )
+            outs, ins = self._runs(self.reading.runs)
             total = sum(map(len, outs))
             borders = _borders(outs, ins, total)
             done = int(self._environment.get_note(self._note) or b"0")
@@ -114,6 +113,22 @@ class BulkLoad:
                 progress(total * (index + 1) // ranges, total)
             self._complete(edges)
             return edges
+
+    def _kept(self) -> ReadProgress | None:
+        """What the working folder holds; None where any of it is lost."""
+        try:
+            kept = msgspec.json.decode(self._state_file.read_bytes(), type=ReadProgress)
+            self._runs(kept.runs)
+        except (FileNotFoundError, EOFError, ValueError):
+            return None
+        return kept
+
+    def _runs(self, count: int) -> tuple[list[EdgeRows], list[EdgeRows]]:
+        """The runs so far, each sorted by source and by destination."""
+        outs, ins = (
+            [np.load(self._folder / f"{run}.{end}.npy", mmap_mode="r") for run in range(count)] for end in ("out", "in")
+        )
+        return outs, ins
 
     def discard(self) -> None:
         """Drop the load; only before its first range was written."""
