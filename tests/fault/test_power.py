@@ -23,6 +23,10 @@ from drive import FILES, Drive, Record, read_trace
 from ledger import Ledger, opened, read_lines
 from processes import HERE, FaultyDisk
 
+from kith.engines.embedded import history as histories
+from kith.engines.embedded import segments, store_role
+from kith.engines.embedded.history import History, StorePositions
+
 _CUTS = 40
 
 
@@ -118,6 +122,28 @@ def test_a_power_cut_under_relaxed_durability_leaves_the_store_whole(
     steps = record(tmp_path / "data", disk, seed, "relaxed")
     for number, (image, _) in enumerate(disks(steps, random.Random(seed), _CUTS)):
         check_disk(tmp_path / f"cut-{number}", image, Ledger())
+
+
+def test_a_place_in_the_log_that_a_power_cut_took_back_stands_for_nothing_else(
+    tmp_path: Path, disk: FaultyDisk, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With relaxed durability watchers and standbys may have heard of it, and its number will be another event's."""
+    steps = record(tmp_path / "data", disk, seed, "relaxed")
+    monkeypatch.setattr(histories, "boot_id", lambda: "the next boot")
+    lost = 0
+    for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
+        told = {sequence for _, sequence in read_lines(said)} - {0}
+        (folder := tmp_path / f"cut-{number}").mkdir()
+        for name, content in image.items():
+            (folder / name).write_bytes(content)
+        with opened(folder) as (environment, _):
+            last = segments.last_event(environment)
+            places = {sequence: StorePositions(History()).of(sequence) for sequence in told}
+            held = {sequence for sequence, place in places.items() if environment.positions.sequence(place)}
+            assert held == {sequence for sequence in told if sequence <= last}
+            assert not store_role.epoch_of(environment).restores, "no other machine was made the primary"
+        lost += len(told - held)
+    assert lost, "no cut took anything back"
 
 
 def check_disk(folder: Path, image: dict[str, bytes], ledger: Ledger) -> None:

@@ -120,7 +120,7 @@ class LogStore(Protocol):
 
     Order: events of one source come in the order of their commits; those of different sources in some order, which may
     be another one each time they are read. **An event can be read only after rows, lists and counts of both ends show
-    what it tells**, and once it is durable (the embedded engine: but for changes larger than its journal, and
+    what it tells**, and once it is durable (the embedded engine: but for one change larger than its journal, and
     where durability is relaxed). Retention: the oldest events beyond a bound are forgotten, read or not, but
     for those that a lease keeps. A lease ends when it was not renewed for a bounded time, or when what it keeps exceeds
     a bounded size; its holder is told, by `lease` and by the `lost` of what it reads.

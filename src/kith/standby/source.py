@@ -29,12 +29,15 @@ class Source(Protocol):
         """The whole store at one moment, in chunks, with its checksum at the end. Overloaded: one is under way here."""
         ...
 
-    async def log(self, after: int, has: int | None, wait_s: float, *, with_places: bool = False) -> bytes | None:
+    async def log(
+        self, after: int, has: int | None, wait_s: float, *, with_places: bool = False, history: int | None = None
+    ) -> bytes | None:
         """What follows an event, as bytes; None if nothing did within `wait_s`.
 
         `with_places`: and how far consumers are.
         `has`: the last event that the standby has for good, once it knows that its log begins as ours does; until then
-        None, and what it is given lets it find out. TokenTooOld, if the log does not reach back so far. Overloaded.
+        None, and what it is given lets it find out. So where `history`, that of its store, is not ours any more.
+        TokenTooOld, if the log does not reach back so far. Overloaded.
         """
         ...
 

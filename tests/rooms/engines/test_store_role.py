@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,9 +23,9 @@ from kith.engines.embedded.changes import announced, edge_changed
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import HISTORY, Environment
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import EVENTS_PER_ROW, LogWriter
-from kith.engines.embedded.history import StorePositions
+from kith.engines.embedded.history import HISTORY, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.shipping import SNAPSHOT_END, Shipping
@@ -239,11 +240,11 @@ class Direct:
     def __init__(self, source: Environment, run: Run) -> None:
         self._source, self._run = source, run
 
-    def log(self, after: int, has: int | None, wait_ms: int, *, with_places: bool) -> bytes | None:
+    def log(self, after: int, has: int | None, wait_ms: int, **more: Any) -> bytes | None:
         async def asked() -> bytes | None:
             source = Shipping(self._source)
             try:
-                return await source.log(after, has, wait_ms / 1000, with_places=with_places)
+                return await source.log(after, has, wait_ms / 1000, **more)
             finally:
                 await source.close()
 
@@ -364,6 +365,22 @@ def test_what_a_standby_confirmed_counts_for_its_history_only(tmp_path: Path) ->
     assert (first.sequence(), other.sequence()) == (0, 1)
     first.close()
     other.close()
+
+
+def test_what_a_standby_has_of_another_history_confirms_nothing(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
+) -> None:
+    """A primary that was restored, or lost events in a power cut, gives their numbers to others."""
+    with following(standby) as store:
+        follower = StandbyFollower(Settings(data=str(standby)), store, cast(Any, Direct(primary[0], run)))
+        while not follower.step(0):
+            pass
+        primary[0].begin_history()
+        with closing(Confirmed(primary[0].folder, primary[0].history().name)) as confirmed:
+            follower.step(0)
+            assert (confirmed.sequence(), store.history()) == (0, primary[0].history())
+            follower.step(0)
+            assert confirmed.sequence() == segments.last_event(store)
 
 
 def test_a_process_of_a_standby_goes_on_with_the_history_that_another_writes(standby: Path, run: Run) -> None:

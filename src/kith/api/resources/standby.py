@@ -91,13 +91,14 @@ class StandbyResource:
         wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] = 0,
         places: Annotated[int, Meta(ge=0, le=1)] = 0,
         name: Name = None,
+        history: Annotated[int | None, Meta(ge=0)] = None,
     ) -> Bytes:
         """What follows an event, as soon as something does; 204 if nothing did in time. `places`: 1 to be told how far
-        consumers are, too.
+        consumers are, too. `history`: that of the standby's store, to which `has` belongs.
         """
         if name is not None:
             self._keep(name, after)
-        segment = await self._source.log(after, has, wait_ms / 1000, with_places=bool(places))
+        segment = await self._source.log(after, has, wait_ms / 1000, with_places=bool(places), history=history)
         call.started = time.perf_counter()
         return Bytes(b"", [], 204) if segment is None else Bytes(segment, [_RAW])
 

@@ -3,8 +3,7 @@
     standby.confirmed   name of the history u64 | number of the last event that a standby of it has for good u64
 
 The process to which a standby reports writes the file; all processes that commit map it. It is valid for one history,
-because event numbers of another one mean other events. It need not be durable: standbys report again. With relaxed
-durability it may be ahead of the log after a power cut.
+because event numbers of another one mean other events. It need not be durable: standbys report again.
 """
 
 from __future__ import annotations

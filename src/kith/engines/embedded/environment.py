@@ -26,7 +26,7 @@ from kith.engines.embedded.bells import Doorbell
 from kith.engines.embedded.checkpoints import Checkpoints
 from kith.engines.embedded.closed import CLOSED, refusal
 from kith.engines.embedded.driver_errors import translate, translated
-from kith.engines.embedded.history import History, Restore, StorePositions
+from kith.engines.embedded.history import HISTORY, History, StorePositions, after_opening, read_history
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
 from kith.engines.embedded.store_file import STORE_FILE, OpenedFiles, check_length, make_store, sync_folder
@@ -38,7 +38,6 @@ LOG_WHOLE_AFTER = "log/whole-after"
 LOADING = "loading/"
 """The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
-HISTORY = "history"
 TURN_FILE = "store.turn"
 _META = b"meta"
 _DATABASES = (_META, b"log", b"log-open", b"nodes", b"objects", b"suggestions")
@@ -102,9 +101,9 @@ class Environment:
         """Open the store; the first process that does makes sure that it is whole. `opened`: what to close if not."""
         store = self.folder / STORE_FILE
         alone = self.journal.enter()
-        payloads: list[bytes] = []
+        payloads, was_relaxed = list[bytes](), False
         if alone and store.exists():
-            payloads = self._go_back(store)
+            payloads, was_relaxed = self._go_back(store)
         elif alone:
             make_store(store, _DATABASES, {b"format": b"%d" % formats.FORMAT}, bytes_max)
         if alone and not payloads:
@@ -146,11 +145,10 @@ class Environment:
             }
             """What `CommitQueue` jobs put rows in and delete them from, by the names that the journal has."""
             self._open_graphs(txn)
-            if older:
-                event_log.separate_open(txn, self.log)
-            redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
-            if older:
-                self._upgrade(txn, older)
+            self._redo(txn, payloads, older)
+            if alone:
+                _, last = event_log.bounds(txn, self.log)
+                after_opening(txn, self.meta, last, was_relaxed=was_relaxed, relaxed=relaxed)
         if alone:
             self.lmdb.sync(True)
             self.journal.begin(*newest_meta(store), relaxed=relaxed)
@@ -158,17 +156,19 @@ class Environment:
             self.journal.share()
         self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
 
-    def _go_back(self, store: Path) -> list[bytes]:
-        """Before the store is opened: make it its base, if it may have lost pages; what to do again then."""
+    def _go_back(self, store: Path) -> tuple[list[bytes], bool]:
+        """Before the store is opened: make it its base, if it may have lost pages; what to do again then, and whether
+        there may have been more.
+        """
         base, (store_txn, meta) = self.journal.base(), newest_meta(store)
         if base is None or not same_store(meta, base.meta):
-            return []
+            return [], False
         chain = list(self.journal.entries(base))
         end, lacks_entries = chain[-1][0] if chain else base.txn, self.journal.lacks_entries(base)
         if choose_opening(base, end, store_txn, lacks_entries=lacks_entries) is Opening.AS_IS:
-            return []
+            return [], base.relaxed
         go_back(store, base)
-        return [payload for _, payload in chain]
+        return [payload for _, payload in chain], base.relaxed
 
     def __enter__(self) -> Environment:
         return self
@@ -314,14 +314,13 @@ class Environment:
 
     def history(self) -> History:
         """The restores that this store has been through."""
-        raw = self.get_note(HISTORY)
-        return History(tuple(Restore(*restore) for restore in json.loads(raw or b"[]")))
+        return read_history(self.get_note(HISTORY))
 
     def begin_history(self) -> None:
         """Begin a new history, because this store was restored from a backup."""
         with translated("begin a history"), self.lmdb.begin() as txn:
             _, last = event_log.bounds(txn, self.log)
-        self.put_note(HISTORY, json.dumps(self.history().restored(last).restores).encode())
+        self.put_note(HISTORY, self.history().restored(last).packed())
         self.positions.go_on(self.history())
 
     def follow_history(self) -> None:
@@ -363,12 +362,16 @@ class Environment:
         found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
         return found if formats.is_upgraded(found, self.folder, alone=alone) else None
 
-    def _upgrade(self, txn: Txn, older: int) -> None:
-        """Make the format this one. What the journal of the older Kith held is in the log by now."""
+    def _redo(self, txn: Txn, payloads: list[bytes], older: int | None) -> None:
+        """Do again what the journal holds, and make an `older` format this one: what that held is in the log then."""
+        if older:
+            event_log.separate_open(txn, self.log)
+        redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
         if older == formats.EDGES_LOGGED:
             _, last = event_log.bounds(txn, self.log)
             txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.meta)
-        txn.put(b"format", b"%d" % formats.FORMAT, db=self.meta)
+        if older:
+            txn.put(b"format", b"%d" % formats.FORMAT, db=self.meta)
 
     def _open_graphs(self, txn: Txn) -> None:
         """Open the databases of all graphs that are declared."""

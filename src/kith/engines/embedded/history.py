@@ -1,18 +1,27 @@
 """Log positions of a store, and its restores: a position from before a restore is not mistaken for one after it.
 
 After a restore, sequence numbers continue where the backup ended, and stand for other events than before. So positions
-carry the name of the history too, and are valid only for the part that both histories share.
+carry the name of the history too, and are valid only for the part that both histories share. So do they after a power
+cut where durability is relaxed, which may have taken back events that others had heard of.
 
     position    sequence number u64 | name of the history u64, left out of the first
+    note history   JSON [[name, shared], ...], of a power cut [name, shared, true]
+    note boot      the boot of the machine in which a process with relaxed durability opened the store alone
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import struct
 from typing import NamedTuple
 
+import lmdb
+
 from kith.core.events import NOWHERE, LogPosition
+from kith.engines.embedded.ring_file import boot_id
+
+HISTORY, _BOOT = "history", "boot"
 
 _NUMBER = struct.Struct(">Q")
 
@@ -25,6 +34,7 @@ class Restore(NamedTuple):
 
     name: int
     shared: int
+    cut: bool = False  # it was a power cut, so this is the same machine's store
 
 
 class History(NamedTuple):
@@ -42,9 +52,34 @@ class History(NamedTuple):
         names = [FIRST, *(restore.name for restore in self.restores)]
         return name in names and all(sequence <= restore.shared for restore in self.restores[names.index(name) :])
 
-    def restored(self, last: int) -> History:
-        """The history after a restore from a backup that ends with sequence number `last`."""
-        return History((*self.restores, Restore(1 + secrets.randbelow(2**63 - 1), last)))
+    def restored(self, last: int, *, cut: bool = False) -> History:
+        """The history after a restore from a backup that ends with sequence number `last`, or after a power `cut`."""
+        return History((*self.restores, Restore(1 + secrets.randbelow(2**63 - 1), last, cut)))
+
+    def packed(self) -> bytes:
+        """The note of it."""
+        return json.dumps([restore[: 2 + restore.cut] for restore in self.restores]).encode()
+
+
+def read_history(note: bytes | None) -> History:
+    """What `packed` made; None: the first history."""
+    return History(tuple(Restore(*restore) for restore in json.loads(note or b"[]")))
+
+
+def after_opening(
+    txn: lmdb.Transaction[bytes], meta: lmdb._Database, last: int, *, was_relaxed: bool, relaxed: bool
+) -> None:
+    """Begin a history where a power cut may have taken back events. For who opens the store alone, when it is whole.
+
+    `last`: its newest event. `was_relaxed`: whether commits before may not have been synced; `relaxed`: whether the
+    next may not be.
+    """
+    before, now = txn.get(_BOOT.encode(), None, meta), boot_id().encode()
+    if was_relaxed and before != now:
+        history = read_history(txn.get(HISTORY.encode(), None, meta)).restored(last, cut=True)
+        txn.put(HISTORY.encode(), history.packed(), db=meta)
+    if relaxed and before != now:
+        txn.put(_BOOT.encode(), now, db=meta)
 
 
 class StorePositions:

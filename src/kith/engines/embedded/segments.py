@@ -25,8 +25,9 @@ from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.changes import expired_claims
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment, put_note
+from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter
+from kith.engines.embedded.history import HISTORY
 from kith.engines.embedded.retention import Retention
 from kith.engines.embedded.sorted_changes import do_all
 

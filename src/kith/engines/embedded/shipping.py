@@ -56,8 +56,10 @@ class Shipping:
         finally:
             self._copying = False
 
-    async def log(self, after: int, has: int | None, wait_s: float, *, with_places: bool = False) -> bytes | None:
-        if has is not None:
+    async def log(
+        self, after: int, has: int | None, wait_s: float, *, with_places: bool = False, history: int | None = None
+    ) -> bytes | None:
+        if has is not None and history in (None, self._environment.history().name):
             self._confirmed.note(has)
             if not await self._has_more(after, wait_s):
                 return None

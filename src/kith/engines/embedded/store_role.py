@@ -10,7 +10,6 @@ transaction. So once it is noted, no process of the folder can commit anything, 
 
 from __future__ import annotations
 
-import json
 import secrets
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +20,8 @@ from kith.core.errors import Conflict
 from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.closed import CLOSED, Closed
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import HISTORY, Environment, put_note
-from kith.engines.embedded.history import History, Restore
+from kith.engines.embedded.environment import Environment, put_note
+from kith.engines.embedded.history import HISTORY, History, Restore
 from kith.standby.source import Epoch
 
 _PROMOTING, _TELL = "promoting", "tell"
@@ -64,7 +63,7 @@ def close_to_writes(store: Environment, why: Closed | None) -> None:
 
 def epoch_of(store: Environment) -> Epoch:
     """The epoch of a store, the one that its promotion has begun included."""
-    restores = [(restore.name, restore.shared) for restore in store.history().restores]
+    restores = [(restore.name, restore.shared) for restore in store.history().restores if not restore.cut]
     raw = store.get_note(_PROMOTING)
     return Epoch([*restores, (int(raw), 0)] if raw else restores)
 
@@ -116,7 +115,7 @@ def promote(store: Environment, tell: ToTell | None) -> Promoted:
         _, last = event_log.bounds(write.txn, store.log)
         history = History((*store.history().restores, Restore(int(raw), last)))
         notes = {
-            HISTORY: json.dumps(history.restores).encode(),
+            HISTORY: history.packed(),
             CLOSED: None,
             _PROMOTING: None,
             _TELL: None if tell is None else msgspec.msgpack.encode(tell),

@@ -67,7 +67,8 @@ class StandbyFollower:
         after = segments.last_event(self._store)
         asked_s = time.monotonic()
         with_places = asked_s - self._placed_s >= _PLACES_EVERY_S
-        raw = self._primary.log(after, self._has, wait_ms, with_places=with_places)
+        history = self._store.history().name
+        raw = self._primary.log(after, self._has, wait_ms, with_places=with_places, history=history)
         if raw is None:
             return True
         segment = segments.unpack(raw, f"what {self._primary.url} sent")

@@ -22,6 +22,7 @@ from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, Tok
 from kith.core.trust import trusted
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.history import FIRST
 from kith.engines.embedded.shipping import SNAPSHOT_END
 from kith.engines.embedded.store_file import sync_folder
 from kith.run.opening.keys import machine_key
@@ -57,9 +58,13 @@ class Primary:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._http.close()
 
-    def log(self, after: int, has: int | None, wait_ms: int, *, with_places: bool = False) -> bytes | None:
+    def log(
+        self, after: int, has: int | None, wait_ms: int, *, with_places: bool = False, history: int = FIRST
+    ) -> bytes | None:
         """What follows an event; None if nothing did in time. See `standby.source.Source.log`."""
-        asked = {"after": after, "wait_ms": wait_ms, "places": int(with_places)} | ({} if has is None else {"has": has})
+        asked = {"after": after, "wait_ms": wait_ms, "places": int(with_places)}
+        if has is not None:
+            asked |= {"has": has, "history": history}
         answer = self._ask("GET", f"{BASE}/standby/log", params=asked | self._named)
         return None if answer.status_code == 204 else answer.content
 
