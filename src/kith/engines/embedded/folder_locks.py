@@ -76,7 +76,7 @@ def saying(file: Path, text: str) -> Iterator[None]:
     with translated(f"write {file}", file.parent):
         held = file.open("a+")
     with held:
-        _lock(held, fcntl.LOCK_SH)
+        fcntl.flock(held, fcntl.LOCK_SH)  # waits for one who reads it just now
         with translated(f"write {file}", file.parent):
             file.write_text(text)
         try:
