@@ -54,7 +54,7 @@ class Door:
         observe: Observe,
         refusal: Callable[[], KithError] | None = None,
     ) -> None:
-        """`refusal`: the error that every write gets, where this process began over a store that takes none."""
+        """`refusal`: makes the error of every write, where this process serves a store that takes none."""
         self._routes = Routes(operations)
         self._guard, self._quotas, self._carried = guard, quotas, carried
         self._bounds, self._observe, self._refusal = bounds, observe, refusal

@@ -29,11 +29,11 @@ Handler = Callable[..., Coroutine[Any, Any, Any]]
 Read = Callable[[str], Any]
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 _NOT_WHOLE = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
-"""What a lax decoder would take for a whole number: 1e3, also with an escape in a string. Seconds of a time may have a
-fraction."""
+"""Numbers with a point or an exponent, which the lax decoder would take for whole ones, and backslashes, which could
+hide one. Seconds of a time may have a fraction."""
 _DIGITS_AND_ENDS = bytes.maketrans(b"123456789eE", b"000000000..")
 _QUERIES_KEPT, _QUERY_CHARS_MAX = 100, 256
-"""How many queries an operation keeps, and how long they are: such as come again, not cursors of 60 KB."""
+"""Parsed queries that an operation keeps, and the longest that is kept: long cursors hardly come again."""
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 

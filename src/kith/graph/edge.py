@@ -4,9 +4,9 @@ Of two writes to one edge the greater `(updated_at, state, position, expires_ms)
 associative and idempotent; the states are FlockDB's. A removed edge stays as a row in state REMOVED, because otherwise
 an older, delayed write would bring it back.
 
-An edge may have an end, `expires_ms`. From then on it is the same edge in state REMOVED, with the version that it had
+An edge may expire, at `expires_ms`. From then on it is the same edge in state REMOVED, with the version that it had
 (`as_of`). By the merge law that wins over what expired, and loses to whatever is written later; so it needs no clock
-of its own, and may be written by anybody, at any time after the end, again and again.
+of its own, and may be written by anybody, at any time after it, again and again.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
 
     First the edge is completed (`resolve`). A write made here and now sets `supersede`: its version becomes greater
     than the stored one, so that what a user does next wins over what they did before. With `keep_place` it takes the
-    stored position and end, with `keep_expiry` the end alone. Writes that bring their own version (imports, replays,
-    other systems) set none of these. With `as_is` it is stored as it is, though a node of it be away: it was decided
-    elsewhere.
+    stored position and expiry, with `keep_expiry` the expiry alone. Writes that bring their own version (imports,
+    replays, other systems) set none of these. With `as_is` it is stored as it is, even if one of its nodes is archived
+    or removed, because it was decided elsewhere.
 
     What is stored is the edge as of now: an expired one is REMOVED for all that follows.
 
@@ -68,8 +68,8 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     1. `chained`: UNCHANGED if the write before it in the same call was REFUSED, or left out for this same reason
        (checked by the engine).
     2. `if_active`: INACTIVE unless both nodes themselves, where they are users, are NORMAL.
-    3. `keep_live`: UNCHANGED if the stored edge is already in that state, with that end (a double follow keeps its
-       place). Where only its end is another, it gets the new one, and with `supersede` keeps its place.
+    3. `keep_live`: UNCHANGED if the stored edge is already in that state, with that expiry (a double follow keeps its
+       place). Where only its expiry is another, it gets the new one, and with `supersede` keeps its place.
     4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).
     5. The merge law: UNCHANGED if the stored edge wins.
     6. `if_public`: PRIVATE if the destination's edges need its consent.

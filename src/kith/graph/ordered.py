@@ -28,8 +28,8 @@ KEPT_MS = 2_000
 ADDED_MAX = 10_000
 """A window is dropped once this many edges were added to its list."""
 LATE_MS, LATE_MAX = 2_000, 500
-"""What is added may be older than the newest edge by so much, as of a process whose commit took longer; among the
-LATE_MAX newest."""
+"""An edge may be added up to LATE_MS below the newest, by a process whose commit took longer; its place is searched
+among the LATE_MAX newest."""
 
 
 class OrderedIds(NamedTuple):

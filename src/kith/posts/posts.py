@@ -191,7 +191,7 @@ class Posts:
 
         Where the engine has no transactions, a removal is looked for after the write too, and then what was written is
         emptied by `empty` and `edges`. What was written before a removal is emptied by the removal's job (`erase`).
-        `again`: `put` repeats a write that may have been acknowledged, and stays if the account is only away.
+        `again`: `put` repeats a write that may have been acknowledged, so it stays if the account is only deactivated.
         """
         refused = put.refusal is Outcome.INACTIVE
         if not self.store.transactional and ((refused and not again) or await is_removed(self.graph.store, actor)):

@@ -85,7 +85,7 @@ def test_processes_that_only_die_are_not_started_for_ever(
     monkeypatch.setattr(children, "_RESPAWN_S", 0.0)
     monkeypatch.setattr(children, "_RESPAWN_S_MAX", 0.0)
     monkeypatch.setattr(children, "_spawn", lambda *_: os.posix_spawn("/bin/false", ["false"], os.environ))
-    kept = [Child((children.API,), forks=False, is_over=end.too_many_deaths)] * 2
+    kept = [Child((children.API,), forks=False, must_not_restart=end.give_up_if_dying)] * 2
     with children.kept(kept, listening, 20), pytest.raises(Unavailable, match="died"):
         end.wait()
 
@@ -98,7 +98,7 @@ def test_one_api_process_that_only_dies_is_enough_to_give_up(
     for module, name in ((children, "_RESPAWN_S"), (children, "_RESPAWN_S_MAX"), (supervisor, "_DEATHS_S")):
         monkeypatch.setattr(module, name, getattr(module, name) / faster)
     monkeypatch.setattr(children, "_spawn", lambda *_: os.posix_spawn("/bin/false", ["false"], os.environ))
-    kept = [Child((children.API,), forks=False, is_over=end.too_many_deaths)]
+    kept = [Child((children.API,), forks=False, must_not_restart=end.give_up_if_dying)]
     too_late = threading.Timer(2 * 60 / faster, os.kill, (os.getpid(), signal.SIGTERM))
     too_late.start()
     with end.by_signals(), children.kept(kept, listening, 20), pytest.raises(Unavailable, match="died"):

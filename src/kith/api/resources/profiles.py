@@ -85,7 +85,9 @@ class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
-    """A user as strangers get them, who may see them or not. `picture`: stands for their avatar as it was."""
+    """A user as strangers get them, who may see them or not. `picture`: a token for their avatar,
+    another one after each change of it; compare with `is`.
+    """
 
     node: Node
     avatar: int | None

@@ -76,8 +76,10 @@ class Checkpoints:
         return self._journal.store_failed
 
     @contextlib.contextmanager
-    def prepared(self) -> Iterator[None]:
-        """Before a commit takes its turn: sync what `protect` would else have to sync while others wait for it."""
+    def synced_before_turn(self) -> Iterator[None]:
+        """Before a commit takes its turn: sync what `pin_before_commit` would else have to sync while others wait for
+        it.
+        """
         if self._pin is None:
             base = self._journal.newest()
             if base is not None and base.txn != self._store.info()["last_txnid"]:
@@ -89,13 +91,13 @@ class Checkpoints:
                 self._wake()
             raise
 
-    def protect(self, txn: int) -> None:
+    def pin_before_commit(self, txn: int) -> None:
         """Make sure that this process may commit transaction `txn`, which has the write lock and wrote nothing yet."""
         if self._pin is None:
             base = self._journal.base()
             pin = self._store.begin()
             if base is None or base.txn != txn - 1:
-                with self._breaking(pin):
+                with self._abort_pin_on_error(pin):
                     self._cover(txn - 1)
             self._pin = pin
 
@@ -110,8 +112,8 @@ class Checkpoints:
         self._journal.publish(txn, self._journal.end(txn), meta)
         self._made = txn
 
-    def passed(self, txn: int | None, changes: int) -> None:
-        """A transaction that `protect` was called for is over (None: without a commit); a checkpoint follows."""
+    def commit_ended(self, txn: int | None, changes: int) -> None:
+        """A transaction has ended (None: it did not commit); wakes the thread of the checkpoints."""
         if txn is not None:
             self._ours = txn
             self._changed += changes
@@ -135,13 +137,13 @@ class Checkpoints:
     def _begin(self) -> _Checkpoint:
         with self._write_lock() as txn:
             pin = self._store.begin()
-            with self._breaking(pin):
+            with self._abort_pin_on_error(pin):
                 self._changed = 0
                 return _Checkpoint(txn - 1, self._meta(txn - 1), self._journal.end(txn - 1), pin)
 
     def _finish(self, begun: _Checkpoint, *, to_commit: bool = False) -> None:
         """Make it the base, unless there is a later one, and move the pin there: both are synced by then."""
-        with self._breaking(begun.pin):
+        with self._abort_pin_on_error(begun.pin):
             base = self._journal.newest()
             if base is None or base.txn < begun.txn:
                 self._sync()
@@ -199,7 +201,7 @@ class Checkpoints:
                 continue
             try:
                 begun = self._begin()
-                with self._breaking(begun.pin):
+                with self._abort_pin_on_error(begun.pin):
                     if self._are_made_elsewhere():
                         self._due.wait(OTHERS_S)
                 self._finish(begun)
@@ -224,7 +226,7 @@ class Checkpoints:
         return meta
 
     @contextlib.contextmanager
-    def _breaking(self, pin: lmdb.Transaction[bytes]) -> Iterator[None]:
+    def _abort_pin_on_error(self, pin: lmdb.Transaction[bytes]) -> Iterator[None]:
         """Give `pin` back if this fails; if it is the store that fails, this process is broken."""
         try:
             yield

@@ -145,8 +145,8 @@ class CommitQueue:
                 self._jobs.put(WaitingJob(work, writes, _Loop(loop), future))
         return await future
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until there will be no more jobs, so long at most; whether there will be some."""
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread of the queue to end, so long at most; whether it still runs."""
         self._thread.join(seconds)
         return self._thread.is_alive()
 

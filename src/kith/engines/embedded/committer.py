@@ -114,7 +114,7 @@ def _message(of: Any) -> bytes:
 
 def commit_all(commits: CommitQueue, asked: AskedJobs) -> None:
     """Do what is asked for, until it ends. `commits`: whose source that is."""
-    while commits.wait(_BEAT_S):
+    while commits.join(_BEAT_S):
         asked.beat()
     commits.close()
 
@@ -309,7 +309,7 @@ class AskedJobs:
             self._receive()
 
     def put(self, asked: WaitingJob | None) -> None:
-        """Nobody asks in this process."""
+        """Nothing: jobs come over the socket. `CommitQueue.close` calls this."""
 
     def check(self) -> None:
         if any(event & select.POLLHUP for _, event in self._poll.poll(0)):

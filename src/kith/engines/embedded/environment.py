@@ -128,7 +128,7 @@ class Environment:
         self._graphs: dict[int, lmdb._Database] = {}
         self.graph_db = self._graphs.__getitem__
         """The database of a graph: its edges and lists (see `keys`)."""
-        # one, so that it can be told from those that were acknowledged
+        # a transaction of its own, so that its number differs from those of acknowledged ones
         with self._turns.taken(), self.lmdb.begin(write=True) as txn:
             older = self._older(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
@@ -201,13 +201,13 @@ class Environment:
         self.files.check()
         with self.lmdb.begin() as reading:  # refuse before waiting for a turn
             self._check_standing(reading)
-        with self._checkpoints.prepared(), self._turns.taken():
+        with self._checkpoints.synced_before_turn(), self._turns.taken():
             txn, durable, committed = self.lmdb.begin(write=True), True, None
             write = WriteTransaction(txn)
             try:
                 number = txn.id()
                 self._check_standing(txn)
-                self._checkpoints.protect(number)
+                self._checkpoints.pin_before_commit(number)
                 yield write
                 if write.changes != b"":  # with room, or it could be read, and sent on, before it is durable
                     durable = self.journal.append(number, write.changes, partial(self._checkpoints.make_room, number))
@@ -221,7 +221,7 @@ class Environment:
                 txn.abort()
                 raise
             finally:
-                self._checkpoints.passed(committed, write.count)
+                self._checkpoints.commit_ended(committed, write.count)
         if not durable:
             self._checkpoints.make()
 

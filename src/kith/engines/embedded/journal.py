@@ -185,8 +185,8 @@ class Journal:
         """Note the transaction that is about to be committed; whether it is durable with that.
 
         `make_room`: makes a checkpoint of all before, called where that is needed for it to be durable.
-        False without a payload, where the ring has no room, and until a checkpoint has covered the last such
-        transaction: then acknowledge it only after a checkpoint. Needs the write lock. Errors: OSError.
+        False: not yet, acknowledge it only after a checkpoint. So it is without a payload, where the ring has no room,
+        and until a checkpoint has covered the last such transaction. Needs the write lock. Errors: OSError.
         """
         before = self._tail_before(txn)
         length = 0 if payload is None else _ENTRY.size + len(payload)

@@ -1,4 +1,4 @@
-"""Does many changes of a log again as `changes.do` does each, several times faster: new edges in the order of keys.
+"""Replays many events of a log, with the result of `changes.do` and several times faster: new edges in key order.
 
 Pages are then written once and in order, by a few calls of LMDB. Everything else is done one by one: an edge that was
 there before, changes twice or expires, and a list that gets entries before its newest ones. Blocks of a list may be cut

@@ -70,8 +70,8 @@ class Fanout:
         - A follow or an unfollow drops the follower's timeline; so does a follow that moves in the list of followers,
           where a delivery may miss it.
         - A deleted post changes nothing: its id stays, and the rules keep it out of homes.
-        - A post that comes back with its author drops the timelines of the author and of all who follow already; who
-          follows again after it has the timeline dropped by that.
+        - A post that comes back with its author drops the timelines of the author and of all who follow them by then;
+          the timeline of who follows them again later is dropped by that follow.
         - A reader's wish (TIMELINE_WANTED) builds their timeline, if they have none or it needs a rebuild.
         - A bulk load drops all timelines.
         """

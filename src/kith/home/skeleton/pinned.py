@@ -32,7 +32,7 @@ from kith.records.tables import Remembered, make_room
 
 BOARDS_MAX = 100
 FOLLOWEES_SEARCHED_MAX = 200
-"""Boards are looked for among this many of the users whom the reader followed last."""
+"""Boards are refreshed for among this many of the users whom the reader followed last."""
 PINS_EACH = 20
 KEPT_MS = 30_000
 _READERS_MAX = 20_000
@@ -46,7 +46,7 @@ NO_PINS: Pinned = MappingProxyType({})
 class _Kept(NamedTuple):
     """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists when these were read.
 
-    `followed`: the users whose boards were looked for. `told`: what was told of boards before that.
+    `followed`: the users whose boards were refreshed for. `told`: what was told of boards before that.
     """
 
     lengths: list[int]
@@ -72,9 +72,10 @@ class PinnedPosts:
         self._of_boards = memory.changes(graphs=(boards.settling.boards,))
         self._none_at: int | None = None
 
-    async def of(self, reader: NodeId, looked: Awaitable[None], until: int | None = None) -> Pinned:
-        """The posts that boards bring to a reader's home, before it is asked who may see them. `looked`: when it is
-        done, what is kept is as of this request. `until`: pins before it keep their place, though newer ones came.
+    async def of(self, reader: NodeId, refreshed: Awaitable[None], until: int | None = None) -> Pinned:
+        """The posts that boards bring to a reader's home, before it is asked who may see them. `refreshed`: awaited
+        before what is kept is used, which then is as of this request. `until`: pins before it keep their place, though
+        newer ones came.
 
         One call, or three in a row where it is not known yet which boards may matter; one more where pins lost their
         place among the newest since `until`.
@@ -84,15 +85,15 @@ class PinnedPosts:
         kept, moment = self._kept.get(reader), self._memory.moment
         if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
             if not kept.owners:
-                await looked
+                await refreshed
                 if self._unchanged.now.get(reader) is kept and self._boards_are(kept):
                     return NO_PINS
             pinned, as_kept = await self._newest(reader, kept, until)
-            await looked
+            await refreshed
             if as_kept and self._boards_are(kept):
                 self._unchanged.keep(moment, {reader: kept})
                 return pinned
-        kept = await self._candidates(reader, looked)
+        kept = await self._candidates(reader, refreshed)
         self._unchanged.keep(moment, {reader: kept})
         return (await self._newest(reader, kept, until))[0] if kept.owners else NO_PINS
 
@@ -118,14 +119,14 @@ class PinnedPosts:
             for graph in (settling.follows, settling.explicit, settling.unfollowed)
         ]
 
-    async def _candidates(self, reader: NodeId, looked: Awaitable[None]) -> _Kept:
+    async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _Kept:
         """Find the boards that the reader may follow, and keep them."""
         questions, now, told, lists = Questions(), self._now_ms(), self._of_boards.now, self._lists(reader)
         counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], FOLLOWEES_SEARCHED_MAX)
         )
-        await looked
+        await refreshed
         ids = [mark.id for mark in answers.pages[explicit].items]
         boards, others = await together(
             self._immediate, self._settling.read(ids), self._of_owners(follows.tolist(), BOARDS_MAX - len(ids))

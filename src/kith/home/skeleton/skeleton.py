@@ -93,7 +93,7 @@ class ReaderTimeline(NamedTuple):
 
     timeline: Timeline | None
     lacked: Ids  # authors whose posts it may lack, whether the reader follows them or not
-    own: Ids | None  # the newest of the reader's own posts; None where outboxes are away
+    own: Ids | None  # the newest of the reader's own posts; None where outboxes are unavailable
 
 
 class _Made(NamedTuple):

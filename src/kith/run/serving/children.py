@@ -24,8 +24,8 @@ from kith.run.serving import processes, server, worker
 API = "api-process"
 """The command of an API process."""
 _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
-"""Pause before a process is started again. It doubles while a worker exits by itself, as where another one runs; of API
-processes that only die the supervisor makes an end.
+"""Pause before a process is started again. It doubles while a worker exits by itself, as where another one runs. If API
+processes keep dying, the supervisor gives up.
 """
 _TERMINATED_S, _KILLED_S = 0.2, 5.0
 """How long an end is waited for after SIGTERM, which is repeated, and after SIGKILL."""
@@ -34,13 +34,13 @@ _log = structlog.get_logger("kith")
 
 
 class Child(NamedTuple):
-    """A process to keep. `command`: what `kith` is called with; `forks`: whether the first is a fork; `is_over`: told
-    the status that `os.waitpid` gave, says whether no other is to be started.
+    """A process to keep. `command`: what `kith` is called with; `forks`: whether the first is a fork;
+    `must_not_restart`: given the status of `os.waitpid`, says whether no other is to be started.
     """
 
     command: tuple[str, ...]
     forks: bool = True
-    is_over: Callable[[int], bool] = lambda _: False
+    must_not_restart: Callable[[int], bool] = lambda _: False
 
     @property
     def is_api(self) -> bool:
@@ -92,7 +92,7 @@ class _Kept:
         pause_s, started = _RESPAWN_S, time.monotonic()
         while True:
             _, status = os.waitpid(self._pid, 0)
-            if not self._stopping.is_set() and self._child.is_over(status):
+            if not self._stopping.is_set() and self._child.must_not_restart(status):
                 return
             gave_up = not self._child.is_api and os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
             pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S

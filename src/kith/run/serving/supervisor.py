@@ -90,8 +90,8 @@ def run(
     standby: bool = False,
     alone: bool = False,
 ) -> int | None:
-    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops. Unavailable where API
-    processes only die.
+    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops. Unavailable if API
+    processes keep dying.
 
     `alone`: without workers, which run elsewhere.
 
@@ -120,9 +120,9 @@ def children_of(settings: Settings, end: End, *, standby: bool = False, alone: b
     """The API processes, and beside them the registered consumers and what makes backups; of a standby the process that
     follows; of an API that is alone nothing.
     """
-    serving = [Child((children.API,), is_over=end.too_many_deaths)] * settings.api_processes
+    serving = [Child((children.API,), must_not_restart=end.give_up_if_dying)] * settings.api_processes
     if standby:
-        return [*serving, Child(("follow",), forks=False, is_over=end.as_follower_says)]
+        return [*serving, Child(("follow",), forks=False, must_not_restart=end.stop_if_follower_ended)]
     if alone:
         return serving
     groups = [*processes_of_workers(settings), *([(schedule.NAME,)] if settings.backup_to else [])]
@@ -149,14 +149,14 @@ class End:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def as_follower_says(self, status: int) -> bool:
+    def stop_if_follower_ended(self, status: int) -> bool:
         """The follower of a standby ended with this status: whether this is none any more, or must start over."""
-        is_over = os.WIFEXITED(status) and os.WEXITSTATUS(status) in (processes.PROMOTED, processes.START_OVER)
-        if is_over:
+        ends_all = os.WIFEXITED(status) and os.WEXITSTATUS(status) in (processes.PROMOTED, processes.START_OVER)
+        if ends_all:
             self._why.put(os.WEXITSTATUS(status))
-        return is_over
+        return ends_all
 
-    def too_many_deaths(self, status: int) -> bool:
+    def give_up_if_dying(self, status: int) -> bool:
         """An API process ended: whether too many did lately. Half a service that looks alive is worse than none."""
         now_s = time.monotonic()
         self._deaths.append(now_s)
@@ -168,7 +168,7 @@ class End:
         return True
 
     def wait(self) -> int | None:
-        """Until it is to end; what the follower ended with, if it did. Unavailable where API processes only die.
+        """Until it is to end; what the follower ended with, if it did. Unavailable if API processes keep dying.
 
         It looks up again and again: a signal that reaches another thread of this process, or comes just before this
         one sleeps, does not wake it, and is handled by no other.
