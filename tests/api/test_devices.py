@@ -104,3 +104,5 @@ def test_a_removed_user_has_no_devices(local: Server, service: Endpoint, people:
         job = ok(http.delete(f"{API}/users/{people.carol}"), 202)["job"]["id"]
         eventually(lambda: ok(http.get(f"{API}/jobs/{job}"))["done"])
         assert ok(carol.get(ROUTE))["devices"] == []
+        assert code(carol.post(ROUTE, json=told(browser)), 403) == "FORBIDDEN"
+        assert ok(carol.get(ROUTE))["devices"] == []

@@ -174,6 +174,8 @@ def test_a_removed_account_is_told_nothing_and_hidden(http: httpx.Client, acting
     ok(http.delete(f"{API}/users/{people.bob}"), 202)
     eventually(lambda: told(alice) == [])
     assert unread(alice) == 0
+    assert code(bob.put(f"{API}/preferences", json={"off": ["like"]}), 403) == "FORBIDDEN"
+    assert ok(bob.get(f"{API}/preferences"))["off"] == []
 
 
 def test_boards_tell_their_owner_of_followers_and_whom_they_invite(acting: Acting, people: People) -> None:

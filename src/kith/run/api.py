@@ -58,6 +58,7 @@ from kith.engines.embedded.committer import Committer
 from kith.engines.embedded.store_file import lost_says
 from kith.http.exchange import Serve
 from kith.notifications.walks import Walks
+from kith.people.accounts import check_not_removed
 from kith.people.by_name import ByName
 from kith.people.search import PeopleSearch
 from kith.run import config, limits
@@ -126,6 +127,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     graph, metrics = opened.graph, opened.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
     profiles, people = services.profiles, services.unrestricted
+    check_there = partial(check_not_removed, graph.store)
     access = ReadPolicy(graph, services.privacy, opened.checked, people if graph.store.tells_all else None)
     present = Presenter(
         profiles, services.media, services.engagement, services.comments,
@@ -156,8 +158,8 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         StoriesResource(services.stories, services.strip, access, present),
         BoardsResource(services.boards, services.board_following, services.pins, access, present),
         NotificationsResource(services.notifications, services.outside, present, services.presence.note),
-        PreferencesResource(services.notifications.preferences),
-        DevicesResource(services.devices, services.push_offer, services.posts.snowflakes.next),
+        PreferencesResource(services.notifications.preferences, check_there),
+        DevicesResource(services.devices, services.push_offer, services.posts.snowflakes.next, check_there),
         LabelsResource(services.moderation),
         FilesResource(services.media),
         watching,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -58,10 +58,16 @@ class DevicesAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DevicesResource:
-    """Devices of users. `next_id`: makes ids."""
+    """Devices of users. `next_id`: makes ids. `check`: raises Forbidden for a removed account."""
 
-    def __init__(self, devices: Devices, offer: Offer, next_id: Callable[[], NodeId]) -> None:
-        self._devices, self._offer, self._next_id = devices, offer, next_id
+    def __init__(
+        self,
+        devices: Devices,
+        offer: Offer,
+        next_id: Callable[[], NodeId],
+        check: Callable[[NodeId], Awaitable[None]],
+    ) -> None:
+        self._devices, self._offer, self._next_id, self._check = devices, offer, next_id, check
 
     @post("/devices", "Have notifications ring on a device", callers="acting", status=201)
     async def add_device(self, call: Call, body: DeviceRequest) -> DeviceAnswer:
@@ -70,6 +76,7 @@ class DevicesResource:
         """
         if body.kind not in self._offer.kinds:
             raise BadRequest(f"this server does not send by {body.kind}; GET /devices lists what it sends by")
+        await self._check(call.acting)
         device, mark = await self._devices.add(call.acting, self._next_id(), _address(body, self._offer))
         call.wrote(mark)
         return _answer(device)

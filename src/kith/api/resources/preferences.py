@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -10,6 +11,7 @@ from kith.api.answers import ids_of
 from kith.api.call import Call
 from kith.api.operations import get, put
 from kith.core.errors import InvalidContent
+from kith.core.ids import NodeId
 from kith.notifications.notice import NoticeType
 from kith.notifications.preferences import MentionsOf, Preferences, PreferencesKept, QuietHours
 
@@ -50,10 +52,10 @@ class PreferencesAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PreferencesResource:
-    """What users want to be told of."""
+    """What users want to be told of. `check`: raises Forbidden for a removed account."""
 
-    def __init__(self, preferences: PreferencesKept) -> None:
-        self._preferences = preferences
+    def __init__(self, preferences: PreferencesKept, check: Callable[[NodeId], Awaitable[None]]) -> None:
+        self._preferences, self._check = preferences, check
 
     @get("/preferences", "What the acting user wants to be told of", callers="acting")
     async def get_preferences(self, call: Call) -> PreferencesAnswer:
@@ -72,6 +74,7 @@ class PreferencesResource:
             ids_of(body.accounts_off, "accountsOff"),
             None if body.quiet_hours is None else _quiet(body.quiet_hours),
         )
+        await self._check(call.acting)
         call.wrote(await self._preferences.put(call.acting, wanted))
         return _answer(wanted)
 
