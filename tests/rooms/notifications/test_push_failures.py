@@ -18,6 +18,7 @@ from kith.notifications.push import push
 from kith.notifications.push.apns import Apns
 from kith.notifications.push.device import Device
 from kith.notifications.push.message import PushMessage
+from kith.notifications.push.owed import FAULTS
 from kith.outbound.outbound import Answer
 
 
@@ -58,6 +59,28 @@ def test_a_batch_that_fails_while_others_are_on_their_way_is_sent_once(
         answering.set()
         await handling
         assert len(ringing.clouds.rang(fcm)) == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("said", [Answer(400, {}, b'{"reason": "BadDeviceToken"}'), Answer(401, {}, b"")])
+def test_a_made_up_device_is_no_fault_of_ours_while_the_provider_takes_messages_for_others(
+    run: Run, ringing: PushDesk, said: Answer
+) -> None:
+    async def scenario() -> None:
+        phone, made_up = await ringing.add(ALICE), await ringing.add(CAROL)
+        ringing.clouds.say = lambda asked: said if is_for(asked, made_up) else 200
+        for text in ("one", "two"):
+            await mention(ringing, text=text)
+            await ringing.follow_log()
+            await mention(ringing, CAROL, text=text)
+            await ringing.follow_log()
+        assert len(ringing.clouds.rang(phone)) == 2
+        assert await ringing.desk.services.graph.store.notes(FAULTS) == {}
+        ringing.clock.ms += push.TAKEN_LATELY_MS
+        await mention(ringing, CAROL, text="three")
+        await ringing.follow_log()
+        assert len(await ringing.desk.services.graph.store.notes(FAULTS)) == 1
 
     run(scenario())
 

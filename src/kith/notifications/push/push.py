@@ -40,6 +40,9 @@ LOOK_MS = 1_000
 """How often owed messages are looked at."""
 TRIED_MAX = 200
 """Devices that are tried in a slice of the backlog."""
+TAKEN_LATELY_MS = 3_600_000
+"""While a host took a message so lately, what it refuses of another device is no fault of ours: users make up devices.
+"""
 _log = structlog.get_logger("kith.push")
 T = TypeVar("T")
 
@@ -72,6 +75,7 @@ class Push:
         self._providers, self._leases, self._now_ms = providers, leases, now_ms
         self._sent: dict[tuple[int, int], None] = {}
         self._rests: dict[str, int] = {}  # until when a lane is left alone
+        self._taken = dict[str, int]()  # when a lane last took a message
         self._faulty = dict[DeviceKind, str | None]()
         self._look_due_ms = 0
         self._looked = False
@@ -138,20 +142,22 @@ class Push:
 
     async def _settled(self, one: Sending, verdict: Verdict) -> Verdict | None:
         """Do what a verdict asks for; the verdict, where the message must be tried again."""
-        kind = one.device.address.kind
+        kind, now_ms = one.device.address.kind, self._now_ms()
+        lane = self._providers[kind].lane(one.device)
         if verdict.whole and verdict.wait_s:
-            until_ms = self._now_ms() + int(verdict.wait_s * 1000)
-            self._rests[self._providers[kind].lane(one.device)] = until_ms
+            self._rests[lane] = now_ms + int(verdict.wait_s * 1000)
         match verdict.what:
             case "taken":
                 self._note_sent(one)
+                self._taken[lane] = now_ms
                 await self._note_fault(kind, None)
             case "gone":
                 await self._devices.prune(one.user, one.device)
                 _log.info("a device is gone", kind=kind, device=one.device.id)
             case "fault":
                 _log.error("a provider refuses what we send", kind=kind, error=verdict.error)
-                await self._note_fault(kind, verdict.error)
+                if verdict.whole or now_ms - self._taken.get(lane, 0) >= TAKEN_LATELY_MS:
+                    await self._note_fault(kind, verdict.error)
                 return verdict if verdict.again else None
             case "later":
                 _log.info("a message must wait", kind=kind, device=one.device.id, error=verdict.error)
