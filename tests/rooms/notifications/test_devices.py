@@ -138,7 +138,9 @@ def test_a_user_has_some_devices_and_no_more(run: Run, ringing: PushDesk, monkey
     async def scenario() -> None:
         for name in ("one", "two", "one"):
             await ringing.add(ALICE, name=name)
+        three = await ringing.add(CAROL, name="three")
         assert await answer(ringing.add(ALICE, name="three")) is DeviceLimitReached
+        assert (await ringing.devices.of([CAROL]))[CAROL] == [three], "who is refused takes nothing"
         await ringing.add(CAROL, name="two")  # is Alice's no more
         await ringing.add(ALICE, name="three")
         assert len((await ringing.devices.of([ALICE]))[ALICE]) == 2

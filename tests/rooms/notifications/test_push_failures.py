@@ -80,6 +80,7 @@ def test_a_made_up_device_is_no_fault_of_ours_while_the_provider_takes_messages_
         ringing.clock.ms += push.TAKEN_LATELY_MS
         await mention(ringing, CAROL, text="three")
         await ringing.follow_log()
+        await ringing.pass_time(1)
         assert len(await ringing.desk.services.graph.store.notes(FAULTS)) == 1
 
     run(scenario())

@@ -35,6 +35,7 @@ class Devices:
 
     async def add(self, user: NodeId, id_: int, address: Address) -> tuple[Device, WriteMark]:
         """Register a device; one that is there already keeps its id, and is registered anew. DeviceLimitReached."""
+        await self._beside(user, (await self._read(user))[1], address)  # before it is taken from who has it
         await self._hold(address, user)
 
         async def replace() -> tuple[Put, Device]:
@@ -42,13 +43,17 @@ class Devices:
             at_ms = ms_of(self._clock.next())
             known = next((one for one in devices if _same(one.address, address)), None)
             device = Device(id_ if known is None else known.id, at_ms, address)
-            kept = [one for one in (await self._held({user: devices}))[user] if one.id != device.id]
-            if len(kept) >= DEVICES_MAX:
-                raise DeviceLimitReached(f"a user has {DEVICES_MAX} devices at most; delete one", max=DEVICES_MAX)
-            return await self._put(user, stored, [*kept, device]), device
+            return await self._put(user, stored, [*await self._beside(user, devices, address), device]), device
 
         put, device = await rewrite("the devices of this user", user, replace)
         return device, put.mark
+
+    async def _beside(self, user: int, devices: Sequence[Device], address: Address) -> list[Device]:
+        """The user's devices but the one at this address; DeviceLimitReached if there is no room for one beside."""
+        kept = [one for one in (await self._held({user: devices}))[user] if not _same(one.address, address)]
+        if len(kept) >= DEVICES_MAX:
+            raise DeviceLimitReached(f"a user has {DEVICES_MAX} devices at most; delete one", max=DEVICES_MAX)
+        return kept
 
     async def of(self, users: Sequence[int]) -> dict[int, list[Device]]:
         """The devices of each user, those that others registered since left out."""
