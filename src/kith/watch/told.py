@@ -127,6 +127,13 @@ class ForgottenTold(Change, tag="forgotten", frozen=True, gc=False):
     id: str
 
 
+class UnreadableTold(Change, tag="unreadable", frozen=True, gc=False):
+    """Something changed whose record cannot be read; told instead of it. `what`: its kind, such as a post."""
+
+    what: str
+    id: str
+
+
 class LoadedTold(Change, tag="loaded", frozen=True, gc=False):
     """A whole graph was imported at once, and its `edges` are not told one by one: export it."""
 
@@ -181,7 +188,10 @@ def told(event: Event, token: str, graphs: Graphs) -> Change:
     if event.state == RECORD_FORGOTTEN:
         return ForgottenTold(token, at, _KIND_OF[event.source], str(event.destination))
     record = Record(RecordKind(event.source), event.destination, event.updated_at, event.data)
-    return _TOLD[record.kind](token, at, record)
+    try:
+        return _TOLD[record.kind](token, at, record)
+    except (msgspec.MsgspecError, ValueError, OverflowError):  # one bad record must not hold up all others
+        return UnreadableTold(token, at, _KIND_OF[record.kind], str(record.id))
 
 
 _ABOUT = ("source", "destination", "id", "author", "owner")

@@ -320,24 +320,25 @@ class Watch:
             self._told_s[watcher] = now_s
 
     async def _told_to(self, watcher: Watcher, events: Sequence[Event], at: LogPosition) -> bytes:
-        """What one watcher is told of the events after `at`, as bytes on the wire."""
+        """What one watcher is told of the events after `at`, as bytes on the wire. An error ends this watcher only."""
         user, wanted = watcher.user, watcher.wanted
         if user is None:
             return self._told(events, wanted, watcher.frame, at)
-        asked = [event for event in wanted.among(events) if self._seeing.may_see(user, event)]
-        pending = [Pending(event, told(event, "", self._graphs)) for event in asked]
-        pending = [one for one in pending if wanted.wants(one.change)]
-        if not pending:
-            return b""
         changes = []
         try:
-            for event, change in await self._seeing.seen(user, pending, self._graphs):
+            asked = [event for event in wanted.among(events) if self._seeing.may_see(user, event)]
+            pending = [Pending(event, told(event, "", self._graphs)) for event in asked]
+            pending = [one for one in pending if wanted.wants(one.change)]
+            for event, change in await self._seeing.seen(user, pending, self._graphs) if pending else ():
                 at = self._log.joined(at, event.mark)
                 changes.append(msgspec.structs.replace(change, token=self.token(at, user)))
         except Unavailable as error:
             _log.warning("a watcher is ended; it comes back with its token", error=error.message)
             watcher.end("unavailable")
-        return watcher.frame(changes)
+        except Exception:
+            _log.exception("a watcher is ended; it comes back with its token")
+            watcher.end("failed")
+        return watcher.frame(changes) if changes else b""
 
     def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame, at: LogPosition) -> bytes:
         """The wanted events after `at`, as bytes on the wire. The token of each covers those before it."""

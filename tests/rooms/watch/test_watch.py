@@ -208,6 +208,38 @@ def test_what_a_newer_kith_logged_is_passed_over(state: int) -> None:
     in_scene(act)
 
 
+def test_a_record_that_cannot_be_read_is_named_and_ends_no_watcher() -> None:
+    async def act(scene: Scene) -> None:
+        async with scene.watching() as live, scene.watching(kinds=["post"], nodes=[7]) as of_node:
+            for data in (b"\xc1", b"\x90", b""):
+                await scene.log.announce(Event(0, None, RECORD_CHANGED, RecordKind.POST, 7, 0, Hlc(1), data=data))
+            await scene.happen(1)
+            await until(lambda: len(live.told) == 4 or live.ended)
+            assert [change["kind"] for change in live.told] == ["unreadable"] * 3 + ["edge"]
+            assert (live.told[0]["what"], live.told[0]["id"]) == ("post", "7")
+            assert (of_node.told, of_node.ended) == (live.told[:3], None)
+            async with scene.watching(NOWHERE) as later:
+                assert (later.told, later.ended) == (live.told, None)
+
+    in_scene(act)
+
+
+def test_a_user_whose_changes_cannot_be_read_ends_no_other_watcher() -> None:
+    class Failing:
+        def may_see(self, *_: Any) -> bool:
+            raise ValueError("a defect")
+
+    async def act(scene: Scene) -> None:
+        scene.watch._seeing = cast(Any, Failing())
+        async with scene.watching() as live, scene.watching() as of_user:
+            of_user.user = cast(Any, 7)
+            await scene.happen(1, 3)
+            await until(lambda: len(live.told) == 3 or live.ended)
+            assert (len(live.told), live.ended, of_user.ended) == (3, None, "failed")
+
+    in_scene(act)
+
+
 def test_who_joins_the_others_is_told_each_change_once_though_the_store_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
