@@ -205,16 +205,25 @@ class MissedMessages:
         they could perhaps see before.
         """
         posts = [post for post in await self._posts.visible(stream.user, list(edited)) if post is not None]
-        unseen = list(edited.keys() - {post.id for post in posts})
-        for record in await self._posts.store.get_many(RecordKind.POST, unseen) if unseen else []:
-            if record is None or not _was_never_for(stream.user, record, edited[record.id]):
-                return None
+        unseen = edited.keys() - {post.id for post in posts}
+        if unseen and not await self._were_never_for(stream.user, {post: edited[post] for post in unseen}):
+            return None
         loud = await self._readers.unmuted(stream.user, {post.author for post in posts})
         return [
             (edited[post.id].step, post_updated(post, own=post.author == stream.user))
             for post in posts
             if post.id in stream.watched or post.author in loud
         ]
+
+    async def _were_never_for(self, user: NodeId, edited: Mapping[int, _PostEdits]) -> bool:
+        """Whether `_was_never_for` is so of all these posts."""
+        authors = {one.author for one in edited.values()}
+        records = await self._posts.store.get_many(RecordKind.POST, list(edited))
+        followed = await self._readers.followed_back_until(user, authors)
+        return all(
+            record is not None and _was_never_for(user, record, edits, followed[edits.author])
+            for record, edits in zip(records, edited.values(), strict=True)
+        )
 
     async def _removed(self, stream: Stream, deleted: Mapping[int, _PostChange]) -> Messages:
         """Deleted posts that the reader watches, and of the others those that they could see."""
@@ -248,11 +257,15 @@ def _watch(stream: Stream, message: MissedMessage) -> None:
             stream.watched.pop(int(message.post_id), None)
 
 
-def _was_never_for(user: int, record: Record, edits: _PostEdits) -> bool:
+def _was_never_for(user: int, record: Record, edits: _PostEdits, followed_until_ms: float) -> bool:
     """Whether a post's visibility leaves a user out after these edits, and did so before. False where it is not known,
-    as the record is older than the last of them: reads may lag behind the log.
+    as the record is older than the last of them: reads may lag behind the log. `followed_until_ms`: by the author.
     """
-    post = read_post(record)
-    is_left_out = post.visibility == "private" or (post.visibility == "custom" and user not in post.audience)
+    post, before_ms = read_post(record), edits.first_ms - CLOCKS_APART_MS
+    is_left_out = {
+        "private": True,
+        "custom": user not in post.audience,
+        "friends": followed_until_ms < before_ms,
+    }.get(post.visibility, False)
     is_read = ms_of(record.updated_at) >= edits.last_ms - _ONE_EDIT_MS
-    return is_left_out and user != post.author and is_read and post.audience_at < edits.first_ms - CLOCKS_APART_MS
+    return is_left_out and user != post.author and is_read and post.audience_at < before_ms

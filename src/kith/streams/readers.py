@@ -8,11 +8,13 @@ taken in parts, so that other requests get their turn.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
 
+from kith.core.clock import ms_of
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.core.together import together
@@ -79,6 +81,15 @@ class Readers:
         """Those of the authors whom the user follows; and the user, if they are one of the authors."""
         found = set(await self._among(Listing(self._follows, user, Direction.OUT), authors))
         return found | {int(user)} if user in authors else found
+
+    async def followed_back_until(self, user: NodeId, authors: Collection[int]) -> dict[int, float]:
+        """Until when each author followed the user, in ms since the epoch: 0 if never, infinite if they still do."""
+        rows = await self._store.get_many(self._follows, [(author, user) for author in authors])
+        return {
+            author: 0 if row is None else math.inf if row.state is State.NORMAL
+            else max(ms_of(row.updated_at), row.expires_ms)
+            for author, row in zip(authors, rows, strict=True)
+        }  # fmt: skip
 
     async def unmuted(self, user: NodeId, authors: Collection[int]) -> set[int]:
         """Those of the authors whom the user did not mute."""

@@ -228,9 +228,9 @@ def test_who_is_mentioned_is_told_once_though_their_followers_are_told_later(pla
         (Draft(text="for carol", visibility="custom", audience=(CAROL,)), PostEdit(text="still"), []),
         (Draft(text="for all"), PostEdit(visibility="private"), ["reset"]),
         (Draft(text="for bob", visibility="custom", audience=(BOB,)), PostEdit(audience=(CAROL,)), ["reset"]),
-        (Draft(text="for friends", visibility="friends"), PostEdit(text="still"), ["reset"]),
+        (Draft(text="for friends", visibility="friends"), PostEdit(text="still"), []),
     ],
-    ids=["a draft", "for others", "made private", "taken from the reader", "who was a friend is not known"],
+    ids=["a draft", "for others", "made private", "taken from the reader", "for friends"],
 )
 def test_edits_of_a_post_that_was_never_for_the_reader_are_not_told(
     play: Play, before: Draft, after: PostEdit, told: list[str]
@@ -251,5 +251,31 @@ def test_edits_of_a_post_that_was_never_for_the_reader_are_not_told(
         await hall.live.join(again.stream, str(ear.places[-1]), [])
         await hall.turns()
         assert [name for name, _ in again.heard if name != "unread"] == told
+
+    play(scene)
+
+
+@pytest.mark.parametrize("ends", ["before", "meanwhile"])
+def test_edits_for_friends_are_told_to_who_was_a_friend_until_then(play: Play, ends: str) -> None:
+    """Bob and Alice follow each other until she unfollows him: long before he leaves, or while he is away."""
+
+    async def scene(hall: Hall) -> None:
+        people, (post,) = hall.objects.graph.people, await hall.posts(1)
+        await hall.objects.edit(ALICE, NodeId(int(post)), PostEdit(visibility="friends"))
+        await people.follow(ALICE, BOB)
+        if ends == "before":
+            await people.unfollow(ALICE, BOB)
+        hall.clock.ms += 10 * missed.CLOCKS_APART_MS
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+        hall.live.leave(ear.stream)
+        if ends == "meanwhile":
+            await people.unfollow(ALICE, BOB)
+        await hall.objects.edit(ALICE, NodeId(int(post)), PostEdit(text="news for friends"))
+        hall.settle()
+        again = Ear(BOB)
+        await hall.live.join(again.stream, str(ear.places[-1]), [])
+        await hall.turns()
+        assert [name for name, _ in again.heard if name != "unread"] == ([] if ends == "before" else ["reset"])
 
     play(scene)
