@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from subprocess import PIPE
 
+import numpy as np
 import pytest
 
 from kith.core.errors import KithError
 from kith.engines.embedded import inbox_store
 from kith.engines.embedded.inbox_store import EmbeddedInboxes
-from kith.notifications.inbox import PERIOD_MS, InboxRow, base_of
+from kith.notifications.inbox import PERIOD_MS, InboxRow, base_of, period_of
 
 WITHIN_S = 10.0
 NOTICE = base_of(3_000) + 5
@@ -47,3 +52,41 @@ def test_a_week_that_was_deleted_and_made_again_is_opened_anew(tmp_path: Path) -
             assert await inboxes.page(2, limit=10) == [NOTICE]
 
     asyncio.run(scene())
+
+
+_HOLDS = """
+import select, sys, lmdb
+with lmdb.Environment(sys.argv[1], subdir=False, max_dbs=2, max_readers=1024).begin(write=True):
+    print("holds", flush=True)
+    select.select([sys.stdin], [], [], 10)
+"""
+
+
+def test_who_reads_a_week_first_while_it_is_written_holds_up_nobody_else(tmp_path: Path) -> None:
+    """LMDB opens a file's databases in the turn of its writer, which is another process."""
+    asyncio.run(_added(tmp_path))
+    file = tmp_path / f"{period_of(NOTICE)}.mdb"
+    with subprocess.Popen([sys.executable, "-c", _HOLDS, str(file)], stdin=PIPE, stdout=PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"holds\n"
+        asyncio.run(_read(tmp_path, other.stdin.close))
+
+
+async def _added(folder: Path) -> None:
+    inboxes = EmbeddedInboxes(folder, bytes_max=1 << 24)
+    await inboxes.add([InboxRow(1, NOTICE)])
+    inboxes.close()
+
+
+async def _read(folder: Path, let_go: Callable[[], None]) -> None:
+    inboxes = EmbeddedInboxes(folder, bytes_max=1 << 24)
+    page = asyncio.create_task(inboxes.page(1, limit=5))
+    holding = asyncio.create_task(inboxes.holding(NOTICE, np.array([1], np.int64)))
+    for _ in range(100):
+        await asyncio.sleep(0)  # others have their turns
+    assert [page.done(), holding.done()] == [False, False]
+    let_go()
+    assert await asyncio.wait_for(page, WITHIN_S) == [NOTICE]
+    assert (await asyncio.wait_for(holding, WITHIN_S)).tolist() == [True]
+    inboxes.close()

@@ -142,7 +142,7 @@ class EmbeddedInboxes:
         found: list[int] = []
         try:
             for period in periods if nearest else reversed(periods):
-                week = self._weeks.listed(period)
+                week = await self._week(period)
                 if week is not None:
                     found += _page(week, user, before, after, limit - len(found), nearest=nearest)
                 if len(found) >= limit:
@@ -152,8 +152,10 @@ class EmbeddedInboxes:
         return found[::-1] if nearest else found
 
     async def holding(self, notice: int, users: Users) -> NDArray[np.bool_]:
+        period = period_of(notice)
+        week = await self._week(period) if period in self._weeks.periods() else None
+
         def read() -> NDArray[np.bool_]:
-            week = self._weeks.get(period_of(notice))
             if week is None:
                 return np.zeros(len(users), np.bool_)
             try:
@@ -162,6 +164,10 @@ class EmbeddedInboxes:
                 raise translate(error, "read an inbox") from error
 
         return read() if len(users) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+
+    async def _week(self, period: int) -> Week | None:
+        """A week that is listed. Opening it takes the turn of its writer: in a thread, so that nobody else waits."""
+        return self._weeks.opened(period) or await asyncio.to_thread(self._weeks.get, period)
 
     async def remove(self, user: int, notices: Sequence[int]) -> None:
         await self._run(partial(_remove, user=user, notices=notices), len(notices))
@@ -176,7 +182,7 @@ class EmbeddedInboxes:
         found: list[InboxRow] = []
         begin, _, rest = (after or b"").partition(b"/")
         for period in (one for one in self._weeks.periods() if one >= int(begin or 0)):
-            week = self._weeks.listed(period)
+            week = self._weeks.get(period)
             if week is not None:
                 with translated("read inboxes"), week.lmdb.begin() as txn:
                     dbs = txn.cursor(week.near), txn.cursor(week.far)

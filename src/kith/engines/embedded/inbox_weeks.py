@@ -66,6 +66,7 @@ class Weeks:
         self._periods: list[int] = []
         self._changed_ns = -1
         self._lock = threading.RLock()  # threads read, and one writes
+        self._opening = threading.Lock()
         self._turns: Turns | None = None
 
     def periods(self) -> list[int]:
@@ -85,17 +86,20 @@ class Weeks:
             return self._periods
 
     def get(self, period: int) -> Week | None:
-        """The week of a period; None if it has no file."""
+        """The week of a period; None if it has no file. Where it is not open yet, waits for who writes to it."""
         if period not in self.periods():
             return None
-        with self._lock, translated("open an inbox", self._folder):
-            if period not in self._open:
-                self._open[period] = Week(period, self._file(period), self._bytes_max)
-            return self._open[period]
+        week = self._open.get(period)
+        if week is None:
+            with self._opening, translated("open an inbox", self._folder):
+                week = self._open.get(period) or Week(period, self._file(period), self._bytes_max)
+                with self._lock:
+                    self._open[period] = week
+        return week
 
-    def listed(self, period: int) -> Week | None:
-        """As `get`, of a period that `periods` just named."""
-        return self._open.get(period) or self.get(period)
+    def opened(self, period: int) -> Week | None:
+        """The week of a period that `periods` just named; None if it is not open."""
+        return self._open.get(period)
 
     def made(self, period: int) -> Week:
         """The week of a period, whose file is made if there is none."""
