@@ -38,6 +38,8 @@ FOUND_MAX = 50_000
 """For how many users a process remembers which recent mentions are rows already."""
 READ_MAX = 1_000
 """Notices that one request marks as read."""
+_ROWS_AN_ID = 8
+"""Rows that are read for each notice that the rows before held."""
 
 
 class UnreadCount(NamedTuple):
@@ -153,12 +155,13 @@ class Notifications:
         return found
 
     async def held(self, user: NodeId, ids: Collection[int]) -> set[int]:
-        """Which of these notices are in the user's inbox."""
-        left, held = sorted(ids), set[int]()
+        """Which of these notices are in the user's inbox. Where they lie far apart, little between them is read."""
+        left, held, size = sorted(ids), set[int](), PAGE_MAX
         while left:
-            rows = await self._inbox.page(user, before=min(left[-1] + 1, ID_MAX), after=left[0] - 1, limit=PAGE_MAX)
+            rows = await self._inbox.page(user, before=min(left[-1] + 1, ID_MAX), after=left[0] - 1, limit=size)
             held.update(rows)
-            left = [id_ for id_ in left if id_ < rows[-1]] if len(rows) == PAGE_MAX else []
+            further = [id_ for id_ in left if id_ < rows[-1]] if len(rows) == size else []
+            left, size = further, min(PAGE_MAX, _ROWS_AN_ID * (len(left) - len(further)))
         return held.intersection(ids)
 
     async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from desk import Desk
 from kith.core.ids import ID_MAX, NodeId
 from kith.graph.graphs import LIKES
 from kith.notifications import notifications
+from kith.notifications.inbox import PAGE_MAX, InboxRow, base_of
 from kith.notifications.marks import LATE_MS, NO_MARKS, READ_AT_ONCE_MAX
 from kith.notifications.preferences import Preferences
 
@@ -125,5 +127,27 @@ def test_many_that_mark_at_once_all_do(run: Run, desk: Desk) -> None:
         mine = await desk.inbox.page(CAROL, limit=40)
         await asyncio.gather(*(desk.notifications.read(CAROL, [one]) for one in mine[1:]))
         assert await desk.notifications.unread(CAROL) == (1, False)
+
+    run(scenario())
+
+
+def test_marking_a_few_that_lie_far_apart_reads_little_of_a_long_inbox(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        rows = [base_of(3_000) + number for number in range(20 * PAGE_MAX)]
+        await desk.inbox.add([InboxRow(ALICE, row) for row in rows])
+        page, read = desk.inbox.page, list[int]()
+
+        async def counted(*args: Any, **asked: Any) -> list[int]:
+            found: list[int] = await page(*args, **asked)
+            read.append(len(found))
+            return found
+
+        monkeypatch.setattr(desk.inbox, "page", counted)
+        ids = [rows[at] + shift for at in range(0, len(rows), PAGE_MAX) for shift in (0, 1, 2)]
+        assert await desk.notifications.held(ALICE, [*ids, ID_MAX, 0]) == set(ids)
+        assert sum(read) < 3 * PAGE_MAX
+        assert await desk.notifications.held(ALICE, rows[-PAGE_MAX:]) == set(rows[-PAGE_MAX:])
 
     run(scenario())
