@@ -19,19 +19,26 @@ ROUTE = f"{API}/devices"
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose push services are on this machine."""
-    settings = {"KITH_WEBPUSH_CONTACT": CONTACT, "KITH_WEBPUSH_HOSTS": "127.0.0.1"}
+def push_service() -> Iterator[Endpoint]:
+    with endpoint() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, push_service: Endpoint) -> Iterator[Server]:
+    """A server whose push service is on this machine."""
+    settings = {"KITH_WEBPUSH_CONTACT": CONTACT, "KITH_WEBPUSH_HOSTS": f"127.0.0.1:{push_service.port}"}
     folder = tmp_path_factory.mktemp("devices")
     with serving(folder, KITH_OUTBOUND_NETWORKS="127.0.0.1/32", **settings) as running:
         yield running
 
 
 @pytest.fixture
-def service() -> Iterator[Endpoint]:
-    with endpoint() as running:
-        running.answer = lambda _: Answer(201)
-        yield running
+def service(push_service: Endpoint) -> Endpoint:
+    """The push service, as if nobody had asked it."""
+    push_service.got.clear()
+    push_service.answer = lambda _: Answer(201)
+    return push_service
 
 
 def told(browser: Browser) -> dict[str, Any]:

@@ -262,7 +262,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _doc("Networks, such as 10.0.0.0/8, that webhooks may call although they are not public; for an intranet."),
     ] = ()
     webpush_contact: Annotated[_Contact, _doc("mailto: or https: URL for push services; empty: no Web Push.")] = ""
-    webpush_hosts: Annotated[tuple[str, ...], _doc("Hosts of push services that browsers may name.")] = _PUSH_HOSTS
+    webpush_hosts: Annotated[
+        tuple[str, ...],
+        _doc("Hosts of push services that browsers may name, by https; HOST:PORT for one at another port."),
+    ] = _PUSH_HOSTS
     apns_key_file: Annotated[str, _doc("The .p8 file of a key for Apple's push service; empty: no APNs.")] = ""
     apns_key_id: Annotated[str, _doc("The id of that key, as Apple shows it.")] = ""
     apns_team_id: Annotated[str, _doc("The id of the team that it belongs to.")] = ""

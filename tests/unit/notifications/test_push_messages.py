@@ -176,11 +176,16 @@ def test_what_a_browser_says_is_an_address_if_it_is_at_a_known_push_service() ->
     hosts = Settings().webpush_hosts
     assert webpush_address(GOOGLE, *KEYS, hosts).endpoint == GOOGLE
     assert webpush_address("https://updates.push.services.mozilla.com/w/x", KEYS[0] + "=", KEYS[1] + "==", hosts)
+    assert webpush_address("https://fcm.googleapis.com:443/x", *KEYS, hosts)
+    for scheme in ("http", "https"):
+        assert webpush_address(f"{scheme}://push.example:8080/x", *KEYS, ["push.example:8080"])
 
 
 @pytest.mark.parametrize(
     ("endpoint", "key", "auth"),
     [("https://evil.example/x", *KEYS), ("https://evilpush.apple.com/x", *KEYS), ("http://10.0.0.1/x", *KEYS),
+     ("https://fcm.googleapis.com:8443/x", *KEYS), ("http://fcm.googleapis.com/x", *KEYS),
+     ("http://fcm.googleapis.com:443/x", *KEYS),
      ("ftp://fcm.googleapis.com/x", *KEYS), ("https://a:b@fcm.googleapis.com/", *KEYS), ("", *KEYS),
      (GOOGLE, KEYS[0], "short"), (GOOGLE, KEYS[0], ""), (GOOGLE, "", KEYS[1]), (GOOGLE, KEYS[0][:-2], KEYS[1]),
      (GOOGLE, "B" + "A" * 86, KEYS[1]), (GOOGLE, "é", KEYS[1])],

@@ -15,10 +15,11 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kith.core.errors import BadRequest, InvalidContent
-from kith.outbound.urls import check_url
+from kith.outbound.urls import Target, check_url
 
 DeviceKind = Literal["webpush", "apns", "fcm"]
 TOKEN_CHARS_MAX = 1_000
+_HTTPS_PORT = 443
 AUTH_BYTES, KEY_BYTES = 16, 65
 """Of a browser: its authentication secret, and its public key as a point that is not compressed."""
 _APNS_TOKEN = re.compile(r"([0-9a-f]{2}){16,100}", re.ASCII)
@@ -58,7 +59,7 @@ class Device(msgspec.Struct, frozen=True, array_like=True):
 
 
 def webpush_address(endpoint: str, key: str, auth: str, hosts: Sequence[str]) -> Address:
-    """Where a browser is reached, by what it calls its subscription. `hosts`: those that may be called, by their ends.
+    """Where a browser is reached, by what it calls its subscription. `hosts`: as for `is_push_service`.
 
     InvalidContent.
     """
@@ -66,9 +67,9 @@ def webpush_address(endpoint: str, key: str, auth: str, hosts: Sequence[str]) ->
         target = check_url(endpoint)
     except BadRequest as error:
         raise InvalidContent(f"endpoint: {error.message}", field="endpoint") from None
-    if not is_push_host(target.host, hosts):
+    if not is_push_service(target, hosts):
         raise InvalidContent(
-            "endpoint must be at a push service that the setting `webpush_hosts` names", field="endpoint"
+            "endpoint must be https:// at a push service that the setting `webpush_hosts` names", field="endpoint"
         )
     point, secret = _bytes_of(key), _bytes_of(auth)
     if len(secret) != AUTH_BYTES:
@@ -82,9 +83,14 @@ def webpush_address(endpoint: str, key: str, auth: str, hosts: Sequence[str]) ->
     return Address("webpush", endpoint, point, secret)
 
 
-def is_push_host(host: str, hosts: Sequence[str]) -> bool:
-    """Whether a host is one of these, or below one of them."""
-    return any(host == one or host.endswith("." + one) for one in hosts)
+def is_push_service(target: Target, hosts: Sequence[str]) -> bool:
+    """Whether a URL is at one of these hosts or below one, by https at its own port; or at one named with its port.
+
+    Otherwise a user could name thousands of silent ports, each of which holds the worker for a deadline.
+    """
+    usual = target.scheme == "https" and target.port in (None, _HTTPS_PORT)
+    named = target.port is not None and target.authority in hosts
+    return named or (usual and any(f".{target.host}".endswith(f".{one}") for one in hosts))
 
 
 def token_address(kind: Literal["apns", "fcm"], token: str, *, sandbox: bool = False) -> Address:
