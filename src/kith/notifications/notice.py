@@ -81,10 +81,10 @@ def notice_record(notice: Notice, version: Hlc) -> Record:
 
 
 def read_notice(data: bytes) -> Notice | None:
-    """The notice of a record's data; None if a newer Kith made it, of a type that is not known here."""
+    """The notice of a record's data; None if it is damaged, or of a type that only a newer Kith knows."""
     try:
         return _decode(data)
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         return None
 
 

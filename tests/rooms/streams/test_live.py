@@ -18,6 +18,7 @@ from kith.graph.questions import Answers, Questions
 from kith.log.store import Batch
 from kith.notifications.notice import NoticeDraft
 from kith.posts.post import Draft, PostEdit
+from kith.records.store import Record, RecordKind
 from kith.streams import readers, rounds
 from kith.streams.places import StreamPosition
 
@@ -98,6 +99,23 @@ def test_a_fault_in_one_change_resets_everybody_and_the_rest_goes_on(
         await hall.live.join(again.stream, str(ear.places[-1]), [])
         made = await hall.posts(1)
         await hall.until(lambda: again.posts() == made)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01"], ids=["empty", "no msgpack", "cut off"])
+def test_a_notice_that_cannot_be_read_resets_nobody(play: Play, data: bytes) -> None:
+    async def scene(hall: Hall) -> None:
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+        await hall.store.put([Record(RecordKind.NOTICE, 1 << 40, hall.graph.clock.next(), data)])
+        made = await hall.posts(1)
+        await hall.until(lambda: ear.posts() == made or ear.ended)
+        assert (ear.posts(), ear.ended) == (made, "")
+        hall.live.leave(ear.stream)
+        again = Ear(BOB)
+        await hall.live.join(again.stream, str(ear.places[0]), [])
+        assert again.posts() == made
 
     play(scene)
 
