@@ -178,8 +178,8 @@ class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
     """A reader does not follow an author any more, because one of the two ended it.
 
     Live: with the next round of numbers `post_removed` for the author's posts that the reader watches and may not see
-    any more; public ones stay.
-    On a resume: `reset` for the reader.
+    any more; public ones stay. The same for the author, of what the reader made for friends.
+    On a resume: `reset` for the reader. Not for the author, whom it would tell of the unfollow.
     """
 
     reader: int
@@ -188,6 +188,7 @@ class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
 
     async def live(self, telling: Telling) -> None:
         telling.look_again_at_author(self.step, self.author, self.reader)
+        telling.look_again_at_author(self.step, self.reader, self.author)
 
     def missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:

@@ -18,8 +18,10 @@ from reference_leases import own_leases
 from kith.core.events import BULK_LOADED, Event, user_changed
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.labels import HIDE, SENSITIVE
-from kith.graph.graphs import FOLLOWS, HIDES, LIKES
+from kith.graph.edge import Direction
+from kith.graph.graphs import AUTHORED, FOLLOWS, HIDES, LIKES
 from kith.graph.nodes import NodeOperation
+from kith.graph.shapes import Listing
 from kith.notifications.notice import NoticeDraft as Notified
 from kith.notifications.preferences import Preferences
 from kith.notifications.rings import Rings
@@ -92,6 +94,13 @@ async def bob_unfollows_a_private_account(hall: Hall, _: NodeId) -> None:
     graph = hall.objects.graph
     await graph.store.change_node(ALICE, private=True)
     await graph.people.unfollow(BOB, ALICE)
+
+
+async def post_is_for_friends(hall: Hall) -> None:
+    graph = hall.objects.graph
+    await graph.people.follow(ALICE, BOB)
+    (post,) = (await graph.store.ids(Listing(graph.graphs.number(AUTHORED), ALICE, Direction.OUT), 1)).tolist()
+    await hall.objects.edit(ALICE, post, PostEdit(visibility="friends"))
 
 
 async def follows_are_loaded(hall: Hall, _: NodeId) -> None:
@@ -204,6 +213,18 @@ CASES = {
         live=["post_removed unavailable"],
         resumed=RESET,
         before=account_private,
+    ),
+    "alice unfollows bob, and her post is for friends": Case(
+        lambda hall, _: hall.objects.graph.people.unfollow(ALICE, BOB),
+        live=["post_removed unavailable"],
+        resumed=["post_removed unavailable"],
+        before=post_is_for_friends,
+    ),
+    "alice unfollows bob, and her post is public": Case(
+        lambda hall, _: hall.objects.graph.people.unfollow(ALICE, BOB),
+        live=[],
+        resumed=[],
+        before=lambda hall: hall.objects.graph.people.follow(ALICE, BOB),
     ),
     "alice puts her account away": Case(account_is_put_away, live=["post_removed unavailable"], resumed=RESET),
     "alice's account comes back": Case(account_comes_back, live=RESET, resumed=RESET, before=account_away),

@@ -150,7 +150,10 @@ LIVE = {
     ],
     AuthorMuted(STEP, BOB, ALICE): [("take_away_author", STEP, BOB, ALICE, "muted")],
     PostHidden(STEP, BOB, POST): [("take_away_post", STEP, BOB, POST, "hidden")],
-    AuthorUnfollowed(STEP, BOB, ALICE): [("look_again_at_author", STEP, ALICE, BOB)],
+    AuthorUnfollowed(STEP, BOB, ALICE): [
+        ("look_again_at_author", STEP, ALICE, BOB),
+        ("look_again_at_author", STEP, BOB, ALICE),
+    ],
     FollowReturned(STEP, BOB, ALICE): [("reset_reader", STEP, BOB)],
     AccountChanged(STEP, ALICE): [("look_again_at_author", STEP, ALICE, None, True)],
     AccountChanged(STEP, ALICE, shown=True): [
