@@ -17,6 +17,7 @@ from raw_http import plain
 from servers import API, Server, eventually, serving, sign
 
 from kith.streams.missed import POSTS_MAX
+from kith.streams.places import read_place
 
 Acting = Callable[[int], httpx.Client]
 
@@ -254,8 +255,16 @@ def test_a_reader_who_was_away_too_long_or_sends_nonsense_is_told_to_load_anew(
     again = listen(bob, far.last_id)
     mark(server, again, alice)
     assert len(again.posts()) == 1, "after the reset it goes on from there"
-    for nonsense in ("x", "99999999999-1", "-1", "5-6"):
+    for nonsense in ("x", "99999999999-1", "-1", "5-6", ".", "AAAAAAAAAAA.AAAAAAAAAAA"):
         assert listen(bob, nonsense).wait("reset").data == {"reason": "unknown"}
+
+
+def test_the_id_of_an_event_tells_nobody_how_much_is_written_here(
+    people: People, listen: Callable[..., Listener]
+) -> None:
+    first = listen(people.alice)
+    assert first.last_id
+    assert read_place(first.last_id) is None
 
 
 def test_a_block_meanwhile_resets(

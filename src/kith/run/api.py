@@ -189,7 +189,7 @@ def _told_as_it_happens(
     opened = services.opened
     stream = StreamResource(
         services.live, services.home, limits.streams(settings), opened.metrics,
-        lifetime_s=guard.lifetime_s, timeout_s=timeout_s,
+        lifetime_s=guard.lifetime_s, timeout_s=timeout_s, signing=services.keys.signing,
     )  # fmt: skip
     watching = WatchResource(
         services.watch, opened.graph.graphs, opened.metrics, lifetime_s=guard.lifetime_s,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kith.access.guard import Guard, Rates, UserTokens
-from kith.api.resources.stream import frame, shown_posts
+from kith.api.resources.stream import SealedPlaces, frame, shown_posts
 from kith.api.sink import POLL_S, Sink
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import NOWHERE, LogPosition
@@ -132,10 +132,17 @@ def test_a_preview_is_one_short_line() -> None:
 
 
 def test_an_event_and_a_heartbeat_as_they_go_over_the_wire() -> None:
-    assert frame(StreamPosition(at(12), at(9)), "reset", b'{"reason":"expired"}') == (
-        b'id: AAAAAAAAAAw.AAAAAAAAAAk\nevent: reset\ndata: {"reason":"expired"}\n\n'
+    assert frame("a-place", "reset", b'{"reason":"expired"}') == (
+        b'id: a-place\nevent: reset\ndata: {"reason":"expired"}\n\n'
     )
-    assert frame(StreamPosition(at(12), at(9)), "", b"") == b":\nid: AAAAAAAAAAw.AAAAAAAAAAk\n\n"
+    assert frame("a-place", "", b"") == b":\nid: a-place\n\n"
+
+
+def test_a_place_that_was_sealed_here_is_read_and_nothing_else() -> None:
+    sealed, place = SealedPlaces(b"s" * 32), StreamPosition(at(12), at(9))
+    assert sealed.read(sealed.of(place)) == str(place)
+    for text in ("", "x", str(place), SealedPlaces(b"t" * 32).of(place)):
+        assert read_place(sealed.read(text)) is None
 
 
 def test_the_query_names_posts() -> None:
@@ -167,7 +174,7 @@ class Client:
 
 def fill(sink: Sink, count: int) -> None:
     for _ in range(count):
-        sink.write(frame(StreamPosition(at(1), at(1)), "new_post", b"x" * 100))
+        sink.write(frame("a-place", "new_post", b"x" * 100))
 
 
 def test_a_reader_that_takes_nothing_is_cut_before_much_waits() -> None:

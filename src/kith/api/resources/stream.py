@@ -12,6 +12,7 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Annotated, Protocol
 
 import msgspec
@@ -25,6 +26,7 @@ from kith.api.sink import Sink
 from kith.core.errors import BadRequest, KithError, Overloaded, TooManyStreams
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
+from kith.core.signing import Signer
 from kith.home.home import Home
 from kith.http.exchange import Exchange
 from kith.streams.live import Live
@@ -49,6 +51,7 @@ RETRY_MS = 2_000
 """About how long a client waits before it comes back; each is told another time, so that not all come at once."""
 _HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
 _RETRY_AFTER_S = 5.0
+_SEALED_MAX = 64  # most streams of a process are at one place
 _log = structlog.get_logger("kith.api")
 
 
@@ -68,12 +71,27 @@ def shown_posts(posts: str) -> list[int]:
     return list(dict.fromkeys(ids))
 
 
-def frame(place: StreamPosition, name: str, data: bytes) -> bytes:
+class SealedPlaces:
+    """Places as clients carry them: sealed, because a place tells how much is written here."""
+
+    def __init__(self, signing: bytes) -> None:
+        self._signer = Signer(signing, "stream-place")
+        self.of = lru_cache(_SEALED_MAX)(self._seal)
+        """The id of an event at a place."""
+
+    def _seal(self, place: StreamPosition) -> str:
+        return self._signer.seal(str(place).encode())
+
+    def read(self, id_: str) -> str:
+        """The place of an id; what is none if it was not sealed here."""
+        return (self._signer.open(id_) or b"").decode()
+
+
+def frame(id_: str, name: str, data: bytes) -> bytes:
     """One event as it goes over the wire. A heartbeat is a comment, and moves the client's last event id."""
-    id_ = str(place).encode()
     if not name:
-        return b":\nid: %b\n\n" % id_
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (id_, name.encode(), data)
+        return b":\nid: %b\n\n" % id_.encode()
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (id_.encode(), name.encode(), data)
 
 
 class StreamCounter(Protocol):
@@ -96,11 +114,13 @@ class StreamResource:
         *,
         lifetime_s: Callable[[str | None], float | None],
         timeout_s: float,
+        signing: bytes,
     ) -> None:
-        """`lifetime_s`: how long the credential in an Authorization header still holds."""
+        """`lifetime_s`: how long the credential in an Authorization header still holds. `signing`: seals ids."""
         self._live, self._home = live, home
         self._limits, self._metrics = limits, metrics
         self._lifetime_s, self._timeout_s, self._deadline = lifetime_s, timeout_s, Deadline(timeout_s)
+        self._places = SealedPlaces(signing)
         self._sinks: set[Sink] = set()
         self._held: Counter[NodeId] = Counter()  # streams of each user, those that are being opened included
         self._count = 0  # the sum of it
@@ -129,7 +149,8 @@ class StreamResource:
         """
         user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
-        place = last_event_id or resume_from or None
+        last_id = last_event_id or resume_from or None
+        place = None if last_id is None else self._places.read(last_id)
         with self._slot(user):
             if shown is None:
                 shown = await self._deadline.within(self._newest(user))
@@ -138,7 +159,7 @@ class StreamResource:
             self._metrics.observe("feed_stream", call.started, 200)
 
             def send(place: StreamPosition, name: str, data: bytes) -> None:
-                sink.write(frame(place, name, data))
+                sink.write(frame(self._places.of(place), name, data))
 
             stream = Stream(user, send, sink.end, sink.room)
             await self._run(call.exchange, sink, stream, place, shown, lifetime_s)
