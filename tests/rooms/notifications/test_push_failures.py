@@ -109,6 +109,22 @@ def test_devices_of_a_provider_that_is_set_up_no_more_keep_nobody_waiting(
     run(scenario())
 
 
+def test_a_provider_that_refuses_some_of_many_is_asked_soon_for_the_others(run: Run, ringing: PushDesk) -> None:
+    """It takes three, and then says that it is busy, again and again."""
+
+    async def scenario() -> None:
+        phone = await ringing.add(ALICE)
+        ringing.clouds.say = lambda _: 503
+        for number in range(20):
+            await mention(ringing, text=f"number {number}")
+            await ringing.follow_log()
+        ringing.clouds.say = lambda _: 503 if len(ringing.clouds.got) % 4 == 0 else 200
+        await ringing.pass_time(120)
+        assert len(ringing.clouds.rang(phone)) == 20
+
+    run(scenario())
+
+
 def test_late_refusals_of_an_old_token_have_one_new_token_signed(run: Run) -> None:
     """Apple refuses those who sign anew within 20 minutes."""
 

@@ -27,7 +27,7 @@ _REWRITES_MAX = 16
 
 
 class Owed(msgspec.Struct, frozen=True, array_like=True):
-    """What a device is owed: notices, oldest first. `tries`: in a row that failed. `next_try_ms`: since the epoch."""
+    """What a device is owed: notices, oldest first. `tries`: that sent none. `next_try_ms`: since the epoch."""
 
     user: int
     notices: tuple[int, ...]
@@ -93,7 +93,7 @@ class OwedKept:
                 return
             now = _decode(raw)
             notices = tuple(one for one in now.notices if one not in tried)
-            tries = kept.owed.tries + 1 if left else 0
+            tries = (1 if tried else kept.owed.tries + 1) if left else 0
             owed = Owed(now.user, notices, tries, now_ms + self._pause_ms(tries, wait_ms) if left else 0)
             changed = _over(raw, owed) if notices else None
             if await self._notes.put_note(key, changed, only_if=raw):
