@@ -14,6 +14,12 @@ KEY_KEPT_MS = 24 * 3_600_000
 _DIGEST_BYTES = 16
 
 
+def check_key(key: str) -> None:
+    """BadRequest for an Idempotency-Key with forbidden characters or length."""
+    if not (0 < len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
+        raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
+
+
 def claim_of(
     noun: str, actor: NodeId, key: str, asked: bytes, id_: int, version: Hlc, keep_ms: int = KEY_KEPT_MS
 ) -> Claim:
@@ -22,8 +28,7 @@ def claim_of(
 
     BadRequest for a key with forbidden characters or length. Equal keys of different actors or nouns do not meet.
     """
-    if not (0 < len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
-        raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
+    check_key(key)
     name = _digest(noun.encode() + actor.to_bytes(8, "big") + key.encode())
     value = (_digest(asked) if asked else _NOTHING_ASKED) + id_.to_bytes(8, "big") + version.to_bytes(8, "big")
     return Claim(name, value, ms_of(version), keep_ms)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kith.core.errors import BadRequest, Conflict, IdempotencyKeyReused, WebhookLimitReached, WebhookNotFound
+from kith.core.errors import Conflict, IdempotencyKeyReused, WebhookLimitReached, WebhookNotFound
 from kith.core.events import LogPosition
 from kith.graph.graphs import Graphs
 from kith.graph.store import Notes
@@ -21,7 +21,7 @@ from kith.log.keeping import Keeping
 from kith.log.store import Backlog, Failure, LogStore
 from kith.outbound.addresses import IpNetwork, refuse_private
 from kith.outbound.urls import check_url
-from kith.records.claims import KEY_CHARS_MAX
+from kith.records.claims import check_key
 from kith.watch.wanted import wanted_of
 from kith.webhooks.next_step import DeliveryStanding
 from kith.webhooks.webhook import Secrets, Webhook, checked_secret, group_of
@@ -98,7 +98,7 @@ class Webhooks:
         wanted_of(kinds, graphs, (), known)
         asked = Webhook(
             id=id_, url=url, graphs=tuple(dict.fromkeys(graphs)), kinds=tuple(dict.fromkeys(kinds)),
-            secret=checked_secret(secret), created_ms=self._now_ms(), key=_digest(key) if key else "",
+            secret=checked_secret(secret), created_ms=self._now_ms(), key="" if key is None else _digest(key),
         )  # fmt: skip
         if not asked.key:
             return await self._progress_of((await self._make(asked)).webhook), asked.secret
@@ -232,7 +232,6 @@ class Webhooks:
 
 
 def _digest(key: str) -> str:
-    """What stands for an Idempotency-Key; BadRequest for one that is too long."""
-    if len(key) > KEY_CHARS_MAX:
-        raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
+    """What stands for an Idempotency-Key; BadRequest for one that cannot be."""
+    check_key(key)
     return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()

@@ -115,6 +115,15 @@ def test_one_idempotency_key_makes_one_webhook_however_often_and_at_once_it_come
     play(scene)
 
 
+@pytest.mark.parametrize("key", ["", "é", "a\tb", "x" * 201], ids=["empty", "no ASCII", "not printable", "too long"])
+def test_a_key_that_no_other_request_takes_is_refused(play: Play, key: str) -> None:
+    async def scene(world: World) -> None:
+        assert await answer(world.made(key=key)) is BadRequest
+        assert await world.webhooks.all() == []
+
+    play(scene)
+
+
 def test_the_second_of_one_idempotency_key_goes_though_a_worker_took_it_up(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
