@@ -22,11 +22,16 @@ from kith.engines.cassandra.row_commands import (
     TakeClaims,
     WriteRecords,
 )
-from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.edge import Direction, Edge, EdgeLimit, EdgeWrite, State
 from kith.graph.shapes import Listing
 from kith.records.store import Claim, Record, RecordKind
 
 NODES = range(1, 6)
+
+
+def some_limit(chance: random.Random) -> EdgeLimit:
+    states = chance.sample(list(State), chance.randint(1, 2))
+    return EdgeLimit(chance.randint(0, 3), chance.choice(list(Direction)), tuple(states))
 
 
 def some_edge(chance: random.Random, source: int | None = None) -> Edge:
@@ -52,7 +57,7 @@ def some_write(chance: random.Random, source: int) -> EdgeWrite:
         if_public=maybe(),
         while_node=(chance.choice(NODES), chance.choice(list(State))) if chance.random() < 0.1 else None,
         unless=((1, chance.choice(NODES), chance.choice(NODES)),) if maybe() else (),
-        out_limit=chance.randint(0, 3) if maybe() else None,
+        limit=some_limit(chance) if maybe() else None,
         counted=chance.choice(list(Direction)) if maybe() else None,
         while_edge=(1, source, chance.choice(NODES), maybe()) if maybe() else None,
     )

@@ -35,6 +35,7 @@ from kith.graph.edge import (
     Direction,
     Edge,
     EdgeChange,
+    EdgeLimit,
     EdgeWrite,
     Outcome,
     State,
@@ -195,7 +196,7 @@ class ReferenceEdges:
             private=lambda: self._nodes.get(edge.destination, Node()).private,
             lapsed=lambda: self._lapsed(write),
             barred=lambda: self._barred(write),
-            out_count=lambda: self._out_count(edge),
+            limited=lambda limit: self._limited(limit, edge),
         )
         if outcome is not Outcome.APPLIED:
             length, listed = self._length(edge, stored, write.counted), self._any_listed(write)
@@ -219,8 +220,9 @@ class ReferenceEdges:
     def _node_state(self, node: int) -> State:
         return self._nodes.get(node, Node()).state
 
-    def _out_count(self, edge: Edge) -> int:
-        return self._count(Listing(edge.graph, edge.source, Direction.OUT))
+    def _limited(self, limit: EdgeLimit, edge: Edge) -> int:
+        node = edge.source if limit.direction is Direction.OUT else edge.destination
+        return sum(self._count(Listing(edge.graph, node, limit.direction, state)) for state in limit.states)
 
     def _lapsed(self, write: EdgeWrite) -> bool:
         if write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1]:

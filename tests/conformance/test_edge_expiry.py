@@ -17,7 +17,7 @@ from opened import Logged
 
 from kith.core.events import NOWHERE, Event
 from kith.core.paging import Mark, Window
-from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.edge import Direction, Edge, EdgeLimit, EdgeWrite, Outcome, State
 from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
 
@@ -196,7 +196,7 @@ def test_for_conditions_an_expired_edge_is_removed(logged: Logged, run: Run, clo
         await logged.edges.apply(writes_of(block, ending(edge_of(ALICE, CAROL)), edge_of(ALICE, 8)))
         await arrived(logged)
         barred = EdgeWrite(follow, supersede=True, keep_live=True, unless=((G, BOB, ALICE),))
-        limited = EdgeWrite(other, supersede=True, out_limit=2, counted=Direction.OUT)
+        limited = EdgeWrite(other, supersede=True, limit=EdgeLimit(2), counted=Direction.OUT)
         outcomes = [change.outcome for change in await logged.edges.apply([barred, limited])]
         assert outcomes == [Outcome.FORBIDDEN, Outcome.OVER_LIMIT]
         clock.ms = END_MS

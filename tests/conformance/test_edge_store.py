@@ -22,7 +22,7 @@ from reference_edges import ReferenceEdges
 from kith.core.events import NOWHERE
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark
-from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeLimit, EdgeWrite, Outcome, State
 from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
 
@@ -230,7 +230,7 @@ def test_only_from_applies_to_the_states_it_names_and_no_row_counts_as_removed(
     assert change.outcome is (Outcome.APPLIED if held else Outcome.UNCHANGED)
 
 
-def test_out_limit_counts_the_normal_edges_of_the_source_only(store: EdgeStore, run: Run) -> None:
+def test_limit_counts_the_normal_edges_of_the_source_only(store: EdgeStore, run: Run) -> None:
     others = [
         edge_of(ALICE, 10, state=State.ARCHIVED),
         edge_of(ALICE, 11, state=State.REMOVED),
@@ -238,15 +238,32 @@ def test_out_limit_counts_the_normal_edges_of_the_source_only(store: EdgeStore, 
         edge_of(12, ALICE),
     ]
     run(store.apply(writes_of(*others)))
-    changes = run(store.apply([EdgeWrite(edge_of(ALICE, at), out_limit=2) for at in (20, 21, 22)]))
+    changes = run(store.apply([EdgeWrite(edge_of(ALICE, at), limit=EdgeLimit(2)) for at in (20, 21, 22)]))
     assert [change.outcome for change in changes] == [Outcome.APPLIED, Outcome.APPLIED, Outcome.OVER_LIMIT]
     assert run(store.get_many(G, [(ALICE, 22)])) == [None]
     assert run(store.count_many([OUT])) == [2]
 
 
+def test_a_limit_may_count_more_states_and_the_other_end(store: EdgeStore, run: Run) -> None:
+    run(store.apply(writes_of(edge_of(ALICE, BOB, state=State.NEGATIVE), edge_of(ALICE, 10, state=State.ARCHIVED))))
+    both = EdgeLimit(2, states=(State.NORMAL, State.NEGATIVE))
+    edges = [
+        edge_of(ALICE, 20),
+        edge_of(ALICE, 21),
+        edge_of(ALICE, 21, state=State.NEGATIVE),
+        edge_of(ALICE, BOB, 9, version=2),
+    ]
+    outcomes = [change.outcome for change in run(store.apply([EdgeWrite(edge, limit=both) for edge in edges]))]
+    assert outcomes == [Outcome.APPLIED, Outcome.OVER_LIMIT, Outcome.OVER_LIMIT, Outcome.APPLIED]
+    (change,) = run(store.apply([EdgeWrite(edge_of(CAROL, BOB), limit=EdgeLimit(1, Direction.IN))]))
+    assert change.outcome is (Outcome.OVER_LIMIT if store.transactional else change.outcome)
+    (change,) = run(store.apply([EdgeWrite(edge_of(CAROL, 20), limit=EdgeLimit(2, Direction.IN))]))
+    assert change.outcome is Outcome.APPLIED
+
+
 def test_at_the_limit_one_may_still_move_remove_and_replace(store: EdgeStore, run: Run) -> None:
     def limited(edge: Edge) -> Outcome:
-        (change,) = run(store.apply([EdgeWrite(edge, out_limit=1)]))
+        (change,) = run(store.apply([EdgeWrite(edge, limit=EdgeLimit(1))]))
         return change.outcome
 
     assert limited(edge_of(ALICE, BOB)) is Outcome.APPLIED
@@ -282,7 +299,7 @@ def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal_or_archived(s
     def barred(state: State, version: int) -> Outcome:
         block = Edge(blocks, BOB, ALICE, state, 1, edge_of(1, 2, version=version).updated_at)
         bars = ((blocks, ALICE, BOB), (blocks, BOB, ALICE))
-        follow = EdgeWrite(edge_of(ALICE, BOB, version=version), unless=bars, out_limit=0)
+        follow = EdgeWrite(edge_of(ALICE, BOB, version=version), unless=bars, limit=EdgeLimit(0))
         return run(store.apply([EdgeWrite(block), follow]))[1].outcome
 
     for version, state in enumerate(State):

@@ -16,7 +16,7 @@ from kith.engines.embedded import merging
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.edge import Direction, Edge, EdgeLimit, EdgeWrite, State
 
 _CALLS, _SINGLY = 40, 10**9
 _POSITIONS = (0, -(2**63), 2**63 - 1, 1 << 48)
@@ -48,6 +48,11 @@ class _Calls:
         expires_ms = START_MS + chosen.choice((-1_000, 1_000)) if chosen.random() < 0.03 else 0
         return Edge(graph, self._id(), NodeId(self._id() + 500), state, position, version, expires_ms)
 
+    def _limit(self) -> EdgeLimit:
+        chosen = self._chosen
+        states = chosen.sample(list(State), chosen.randint(1, 2))
+        return EdgeLimit(chosen.choice((0, 3, 100)), chosen.choice(list(Direction)), tuple(states))
+
     def _write(self) -> EdgeWrite:
         chosen = self._chosen
         edge = self._edge(1 if chosen.random() < 0.99 else 2)
@@ -65,7 +70,7 @@ class _Calls:
             if_public=chosen.random() < 0.2,
             while_node=(self._id(), chosen.choice(list(State))) if chosen.random() < 0.2 else None,
             unless=((1, edge.source, self._id() + 500),) if chosen.random() < 0.2 else (),
-            out_limit=chosen.choice((0, 3, 100)) if chosen.random() < 0.3 else None,
+            limit=self._limit() if chosen.random() < 0.3 else None,
             counted=chosen.choice((None, Direction.OUT, Direction.IN)),
             any_of=((1, self._id(), Direction.OUT, chosen.choice(list(State))),) if chosen.random() < 0.2 else (),
             as_is=chosen.random() < 0.1,

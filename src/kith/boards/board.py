@@ -7,7 +7,7 @@ from itertools import zip_longest
 import msgspec
 
 from kith.core.clock import Hlc
-from kith.core.errors import BoardNotFound
+from kith.core.errors import BoardNotFound, Forbidden
 from kith.graph.edge import State
 from kith.records.fields import check_text
 from kith.records.store import Record, RecordKind
@@ -18,6 +18,8 @@ BOARDS_MAX = 10_000
 MEMBERS_MAX = 1_000
 """Collaborators that a board may have."""
 PAST_OWNERS_MAX = 8
+LISTED = (State.NORMAL, State.NEGATIVE)
+"""The states of the edges from an owner to their boards: those for everybody, and secret ones."""
 
 
 class Board(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -94,3 +96,8 @@ def fingerprint_of(name: str, secret: bool) -> bytes:
 def missing(id_: int) -> BoardNotFound:
     """The error for a board that does not exist, or that the viewer must not see."""
     return BoardNotFound("there is no such board, or it is not there for you", id=str(id_))
+
+
+def not_owner(id_: int) -> Forbidden:
+    """The error for what only the owner of a board may do."""
+    return Forbidden("only its owner may do this with a board", id=str(id_))

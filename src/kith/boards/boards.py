@@ -14,22 +14,24 @@ import msgspec
 
 from kith.boards.board import (
     BOARDS_MAX,
+    LISTED,
     Board,
     board_record,
     check_name,
     fingerprint_of,
     missing,
+    not_owner,
     owned_by,
     read_board,
 )
 from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling
 from kith.core.clock import Hlc
-from kith.core.errors import BadRequest, BoardLimitReached, Conflict, Forbidden, SelfEdge, UserNotFound
+from kith.core.errors import BadRequest, BoardLimitReached, Conflict, Forbidden, KithError, SelfEdge, UserNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.edge import Direction, Edge, EdgeLimit, EdgeWrite, Outcome, State
 from kith.graph.graphs import BOARD_MEMBERS
 from kith.graph.merged import merged
 from kith.graph.questions import Answers, Questions
@@ -90,8 +92,6 @@ class Boards:
         await check_active(self.store, actor)
         id_, version = self._snowflakes.next(), self.graph.clock.next()
         claim = None if key is None else claim_of("board", actor, key, fingerprint_of(name, secret), id_, version)
-        if claim is None or (await self._records.claimed([claim]))[0] is None:
-            await self._check_room(actor)
         board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
         put = await self._records.put([board_record(board, version)], [self._listing(board, version)], claim=claim)
         again = put.claimed is not None
@@ -106,11 +106,13 @@ class Boards:
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
             put = await self._records.put([record], [self._listing(board, version)])
             version = record.updated_at
-        refused = put.refusal is Outcome.INACTIVE
+        refused = put.refusal is not None
         if not self._records.transactional and ((refused and not again) or await is_removed(self.store, actor)):
             gone, later = msgspec.structs.replace(board, name="", deleted=True), Hlc(version + 1)
             await self._records.put([board_record(gone, later)], [self._listing(gone, later)])
             refused = True
+        if put.refusal is Outcome.OVER_LIMIT:
+            raise _no_room()
         if refused:
             await check_active(self.store, actor)
             raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
@@ -208,7 +210,7 @@ class Boards:
         """One board of `actor`. Errors: BoardNotFound; Forbidden for one of others."""
         board = await self.get(actor, id_)
         if board.owner != actor:
-            raise _not_owner(id_)
+            raise not_owner(id_)
         return board
 
     async def is_member(self, viewer: Viewer, id_: int) -> bool:
@@ -252,7 +254,7 @@ class Boards:
 
     async def of_owner(self, viewer: Viewer, owner: NodeId, window: Window) -> tuple[list[Board], Page]:
         """The boards of `owner` that `viewer` may see, newest first, and their page, as if there were no others."""
-        lists = [Listing(self._boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.NEGATIVE)]
+        lists = [Listing(self._boards, owner, Direction.OUT, state) for state in LISTED]
         return await self.listed(viewer, lists, window)
 
     async def listed(self, viewer: Viewer, lists: Sequence[Listing], window: Window) -> tuple[list[Board], Page]:
@@ -274,13 +276,6 @@ class Boards:
 
     # --- how -------------------------------------------------------------------------------------------
 
-    async def _check_room(self, owner: NodeId) -> None:
-        """BoardLimitReached if a user has as many boards as one may."""
-        states = (State.NORMAL, State.NEGATIVE)
-        counts = await self.store.count_many([Listing(self._boards, owner, Direction.OUT, state) for state in states])
-        if sum(counts) >= BOARDS_MAX:
-            raise BoardLimitReached(f"a user may own {BOARDS_MAX} boards; delete or merge some first", max=BOARDS_MAX)
-
     async def _given(self, actor: NodeId, id_: int, to: NodeId) -> Board | None:
         """A board that is just as `actor` gave it to `to`; None for any other."""
         (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
@@ -292,13 +287,15 @@ class Boards:
     async def _check_may_take(self, board: Board, actor: NodeId, to: NodeId) -> None:
         """The errors of `move` that concern the new owner."""
         if any(await self.privacy.blocked_either_way(actor, [to])):
-            raise Forbidden("one of you has blocked the other", id=str(to))
+            raise _not_given(Outcome.FORBIDDEN, to)
         if not await self.is_member(to, board.id):
             raise Forbidden("only a collaborator can take a board; invite them first", id=str(to))
         (node,) = await self.store.nodes([to])
         if node.state != State.NORMAL or node.labels & HIDE:
-            raise UserNotFound("there is no such account, or it is not there for you", id=str(to))
-        await self._check_room(to)
+            raise _not_given(Outcome.INACTIVE, to)
+        counts = await self.store.count_many([Listing(self._boards, to, Direction.OUT, state) for state in LISTED])
+        if sum(counts) >= BOARDS_MAX:
+            raise _no_room()
         followers = Listing(self.settling.explicit, board.id, Direction.IN)
         for direction in Direction:
             barred = await whole_list(self.store, Listing(self.settling.blocks, to, direction))
@@ -311,7 +308,11 @@ class Boards:
 
     def _listing(self, board: Board, version: Hlc) -> EdgeWrite:
         """The edge that lists a new board with its owner. Equal arguments give an equal edge."""
-        return EdgeWrite(self._edge_of(board, version), if_active=board.listed_as == State.NORMAL)
+        return EdgeWrite(
+            self._edge_of(board, version),
+            if_active=board.listed_as == State.NORMAL,
+            limit=EdgeLimit(BOARDS_MAX, states=LISTED),
+        )
 
     async def _rewrite(
         self, actor: NodeId, id_: int, change: Callable[[Board, Hlc], Board], into: int | None = None
@@ -334,6 +335,9 @@ class Boards:
             if new.owner != board.owner:
                 gone = Edge(self._boards, NodeId(board.owner), NodeId(id_), State.REMOVED, board.created_at, version)
                 edges.append(EdgeWrite(gone))
+                if self._records.transactional:  # elsewhere the record is written before an edge can be refused
+                    barring = self.privacy.blocks_between(board.owner, [new.owner])
+                    edges[0] = msgspec.structs.replace(self._listing(new, version), unless=barring)
             kept = [
                 msgspec.structs.replace(other, updated_at=next_version(self.graph.clock, other)) for other, _ in target
             ]
@@ -342,7 +346,10 @@ class Boards:
             seen = [
                 AtVersion(RecordKind.BOARD, one.id, one.updated_at) for one in (record, *(one for one, _ in target))
             ]
-            return await self._records.put([*kept, changed], edges, only_if=seen), new
+            put = await self._records.put([*kept, changed], edges, only_if=seen)
+            if put.refusal is not None:
+                raise _not_given(put.refusal, new.owner)
+            return put, new
 
         put, new = await rewrite("this board", id_, replace)
         mark, _ = await self._finish(id_)
@@ -358,7 +365,7 @@ class Boards:
             if record is None or board is None:
                 raise missing(id_)
             if board.owner != actor:
-                raise _not_owner(id_)
+                raise not_owner(id_)
             found.append((record, board))
         return found
 
@@ -380,5 +387,14 @@ def _emptied(board: Board, into: int = 0, at: int = 0) -> Board:
     return msgspec.structs.replace(board, name="", deleted=True, merged_into=into, merged_at=at)
 
 
-def _not_owner(id_: int) -> Forbidden:
-    return Forbidden("only its owner may do this with a board", id=str(id_))
+def _no_room() -> BoardLimitReached:
+    return BoardLimitReached(f"a user may own {BOARDS_MAX} boards; delete or merge some first", max=BOARDS_MAX)
+
+
+def _not_given(refusal: Outcome, to: int) -> KithError:
+    """Why a board cannot be given to a user whose edge to it is refused."""
+    if refusal is Outcome.OVER_LIMIT:
+        return _no_room()
+    if refusal is Outcome.FORBIDDEN:
+        return Forbidden("one of you has blocked the other", id=str(to))
+    return UserNotFound("there is no such account, or it is not there for you", id=str(to))

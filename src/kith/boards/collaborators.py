@@ -10,7 +10,7 @@ from kith.core.errors import BoardLimitReached, Forbidden, SelfEdge, UserNotFoun
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, Outcome
+from kith.graph.edge import Direction, EdgeLimit, Outcome
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM, Viewer
 
@@ -30,17 +30,17 @@ class Collaborators:
         board = await self._boards.owned(actor, id_)
         if member == board.owner:
             raise SelfEdge("this board is theirs; invite another user", id=str(member))
-        (count,) = await self._store.count_many([Listing(self._members, id_, Direction.IN)])
-        if count >= MEMBERS_MAX and not await self._boards.is_member(member, id_):
-            raise BoardLimitReached(f"a board has {MEMBERS_MAX} collaborators at most", max=MEMBERS_MAX)
         write = msgspec.structs.replace(
             self._graph.add_write(self._members, member, NodeId(id_)),
             if_active=True,
+            limit=EdgeLimit(MEMBERS_MAX, Direction.IN),
             unless=self._boards.privacy.blocks_between(actor, [member]),
         )
         (change,), mark = await self._graph.write([write])
         if change.outcome is Outcome.FORBIDDEN:
             raise Forbidden("one of you has blocked the other", id=str(member))
+        if change.outcome is Outcome.OVER_LIMIT:
+            raise BoardLimitReached(f"a board has {MEMBERS_MAX} collaborators at most", max=MEMBERS_MAX)
         if change.outcome is Outcome.INACTIVE:
             raise UserNotFound("this account is deactivated", id=str(member))
         return mark

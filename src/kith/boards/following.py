@@ -20,7 +20,7 @@ from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, EdgeChange, Outcome, State
+from kith.graph.edge import Direction, EdgeChange, EdgeLimit, Outcome, State
 from kith.graph.graph import write_mark_of
 from kith.graph.merged import merged
 from kith.graph.questions import Questions
@@ -137,7 +137,7 @@ class BoardFollowing:
         write = msgspec.structs.replace(
             self._graph.add_write(graph, actor, NodeId(board.id)),
             keep_live=all(edge.graph != graph for edge in void(actor, board, rows)),
-            out_limit=self._follows_max,
+            limit=EdgeLimit(self._follows_max),
             unless=self._privacy.blocks_between(actor, [board.owner]),
             if_active=True,
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -52,6 +53,14 @@ class Edge(msgspec.Struct, frozen=True, gc=False, order=False):
     expires_ms: int = 0  # from then on, in ms since the epoch, it is removed; 0: never
 
 
+class EdgeLimit(NamedTuple):
+    """How many edges in some states one end of an edge may have. OUT: its source; IN: its destination."""
+
+    edges_max: int
+    direction: Direction = Direction.OUT
+    states: tuple[State, ...] = (State.NORMAL,)
+
+
 class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     """An edge to merge, and the conditions under which it is not merged.
 
@@ -77,7 +86,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
        `while_edge`: UNCHANGED unless this edge (graph, source, destination) is NORMAL or, with false, is not.
     8. `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL or ARCHIVED. A block is
        ARCHIVED while either end is away, and it holds until it is restored.
-    9. `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
+    9. `limit`: OVER_LIMIT if an end of the edge already has this many edges in these states and this would add one.
 
     Conditions are exact on a transactional engine and best effort on others.
 
@@ -97,7 +106,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     if_public: bool = False
     while_node: tuple[int, State] | None = None
     unless: tuple[tuple[int, int, int], ...] = ()
-    out_limit: int | None = None
+    limit: EdgeLimit | None = None
     counted: Direction | None = None
     any_of: tuple[tuple[int, int, Direction, State], ...] = ()
     as_is: bool = False
@@ -203,13 +212,13 @@ def decide(
     private: Callable[[], bool] = _never,
     lapsed: Callable[[], bool] = _never,
     barred: Callable[[], bool],
-    out_count: Callable[[], int],
+    limited: Callable[[EdgeLimit], int],
 ) -> Outcome:
     """Whether `edge` (the resolved write) replaces `stored`: conditions 2 to 9 of `EdgeWrite`, in their order.
 
     Each function is called only where its condition is set and no earlier one failed. `private`: do the destination's
     edges need its consent? `lapsed`: does `while_node` or `while_edge` not hold? `barred`: does an edge of `unless`
-    forbid it? `out_count`: how many NORMAL edges the source has.
+    forbid it? `limited`: how many edges does a limit count by now?
     """
     if write.if_active and edge.state != write.edge.state:
         return Outcome.INACTIVE  # `resolve` gave the edge the state of an end that is not NORMAL
@@ -225,9 +234,10 @@ def decide(
         return Outcome.UNCHANGED
     if write.unless and barred():
         return Outcome.FORBIDDEN
-    adds_one = edge.state == State.NORMAL and (stored is None or stored.state != State.NORMAL)
-    if write.out_limit is not None and adds_one and out_count() >= write.out_limit:
-        return Outcome.OVER_LIMIT
+    if (limit := write.limit) is not None:
+        adds_one = edge.state in limit.states and (stored is None or stored.state not in limit.states)
+        if adds_one and limited(limit) >= limit.edges_max:
+            return Outcome.OVER_LIMIT
     return Outcome.APPLIED
 
 

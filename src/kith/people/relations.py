@@ -17,7 +17,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.together import together
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, EdgeChange, EdgeWrite, Outcome, State
+from kith.graph.edge import Direction, EdgeChange, EdgeLimit, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.shapes import Listing
@@ -69,6 +69,7 @@ class Relations:
         self, graph: Graph, privacy: Privacy, limits: RelationLimits, *, dependents: FollowDependents | None = None
     ) -> None:
         self._graph, self._store, self._privacy, self._limits = graph, graph.store, privacy, limits
+        self._limit = EdgeLimit(limits.follows_max)
         number = graph.graphs.number
         self._follows, self._blocks, self._mutes = number(FOLLOWS), number(BLOCKS), number(MUTES)
         self._requests, self._fewer = number(FOLLOW_REQUESTS), number(FEWER)
@@ -336,7 +337,7 @@ class Relations:
             msgspec.structs.replace(edge, expires_ms=expires_ms) if expires_ms else edge,
             supersede=True,
             keep_live=True,
-            out_limit=self._limits.follows_max,
+            limit=self._limit,
             unless=self._privacy.blocks_between(source, [destination]),
             if_active=True,
             if_public=if_public,

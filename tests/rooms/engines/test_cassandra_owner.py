@@ -43,7 +43,7 @@ from kith.engines.cassandra.row_commands import (
     WriteRecords,
 )
 from kith.engines.cassandra.rows import RowChange, listed, of_node
-from kith.graph.edge import REFUSED, Edge, EdgeChange, EdgeWrite, State, as_of
+from kith.graph.edge import REFUSED, Edge, EdgeChange, EdgeLimit, EdgeWrite, State, as_of
 from kith.graph.graph import PRESENT
 from kith.graph.shapes import ANYTHING, Node
 from kith.log.commands import Command, Decided
@@ -367,7 +367,7 @@ def test_of_a_follow_what_most_follows_need_is_read_at_once_and_the_rest_where_i
         check_lists(rows, partitions)
         return {key.table for key in rows.read}
 
-    follow = EdgeWrite(edge_of(1, 2, version=1), out_limit=10, unless=((2, 1, 2), (2, 2, 1)), if_active=True)
+    follow = EdgeWrite(edge_of(1, 2, version=1), limit=EdgeLimit(10), unless=((2, 1, 2), (2, 2, 1)), if_active=True)
     no_request = EdgeWrite(
         msgspec.structs.replace(edge_of(1, 2, state=State.REMOVED), graph=3), only_from=PRESENT, chained=True
     )

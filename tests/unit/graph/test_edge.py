@@ -12,7 +12,19 @@ from edges import edge_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kith.graph.edge import Edge, EdgeChange, EdgeWrite, Outcome, State, applied, decide, merge, precedence, resolve
+from kith.graph.edge import (
+    Edge,
+    EdgeChange,
+    EdgeLimit,
+    EdgeWrite,
+    Outcome,
+    State,
+    applied,
+    decide,
+    merge,
+    precedence,
+    resolve,
+)
 
 # Few values each, so that ties are the rule.
 versions = st.builds(
@@ -53,8 +65,8 @@ def test_any_order_and_repetition_leaves_the_greatest(edges: list[Edge], chance:
     )
 
 
-def outcome_of(stored: Edge | None, write: EdgeWrite, out_count: int = 0, *, barred: bool = False) -> Outcome:
-    return decide(stored, write, resolve(stored, write), barred=lambda: barred, out_count=lambda: out_count)
+def outcome_of(stored: Edge | None, write: EdgeWrite, limited: int = 0, *, barred: bool = False) -> Outcome:
+    return decide(stored, write, resolve(stored, write), barred=lambda: barred, limited=lambda _: limited)
 
 
 def test_the_first_version_of_an_edge_stays() -> None:
@@ -109,25 +121,38 @@ CONDITIONS: dict[str, tuple[Edge | None, EdgeWrite, int, Outcome]] = {
     "only_from present: is removed": (old(REMOVED), EdgeWrite(gone, only_from=PRESENT), 0, Outcome.UNCHANGED),
     "only_from present: is archived": (old(ARCHIVED), EdgeWrite(gone, only_from=PRESENT), 0, Outcome.APPLIED),
     "only_from nothing": (old(NORMAL), EdgeWrite(gone, only_from=frozenset()), 0, Outcome.UNCHANGED),
-    "out_limit: room for one": (None, EdgeWrite(new, out_limit=3), 2, Outcome.APPLIED),
-    "out_limit: reached": (None, EdgeWrite(new, out_limit=3), 3, Outcome.OVER_LIMIT),
-    "out_limit: one more by a return": (old(REMOVED), EdgeWrite(new, out_limit=3), 3, Outcome.OVER_LIMIT),
-    "out_limit: none more": (old(NORMAL), EdgeWrite(new, out_limit=3), 3, Outcome.APPLIED),
-    "out_limit: one less": (old(NORMAL), EdgeWrite(gone, out_limit=0), 3, Outcome.APPLIED),
-    "keep_live before out_limit": (old(NORMAL), EdgeWrite(new, keep_live=True, out_limit=3), 3, Outcome.UNCHANGED),
-    "the merge law before out_limit": (
+    "limit: room for one": (None, EdgeWrite(new, limit=EdgeLimit(3)), 2, Outcome.APPLIED),
+    "limit: reached": (None, EdgeWrite(new, limit=EdgeLimit(3)), 3, Outcome.OVER_LIMIT),
+    "limit: one more by a return": (old(REMOVED), EdgeWrite(new, limit=EdgeLimit(3)), 3, Outcome.OVER_LIMIT),
+    "limit: none more": (old(NORMAL), EdgeWrite(new, limit=EdgeLimit(3)), 3, Outcome.APPLIED),
+    "limit: one less": (old(NORMAL), EdgeWrite(gone, limit=EdgeLimit(0)), 3, Outcome.APPLIED),
+    "keep_live before limit": (old(NORMAL), EdgeWrite(new, keep_live=True, limit=EdgeLimit(3)), 3, Outcome.UNCHANGED),
+    "the merge law before limit": (
         edge_of(ALICE, BOB, 1, REMOVED, 10),
-        EdgeWrite(new, out_limit=3),
+        EdgeWrite(new, limit=EdgeLimit(3)),
         3,
         Outcome.UNCHANGED,
     ),
-    "out_limit 0": (None, EdgeWrite(new, out_limit=0), 0, Outcome.OVER_LIMIT),
+    "limit: of two states": (
+        old(REMOVED),
+        EdgeWrite(new, limit=EdgeLimit(3, states=(NORMAL, NEGATIVE))),
+        3,
+        Outcome.OVER_LIMIT,
+    ),
+    "limit: from one of its states to another": (
+        old(NEGATIVE),
+        EdgeWrite(new, limit=EdgeLimit(3, states=(NORMAL, NEGATIVE))),
+        3,
+        Outcome.APPLIED,
+    ),
+    "limit: of another state": (None, EdgeWrite(new, limit=EdgeLimit(3, states=(NEGATIVE,))), 3, Outcome.APPLIED),
+    "limit 0": (None, EdgeWrite(new, limit=EdgeLimit(0)), 0, Outcome.OVER_LIMIT),
 }
 
 
-@pytest.mark.parametrize(("stored", "write", "out_count", "outcome"), CONDITIONS.values(), ids=CONDITIONS)
-def test_conditions(stored: Edge | None, write: EdgeWrite, out_count: int, outcome: Outcome) -> None:
-    assert outcome_of(stored, write, out_count) is outcome
+@pytest.mark.parametrize(("stored", "write", "limited", "outcome"), CONDITIONS.values(), ids=CONDITIONS)
+def test_conditions(stored: Edge | None, write: EdgeWrite, limited: int, outcome: Outcome) -> None:
+    assert outcome_of(stored, write, limited) is outcome
 
 
 @given(versions, versions)
@@ -155,13 +180,13 @@ def test_what_bars_a_write_is_asked_only_if_it_would_change_something() -> None:
     bars = ((2, ALICE, BOB),)
     for stored, write in [
         (None, EdgeWrite(new)),
-        (old(NORMAL), EdgeWrite(new, unless=bars, keep_live=True, out_limit=0)),
-        (edge_of(ALICE, BOB, 1, REMOVED, 10), EdgeWrite(new, unless=bars, out_limit=0)),
+        (old(NORMAL), EdgeWrite(new, unless=bars, keep_live=True, limit=EdgeLimit(0))),
+        (edge_of(ALICE, BOB, 1, REMOVED, 10), EdgeWrite(new, unless=bars, limit=EdgeLimit(0))),
     ]:
-        decide(stored, write, resolve(stored, write), barred=unasked, out_count=unasked)
+        decide(stored, write, resolve(stored, write), barred=unasked, limited=unasked)
     assert outcome_of(None, EdgeWrite(new, unless=bars), barred=True) is Outcome.FORBIDDEN
     assert outcome_of(None, EdgeWrite(new, unless=bars), barred=False) is Outcome.APPLIED
-    assert outcome_of(None, EdgeWrite(new, unless=bars, out_limit=0), barred=True) is Outcome.FORBIDDEN
+    assert outcome_of(None, EdgeWrite(new, unless=bars, limit=EdgeLimit(0)), barred=True) is Outcome.FORBIDDEN
 
 
 def test_applied_counts_what_changed_something() -> None:

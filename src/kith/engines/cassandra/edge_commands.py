@@ -20,6 +20,7 @@ from kith.graph.edge import (
     Direction,
     Edge,
     EdgeChange,
+    EdgeLimit,
     EdgeWrite,
     Outcome,
     State,
@@ -75,8 +76,8 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
 
     def lengths(self) -> Iterable[Listing]:
         for write in self.writes:
-            if write.out_limit is not None:
-                yield _at_end(write.edge, Direction.OUT)
+            if write.limit is not None:
+                yield from _counted_by(write.limit, write.edge)
             if write.counted is not None:
                 yield _at_end(write.edge, write.counted)
 
@@ -230,6 +231,10 @@ def _at_end(edge: Edge, direction: Direction) -> Listing:
     return Listing(edge.graph, edge.source if direction is Direction.OUT else edge.destination, direction)
 
 
+def _counted_by(limit: EdgeLimit, edge: Edge) -> list[Listing]:
+    return [_at_end(edge, limit.direction)._replace(state=state) for state in limit.states]
+
+
 def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
     """Merge one write; see `graph.edge.EdgeWrite`."""
     asked = write.edge
@@ -260,7 +265,7 @@ def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
         private=lambda: batch.node(asked.destination).private,
         lapsed=lapsed,
         barred=barred,
-        out_count=lambda: batch.length(_at_end(asked, Direction.OUT)),
+        limited=lambda limit: sum(batch.length(listing) for listing in _counted_by(limit, asked)),
     )
     if outcome is Outcome.APPLIED:
         batch.write_edge(stored, edge)

@@ -259,7 +259,7 @@ class _Putting:
 
 def may_be_refused(write: EdgeWrite) -> bool:
     """Whether a write has a condition that can refuse it (`edge.REFUSED`)."""
-    return write.if_active or write.if_public or bool(write.unless) or write.out_limit is not None
+    return write.if_active or write.if_public or bool(write.unless) or write.limit is not None
 
 
 def _marked(change: EdgeChange | None, mark: LogPosition) -> EdgeChange:

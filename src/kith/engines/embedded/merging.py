@@ -7,7 +7,7 @@ is merged singly, in its turn. The answers, and what is stored, are the same eit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kith.core.events import NOWHERE
 from kith.engines.embedded import runs
@@ -23,6 +23,7 @@ from kith.graph.edge import (
     Direction,
     Edge,
     EdgeChange,
+    EdgeLimit,
     EdgeWrite,
     Outcome,
     State,
@@ -63,7 +64,7 @@ def _never() -> bool:
     return False
 
 
-def _none() -> int:
+def _none(_: EdgeLimit) -> int:
     return 0
 
 
@@ -93,7 +94,7 @@ def _parts(writes: Sequence[EdgeWrite]) -> Iterator[Sequence[EdgeWrite] | dict[b
             or write.unless
             or write.while_node is not None
             or write.while_edge is not None
-            or write.out_limit is not None
+            or write.limit is not None
             or write.counted is not None
             or write.any_of
         )
@@ -126,7 +127,7 @@ def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[
             if away:
                 ends = max((away.get(user, ends) for user in batch.environment.user_ends.of(edge)), default=ends)
             edge = resolve(stored, write, ends)
-            outcome = decide(stored, write, edge, barred=_never, out_count=_none)
+            outcome = decide(stored, write, edge, barred=_never, limited=_none)
             if outcome is not Outcome.APPLIED:
                 merged.append(EdgeChange(outcome, stored, stored))
                 continue
@@ -182,18 +183,19 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
         row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
         return State.REMOVED if row is None else state_at(row, batch.now_ms)
 
-    def out_count() -> int:
-        return length_of(Direction.OUT, write.out_limit or 0)
+    def limited(limit: EdgeLimit) -> int:
+        return length_of(limit.direction, limit.states, limit.edges_max)
 
-    def length_of(direction: Direction, least: int = 0) -> int:
-        listing = Listing(graph, edge.source if direction is Direction.OUT else edge.destination, direction)
-        length = runs.length(txn, db, list_prefix(listing))
+    def length_of(direction: Direction, states: Iterable[State] = (State.NORMAL,), least: int = 0) -> int:
+        node = edge.source if direction is Direction.OUT else edge.destination
+        listings = [Listing(graph, node, direction, state) for state in states]
+        length = sum(runs.length(txn, db, list_prefix(listing)) for listing in listings)
         if length < least:
             return length  # without those that have expired it is less still
         over = batch.over()
-        return length if over is None else length - over.count(listing)
+        return length if over is None else length - sum(over.count(listing) for listing in listings)
 
-    outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
+    outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, limited=limited)
     mark, after = NOWHERE, stored
     if outcome is Outcome.APPLIED:
         mark, after = batch.write_edge(stored, edge), edge

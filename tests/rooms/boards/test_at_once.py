@@ -1,0 +1,125 @@
+"""Limits and blocks hold for requests that meet: each has looked before any of them writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
+from services import Services
+
+from kith.boards import boards, collaborators
+from kith.core.errors import BoardLimitReached, Forbidden, UserNotFound
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.graph.edge import State
+from kith.people.privacy import SYSTEM
+
+FIRST = Window(10)
+
+
+@pytest.fixture
+def kith(run: Run) -> Services:
+    made: Services = run(Services.in_memory(clock=FakeClock()))
+    return made
+
+
+def meeting(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, run: Run, *calls: Coroutine[Any, Any, Any]
+) -> Any:
+    """The answers of calls that have all come to this method before it goes on for any of them."""
+    real, all_of_them, left = getattr(owner, method), asyncio.Barrier(len(calls)), [len(calls)]
+
+    async def wait(*args: Any, **options: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            await all_of_them.wait()
+        return await real(*args, **options)
+
+    async def at_once() -> list[Any]:
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    monkeypatch.setattr(owner, method, wait)
+    answers = run(at_once())
+    monkeypatch.setattr(owner, method, real)
+    return answers
+
+
+def refused(answers: list[Any]) -> list[type]:
+    """The errors among answers."""
+    return [type(answer) for answer in answers if isinstance(answer, Exception)]
+
+
+def boards_of(run: Run, kith: Services, owner: NodeId) -> list[str]:
+    shown, _ = run(kith.boards.of_owner(owner, owner, FIRST))
+    return [board.name for board in shown]
+
+
+def test_the_last_place_for_a_board_is_taken_once(run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "BOARDS_MAX", 2)
+    run(kith.boards.create(ALICE, "Secrets", secret=True))
+    creating = (kith.boards.create(ALICE, "Soups"), kith.boards.create(ALICE, "Cakes", secret=True))
+    answers = meeting(monkeypatch, kith.boards._records, "put", run, *creating)
+    assert refused(answers) == [BoardLimitReached]
+    assert len(boards_of(run, kith, ALICE)) == 2
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_the_last_place_is_given_once(run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch, secret: bool) -> None:
+    monkeypatch.setattr(boards, "BOARDS_MAX", 1)
+    moves = []
+    for owner in (ALICE, CAROL):
+        board = run(kith.boards.create(owner, "Recipes", secret=secret)).board
+        run(kith.collaborators.invite(owner, board.id, BOB))
+        moves.append(kith.boards.move(owner, board.id, BOB))
+    answers = meeting(monkeypatch, kith.boards, "_read_owned", run, *moves)
+    assert refused(answers) == [BoardLimitReached]
+    assert sorted(len(boards_of(run, kith, user)) for user in (ALICE, BOB, CAROL)) == [0, 1, 1]
+
+
+@pytest.mark.parametrize("who", [(ALICE, BOB), (BOB, ALICE)])
+def test_no_board_is_given_to_whom_a_block_keeps_out_meanwhile(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch, who: tuple[NodeId, NodeId]
+) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    run(kith.collaborators.invite(ALICE, board.id, BOB))
+    meet_with(kith, monkeypatch, kith.people.block(*who))
+    with pytest.raises(Forbidden):
+        run(kith.boards.move(ALICE, board.id, BOB))
+    assert run(kith.boards.get(SYSTEM, board.id)).owner == ALICE
+
+
+def test_no_board_is_given_to_who_is_deactivated_meanwhile(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    run(kith.collaborators.invite(ALICE, board.id, BOB))
+    meet_with(kith, monkeypatch, kith.graph.store.change_node(BOB, state=State.ARCHIVED))
+    with pytest.raises(UserNotFound):
+        run(kith.boards.move(ALICE, board.id, BOB))
+    assert run(kith.boards.get(SYSTEM, board.id)).owner == ALICE
+
+
+def meet_with(kith: Services, monkeypatch: pytest.MonkeyPatch, meanwhile: Coroutine[Any, Any, Any]) -> None:
+    """Let this happen between the checks of a change of boards and its write."""
+    real = kith.boards._read_owned
+
+    async def read(actor: NodeId, ids: list[int]) -> Any:
+        found = await real(actor, ids)
+        monkeypatch.setattr(kith.boards, "_read_owned", real)
+        await meanwhile
+        return found
+
+    monkeypatch.setattr(kith.boards, "_read_owned", read)
+
+
+def test_the_last_invitation_is_given_once(run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collaborators, "MEMBERS_MAX", 2)
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    run(kith.collaborators.invite(ALICE, board.id, BOB))
+    inviting = [kith.collaborators.invite(ALICE, board.id, member) for member in (CAROL, DANA)]
+    assert refused(meeting(monkeypatch, kith.graph, "write", run, *inviting)) == [BoardLimitReached]
+    assert len(run(kith.collaborators.of(ALICE, board.id, FIRST)).items) == 2
