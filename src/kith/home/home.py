@@ -199,7 +199,7 @@ class Home:
 
     async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
         found = await self._posts_below(visit, after, want)
-        return with_pins(found, visit.pinned, after) if visit.pinned else found
+        return with_pins(found, visit.pins, after)
 
     async def _posts_below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
         return await self._skeletons.below(
@@ -216,7 +216,7 @@ class Home:
             return await self._posts_below(visit, after, want)
 
         found, _ = await together(self._immediate, posts(), visit.read_pinned())
-        return with_pins(found, visit.pinned, after) if visit.pinned else found
+        return with_pins(found, visit.pins, after)
 
     async def _rank_below(
         self, visit: Visit, after: Mark | None, scroll: Scroll

@@ -18,7 +18,7 @@ from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot
 from kith.home.rank.ranker import Ranker, ReaderFacts
 from kith.home.rules import HomeRules
-from kith.home.skeleton.pinned import NO_PINS, Pinned, PinnedPosts
+from kith.home.skeleton.pinned import HomePins, Pinned, PinnedPosts
 from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
 
@@ -37,11 +37,12 @@ _ALREADY = _Already()
 class Visit:
     """A reader at home. `snapshot`: what fan-out noted; None while timelines cannot be relied on.
 
-    `pinned`: what comes to their home by boards.
+    `pins`: what comes to their home by boards.
     """
 
     snapshot: FanoutSnapshot | None = None
-    pinned: Pinned = NO_PINS
+    pins: HomePins = HomePins()
+    _pinned_ms = 0
 
     def __init__(
         self,
@@ -59,6 +60,11 @@ class Visit:
         self._ranker, self._rules, self._prefetch = ranker, rules, prefetch
         self._known: ReaderFacts | None = None
         self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
+
+    @property
+    def pinned(self) -> Pinned:
+        """When the posts were pinned that boards bring."""
+        return self.pins.pinned
 
     async def begin(self) -> None:
         """Forget what changed before this request; meanwhile start to read pins."""
@@ -86,15 +92,17 @@ class Visit:
         await (self._pin() if self._pinning is None else self._pinning)
 
     async def _pin(self) -> None:
+        self._pinned_ms = self._pins.now_ms()
         try:
-            self.pinned = await self._pins.of(self.reader, self._refreshed, self._pins_until)
+            self.pins = await self._pins.of(self.reader, self._refreshed, self._pins_until)
         except Unavailable:
             self.degraded.failed("boards")
 
     def scroll_until(self) -> int | None:
-        """What later pages of this scroll take as `pins_until`: behind the newest pin of the first one with pins."""
+        """What later pages of this scroll take as `pins_until`: the time of the first one with pins, behind all of
+        these."""
         if self._pins_until is None and self.pinned:
-            return max(self.pinned.values()) + 1
+            return max(self._pinned_ms, *self.pinned.values()) + 1
         return self._pins_until
 
     async def check(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:

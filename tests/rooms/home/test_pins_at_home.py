@@ -234,6 +234,38 @@ def test_a_pin_stays_where_it_is_in_a_scroll_however_many_come_meanwhile(
     run(live())
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_pin_taken_off_in_a_scroll_does_not_bring_its_post_again(
+    run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    monkeypatch.setattr(pages, "SLATE_MAX", 10)
+
+    async def live() -> None:
+        made = [(await at.home.post(BOB)).id for _ in range(30)]
+        board = await at.board(ERIN)
+        for post in (made[5], made[0], made[1]):
+            await at.pin(board, post)
+        await at.pins.remove(ERIN, board, made[5])  # before the scroll
+        at.home.clock.ms += 1_000
+        newest, ranked = await at.home.feed.latest(ALICE, Window(5)), await at.home.page(5)
+        scrolled, found = ids_of(newest.posts), ids_of(ranked.posts)
+        at.home.clock.ms += 1_000
+        await at.pins.remove(ERIN, board, made[0])
+        if again:
+            await at.pin(board, made[0])
+        while newest.rest is not None:
+            window = Window(5, after=newest.rest, until=newest.until)
+            newest = await at.home.feed.latest(ALICE, window)
+            scrolled += ids_of(newest.posts)
+        while ranked.rest is not None:
+            ranked = await at.home.page(5, ranked.rest)
+            found += ids_of(ranked.posts)
+        for ids in (scrolled, found):
+            assert sorted(ids) == sorted(made)
+
+    run(live())
+
+
 def test_home_goes_on_without_boards_where_they_are_away(
     run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,12 +4,13 @@ A post comes once, at its newest pin on a board that the reader follows and may 
 request asks that anew. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first those that the reader follows
 directly, then those of the owners followed last. Which of the followed users have boards is kept for KEPT_MS, unless
 the length of one of the reader's lists changes, or the log tells that a user made, moved or deleted one. Until somebody
-makes the first board, nothing of this is asked. In one scroll a pin stays where it is, however many come meanwhile.
+makes the first board, nothing of this is asked. In one scroll a pin stays where it is, however many come meanwhile, and
+a post whose pin is taken off comes no second time; that is known of the newest PINS_EACH removed ones of each board.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 
 from kith.boards.board import Board
 from kith.boards.boards import Boards, may_see
+from kith.core.clock import ms_of
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window
 from kith.core.together import together
@@ -43,6 +45,16 @@ Pinned = Mapping[int, int]
 NO_PINS: Pinned = MappingProxyType({})
 
 
+class HomePins(NamedTuple):
+    """The pins that date posts, and those that did when the scroll began and were taken off since."""
+
+    pinned: Pinned = NO_PINS
+    taken_off: Pinned = NO_PINS
+
+
+_NONE = HomePins()
+
+
 class _Kept(NamedTuple):
     """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists when these were read.
 
@@ -60,7 +72,7 @@ class PinnedPosts:
     """Reads what is pinned on the boards that a reader follows."""
 
     def __init__(self, boards: Boards, memory: ReadMemory, now_ms: Callable[[], int]) -> None:
-        self._store, self._settling, self._now_ms = boards.store, boards.settling, now_ms
+        self._store, self._settling, self.now_ms = boards.store, boards.settling, now_ms
         self._immediate = boards.store.immediate and boards.settling.records.immediate
         self._privacy = Privacy(boards.graph)
         self._pins, self._mutes = boards.graph.graphs.number(PINS), boards.graph.graphs.number(MUTES)
@@ -72,30 +84,30 @@ class PinnedPosts:
         self._of_boards = memory.changes(graphs=(boards.settling.boards,))
         self._none_at: int | None = None
 
-    async def of(self, reader: NodeId, refreshed: Awaitable[None], until: int | None = None) -> Pinned:
+    async def of(self, reader: NodeId, refreshed: Awaitable[None], until: int | None = None) -> HomePins:
         """The posts that boards bring to a reader's home, before it is asked who may see them. `refreshed`: awaited
-        before what is kept is used, which then is as of this request. `until`: pins before it keep their place, though
-        newer ones came.
+        before what is kept is used, what is kept is as of this request. `until`: pins before it keep their place,
+        though newer ones came.
 
         One call, or three in a row where it is not known yet which boards may matter; one more where pins lost their
-        place among the newest since `until`.
+        place among the newest since `until`, or were perhaps taken off.
         """
         if self._immediate and await self._are_none():
-            return NO_PINS
+            return _NONE
         kept, moment = self._kept.get(reader), self._memory.moment
-        if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
+        if kept is not None and 0 <= self.now_ms() - kept.at_ms < KEPT_MS:
             if not kept.owners:
                 await refreshed
                 if self._unchanged.now.get(reader) is kept and self._boards_are(kept):
-                    return NO_PINS
-            pinned, as_kept = await self._newest(reader, kept, until)
+                    return _NONE
+            found, as_kept = await self._newest(reader, kept, until)
             await refreshed
             if as_kept and self._boards_are(kept):
                 self._unchanged.keep(moment, {reader: kept})
-                return pinned
+                return found
         kept = await self._candidates(reader, refreshed)
         self._unchanged.keep(moment, {reader: kept})
-        return (await self._newest(reader, kept, until))[0] if kept.owners else NO_PINS
+        return (await self._newest(reader, kept, until))[0] if kept.owners else _NONE
 
     async def _are_none(self) -> bool:
         """Whether nobody has a board, as of the last look."""
@@ -121,7 +133,7 @@ class PinnedPosts:
 
     async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _Kept:
         """Find the boards that the reader may follow, and keep them."""
-        questions, now, told, lists = Questions(), self._now_ms(), self._of_boards.now, self._lists(reader)
+        questions, now, told, lists = Questions(), self.now_ms(), self._of_boards.now, self._lists(reader)
         counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], FOLLOWEES_SEARCHED_MAX)
@@ -169,20 +181,23 @@ class PinnedPosts:
             known = [found[owner] if has is None else has for owner, has in zip(owners, known, strict=True)]
         return list(compress(owners, known)) if True in known else []
 
-    async def _newest(self, reader: NodeId, kept: _Kept, until: int | None) -> tuple[Pinned, bool]:
+    async def _newest(self, reader: NodeId, kept: _Kept, until: int | None) -> tuple[HomePins, bool]:
         """The newest pins of those of the boards that the reader follows; and whether all is yet as it was kept."""
         questions, ids = Questions(), list(kept.owners)
         counts = questions.counts(self._lists(reader))
         if not ids:
-            return NO_PINS, (await self._store.answer(questions)).counts == kept.lengths
+            return _NONE, (await self._store.answer(questions)).counts == kept.lengths
+        removed = {} if until is None else self._ask_removed(questions, ids, until)
         pages_of = self._ask_newest(questions, reader, kept.owners)
         boards, answers = await together(self._immediate, self._settling.read(ids), self._store.answer(questions))
-        pinned, pages = dict[int, int](), pages_of(answers, boards)
-        for page in (*pages.values(), *await self._newest_before(until, pages)):
-            for position, id_ in page.items:
-                pinned[id_] = max(position, pinned[id_] if id_ in pinned else made_at_ms(id_))
+        pages = pages_of(answers, boards)
+        removed_pages = {board: answers.pages[at] for board, at in removed.items() if board in pages}
+        earlier, taken_off = await together(
+            self._immediate, self._newest_before(until, pages), self._taken_off(until, removed_pages)
+        )
+        pinned = _dates(mark for page in (*pages.values(), *earlier) for mark in page.items)
         are_theirs = all(board is None or board.owner == kept.owners[board.id] for board in boards)
-        return pinned or NO_PINS, are_theirs and answers.counts[counts] == kept.lengths
+        return HomePins(pinned, taken_off), are_theirs and answers.counts[counts] == kept.lengths
 
     async def _newest_before(self, until: int | None, pages: Mapping[int, Page]) -> Sequence[Page]:
         """The newest pins before `until` of those boards where some may have given way to pins that came since."""
@@ -193,6 +208,20 @@ class PinnedPosts:
             if len(page.items) == PINS_EACH and page.items[0].position >= until:
                 questions.page(Listing(self._pins, board, Direction.OUT), Window(PINS_EACH, until=until))
         return (await self._store.answer(questions)).pages if questions.asked_pages else ()
+
+    def _ask_removed(self, questions: Questions, boards: Sequence[int], until: int) -> dict[int, int]:
+        """Ask for the newest pins before `until` that are on each board no more; where their page is."""
+        lists = {board: Listing(self._pins, board, Direction.OUT, State.REMOVED) for board in boards}
+        return {board: questions.page(one, Window(PINS_EACH, until=until)) for board, one in lists.items()}
+
+    async def _taken_off(self, until: int | None, removed: Mapping[int, Page]) -> Pinned:
+        """Those of removed pins that were there until then."""
+        marks = [(board, mark) for board, page in removed.items() for mark in page.items]
+        if until is None or not marks:
+            return NO_PINS
+        edges = await self._store.get_many(self._pins, [(board, mark.id) for board, mark in marks])
+        were_there = [edge is not None and ms_of(edge.updated_at) >= until - 1 for edge in edges]
+        return _dates(mark for (_, mark), was_there in zip(marks, were_there, strict=True) if was_there)
 
     def _ask_newest(
         self, questions: Questions, reader: NodeId, owners: Mapping[int, int]
@@ -227,14 +256,25 @@ class PinnedPosts:
         return pages
 
 
-def with_pins(skeleton: Skeleton, pinned: Pinned, after: Mark | None) -> Skeleton:
+def _dates(pins: Iterable[Mark]) -> Pinned:
+    """The newest date of each pinned post; never before it was made."""
+    dates = dict[int, int]()
+    for position, id_ in pins:
+        dates[id_] = max(position, dates[id_] if id_ in dates else made_at_ms(id_))
+    return dates or NO_PINS
+
+
+def with_pins(skeleton: Skeleton, found: HomePins, after: Mark | None) -> Skeleton:
     """The skeleton beyond `after`, with the posts that were pinned there. A pinned post stands at its newest pin, and
-    nowhere else.
+    nowhere else; one whose pin was taken off in this scroll comes no more if it has come there.
     """
-    end = skeleton.end
-    pins = [Mark(at_ms, id_) for id_, at_ms in pinned.items()]
+    end, pinned = skeleton.end, found.pinned
+    if not (pinned or found.taken_off):
+        return skeleton
+    came = {id_ for id_, at_ms in found.taken_off.items() if after is not None and Mark(at_ms, id_) >= after}
+    pins = [Mark(at_ms, id_) for id_, at_ms in pinned.items() if id_ not in came]
     pins = [mark for mark in pins if (after is None or mark < after) and (end is None or mark >= end)]
-    marks = [mark_of(id_) for id_ in skeleton.ids.tolist() if id_ not in pinned]
+    marks = [mark_of(id_) for id_ in skeleton.ids.tolist() if not (id_ in pinned or id_ in came)]
     ids = np.array([mark.id for mark in sorted(marks + pins, reverse=True)], np.int64)
     return Skeleton(ids, end, pinned)
 
