@@ -64,7 +64,8 @@ async def no_prefetch(_: Sequence[Post]) -> None:
 class Shelf(NamedTuple):
     """One kind of posts: its records, the graph of its authors' lists, its noun in messages, its error.
 
-    `mentions`: the graph that lists them with those whom they mention, if there is one.
+    `mentions`: the graph that lists them with those whom they mention, if there is one. `is_over`: whether the post of
+    this id is gone by its age, so that a repeated key writes it no more.
     """
 
     kind: RecordKind = RecordKind.POST
@@ -72,6 +73,7 @@ class Shelf(NamedTuple):
     noun: str = "post"
     missing: type[NotFound] = PostNotFound
     mentions: str | None = MENTIONED
+    is_over: Callable[[int], bool] = lambda _: False
 
 
 class PostWritten(NamedTuple):
@@ -118,7 +120,7 @@ class Posts:
             new = msgspec.structs.replace(new, id=id_, created_at=made_at_ms(id_))
             (stored,) = await self.store.get_many(self._shelf.kind, [id_])
             record = stored or self._record(new, version)
-            if read_post(record).deleted:
+            if read_post(record).deleted or self._shelf.is_over(id_):
                 raise self.missing(id_)
             # the first try may have stopped half way, in a cluster whose store came here since; this finishes it
             put = await self.store.put([record], self._listing(record, version))
@@ -205,9 +207,8 @@ class Posts:
         """The types of a draft's media. For a repetition, those it was accepted with: they may be deleted by now."""
         known = (await self.store.claimed([claim]))[0] if claim is not None and draft.media else None
         if claim is not None and known is not None:
-            (record,) = await self.store.get_many(self._shelf.kind, [first_of(known, claim)[0]])
-            if record is not None:
-                return ["video" if draft.type == "video" else "image"]
+            first_of(known, claim)
+            return ["video" if draft.type == "video" else "image"]
         return await self._media_types(actor, draft.media)
 
     async def _media_types(self, actor: NodeId, ids: Sequence[int]) -> list[MediaType]:

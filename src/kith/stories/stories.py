@@ -53,18 +53,18 @@ class Stories:
     ) -> None:
         self.graph, self.life_ms, self.now_ms = graph, hours * HOUR_MS, now_ms
         self._privacy = Privacy(graph)
-        self._shelf = Posts(store, graph, snowflakes, SHELF)
+        self._shelf = Posts(store, graph, snowflakes, SHELF._replace(is_over=self._is_over))
         self._stories, self._views = graph.graphs.number(STORIES), graph.graphs.number(STORY_VIEWS)
 
     # --- writing ---------------------------------------------------------------------------------------
 
     async def create(self, actor: NodeId, draft: Draft, key: str | None = None) -> PostWritten:
-        """Create a story of `actor`. `key` and errors as in `Posts.create`; InvalidContent for a private one."""
+        """Create a story of `actor`. `key` and errors as in `Posts.create`; InvalidContent for a private one; a
+        repetition when the story is over is StoryNotFound.
+        """
         if draft.visibility == "private":
             raise InvalidContent("a story is for public, friends or custom; a private one would have no viewers")
-        written = await self._shelf.create(actor, draft, key)
-        self._check_live(written.post.id)  # a repetition may come when it is over
-        return written
+        return await self._shelf.create(actor, draft, key)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a story for good. Errors: StoryNotFound; Forbidden for all but its author."""
@@ -189,8 +189,11 @@ class Stories:
         """The earliest time at which a live story can have been made, in ms since the epoch."""
         return self.now_ms() - self.life_ms + 1
 
+    def _is_over(self, id_: int) -> bool:
+        return made_at_ms(id_) < self._since()
+
     def _check_live(self, id_: int) -> None:
-        if made_at_ms(id_) < self._since():
+        if self._is_over(id_):
             raise StoryNotFound("there is no such story, or it is not there for you", id=str(id_))
 
     def _list(self, author: int) -> Listing:

@@ -9,13 +9,15 @@ from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from story_scene import DAY_MS, StoryScene
 
+from kith.core.errors import StoryNotFound
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.shapes import Listing
+from kith.posts.post import Draft
 from kith.records.store import RecordKind
 from kith.stories.reclaiming import GRACE_MS, reclaim
-from kith.stories.stories import HOUR_MS
+from kith.stories.stories import HOUR_MS, Stories
 
 # --- room given back -------------------------------------------------------------------------------------
 
@@ -55,6 +57,24 @@ def test_a_story_that_is_just_over_is_left_alone_for_whoever_is_writing(scene: S
     scene.clock.ms += 1
     assert run(reclaim(scene.services.records, scene.graph, 24, scene.clock)).stories == 1
     assert run(reclaim(scene.services.records, scene.graph, 24, scene.clock)).stories == 0
+
+
+def test_a_key_that_comes_again_when_its_story_is_over_brings_nothing_back(scene: StoryScene, run: Run) -> None:
+    stories = Stories(scene.services.records, scene.graph, scene.services.snowflakes, hours=1, now_ms=scene.clock)
+    draft = Draft(text="look")
+    story = run(stories.create(ALICE, draft, "once")).post
+    scene.clock.ms += HOUR_MS
+    for reclaimed in range(2):
+        with pytest.raises(StoryNotFound):
+            run(stories.create(ALICE, draft, "once"))
+        scene.clock.ms += GRACE_MS
+        scene.settle()
+        assert run(reclaim(scene.services.records, scene.graph, 1, scene.clock)).stories == 1 - reclaimed
+    scene.settle()
+    assert scene.services.edges.rows == {}
+    assert scene.services.records.records == {}
+    scene.clock.ms = story.created_at + DAY_MS
+    assert run(stories.create(ALICE, draft, "once")).post.id != story.id, "a key is kept for a day, whatever it made"
 
 
 def test_a_run_that_was_stopped_anywhere_is_finished_by_the_next(
