@@ -32,6 +32,11 @@ from kith.records.store import Record, RecordKind
 REPLIES_SHOWN = 2
 """How many replies a page of comments shows under each comment."""
 
+STUB_REPLIES = 20
+"""How many replies to a deleted comment are looked at for one that a viewer sees; where there are more, it is shown."""
+STUB_LOOKS_MAX = 500
+"""How many replies on all levels below the deleted comments of a page are looked at, about; then these are shown."""
+
 
 class CommentCounts(NamedTuple):
     """How many likes and replies a comment has, exactly, and whether the viewer likes it."""
@@ -103,12 +108,13 @@ class CommentReader:
         questions = Questions()
         seeing = self._posts.ask_seeing(questions, viewer, posts)
         thread = self.ask_seen(questions, viewer, known)
-        replied = self._threads.ask_answered(questions, [id_] if or_stub else [])
         answers = await self._graph.store.answer(questions)
         seen = by_id(thread(answers))
         if not is_reached(id_, seen) or seeing(answers) == [None]:
             return None
-        return None if seen[id_].deleted and replied(answers) != [True] else seen[id_]
+        if seen[id_].deleted and not (or_stub and await self._lead_on(viewer, [id_])):
+            return None
+        return seen[id_]
 
     async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted_too: bool = False) -> list[Comment | None]:
         """Each comment that `viewer` may see, as `get`, and None for others; in three batches, and one a level.
@@ -156,7 +162,7 @@ class CommentReader:
         return await self._found(viewer, thread, {})
 
     async def shown(self, viewer: Viewer, found: StoredComments) -> CommentPage:
-        """What `viewer`, who may see the post, sees of a page: a stub only where it has replies."""
+        """What `viewer`, who may see the post, sees of a page: a stub only where they see something below it."""
         questions, replies = Questions(), list(itertools.chain.from_iterable(found.replies))
         seen = self.ask_seen(questions, viewer, [*found.comments, *replies])
         counted = self._ask_counts(questions, viewer, [reply.id for reply in replies])
@@ -167,13 +173,44 @@ class CommentReader:
         )
         listed = list(itertools.islice(entries, len(found.comments)))
         under = [[entry for _ in replies if (entry := next(entries)) is not None] for replies in found.replies]
-        kept = [(*entry, replied) for entry, replied in zip(listed, under, strict=True) if entry is not None]
+        stubs = [
+            entry[0].id
+            for entry, replied in zip(listed, under, strict=True)
+            if entry is not None and entry[0].deleted and all(reply.deleted for reply, _ in replied)
+        ]
+        stubs += [reply.id for replied in under for reply, _ in replied if reply.deleted]
+        bare = set(stubs).difference(await self._lead_on(viewer, stubs)) if stubs else ()
+        kept = [
+            (*entry, [reply for reply in replied if reply[0].id not in bare])
+            for entry, replied in zip(listed, under, strict=True)
+            if entry is not None and entry[0].id not in bare
+        ]
         return CommentPage(
             [comment for comment, _, _ in kept],
             [counts for _, counts, _ in kept],
             [replied for _, _, replied in kept],
             *found.thread,
         )
+
+    async def _lead_on(self, viewer: Viewer, stubs: Sequence[int]) -> set[int]:
+        """Those of the stubs below which there is a comment that `viewer`, who may see the post, sees; and those of
+        which that is not known when STUB_LOOKS_MAX replies were looked at.
+        """
+        above, found, left = {id_: id_ for id_ in stubs}, set[int](), STUB_LOOKS_MAX  # the stub on the page, by each
+        while above and left > 0:
+            pages = await self._threads.previews(list(above), STUB_REPLIES)
+            replies, questions = await self.read([mark.id for page in pages for mark in page.items]), Questions()
+            seeing = self.ask_seen(questions, viewer, replies)
+            seen = iter(seeing(await self._graph.store.answer(questions)))
+            further: dict[int, int] = {}
+            for stub, page in zip(above.values(), pages, strict=True):
+                there = [one for one in itertools.islice(seen, len(page.items)) if one is not None]
+                if page.more_after or not all(one.deleted for one in there):
+                    found.add(stub)
+                further |= {one.id: stub for one in there}
+            above = {id_: stub for id_, stub in further.items() if stub not in found}
+            left -= len(replies)
+        return found | set(above.values())
 
     async def posts_of(self, ids: Sequence[int]) -> list[int | None]:
         """The post of each comment, whoever may see it; None where there is no such comment."""
