@@ -137,6 +137,21 @@ def test_a_post_is_pinned_to_a_board_that_others_follow(stage: Stage) -> None:
     expect(reader.get_by_role("button", name="Following", exact=True)).to_be_visible()
 
 
+def test_a_post_is_pinned_to_a_board_of_somebody_else_by_whom_they_invited(stage: Stage) -> None:
+    board = stage.ask("POST", "/boards", {"name": "Ours", "secret": True}, stage.bob)["id"]
+    stage.ask("POST", f"/boards/{board}/collaborators/{stage.alice}", user=stage.bob)
+    stage.ask("POST", "/boards", {"name": "Mine"}, stage.alice)
+    post = stage.post(stage.alice, "worth keeping")
+    page = stage.open(stage.alice)
+    card(page, "worth keeping").get_by_role("button", name="More about").click()
+    page.get_by_role("button", name="Pin to a board").click()
+    choices = page.get_by_role("dialog", name="Pin to a board")
+    expect(choices.get_by_role("button", name="Mine")).to_be_visible()
+    choices.get_by_role("button", name="Ours").click()
+    expect(page.get_by_text("Pinned to Ours.")).to_be_visible()
+    assert [one["id"] for one in stage.ask("GET", f"/boards/{board}/pins", user=stage.bob)["items"]] == [post]
+
+
 def test_an_old_post_at_home_says_that_a_board_brought_it(stage: Stage) -> None:
     post = stage.post(stage.carol, "an old post")
     board = stage.ask("POST", "/boards", {"name": "Fine things"}, stage.bob)["id"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Page, Route, expect
 from scenes import Stage, card
-from servers import API, sign
+from servers import API, eventually, sign
 
 EXPIRED = {"error": {"code": "UNAUTHORIZED", "message": "the token has ended", "details": {}}}
 
@@ -36,6 +36,44 @@ def test_a_link_signs_in_and_the_token_leaves_the_address_and_the_history(stage:
     page.reload()
     expect(card(page, "good morning")).to_be_visible()
     assert "token" not in page.url
+
+
+def test_a_link_of_another_user_replaces_nobody_who_does_not_want_it(stage: Stage) -> None:
+    context = stage.context()
+    own = stage.open(stage.alice, context)
+
+    def asked(page: Page, answer: str) -> None:
+        ask = page.get_by_role("dialog", name="signs you in as another user")
+        expect(ask).to_be_visible()
+        assert str(stage.bob) in str(ask.text_content())
+        ask.get_by_role("button", name=answer, exact=True).click()
+        expect(ask).to_be_hidden()
+
+    def user(page: Page) -> str:
+        expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+        return str(json.loads(page.evaluate("atob(sessionStorage['kith.token'].split('.')[1])"))["sub"])
+
+    own.goto(stage.link(stage.bob))
+    asked(own, "Cancel")
+    assert (user(own), own.url) == (str(stage.alice), f"{stage.server.url}/app")
+    own.evaluate("sessionStorage.setItem('draft', 'typed by Alice')")
+    own.goto("about:blank")
+    own.goto(stage.link(stage.bob))
+    asked(own, "Cancel")
+    assert user(own) == str(stage.alice)
+    assert own.evaluate("sessionStorage.draft") == "typed by Alice"
+    further = context.new_page()
+    further.goto(stage.link(stage.bob))
+    asked(further, "Cancel")
+    assert user(further) == str(stage.alice)
+    further.goto("about:blank")
+    further.goto(stage.link(stage.bob))
+    asked(further, f"Sign in as {stage.bob}")
+    assert user(further) == str(stage.bob)
+    own.goto(stage.link(stage.bob))
+    asked(own, f"Sign in as {stage.bob}")
+    eventually(lambda: user(own) == str(stage.bob))
+    assert own.evaluate("sessionStorage.draft") is None, "nothing of hers is left for Bob"
 
 
 def test_another_tab_is_signed_in_too_and_signing_out_ends_both_and_leaves_nothing(stage: Stage) -> None:

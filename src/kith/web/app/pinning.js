@@ -1,7 +1,8 @@
 /** Making a board, and putting a post on one. */
 
-import { attempt, failed } from "./acting.js";
+import { attempt } from "./acting.js";
 import { button, dialog, h } from "./dom.js";
+import { EndlessList } from "./list.js";
 import { heed, session } from "./session.js";
 import { explained, say } from "./telling.js";
 
@@ -29,19 +30,25 @@ export function newBoard(made) {
   });
 }
 
-/** Choose a board for a post. */
-export async function pin(post) {
-  try {
-    const { items } = await session.kith.userBoardsPage(session.user, { limit: 100 });
-    dialog("Pin to a board", (close) => {
-      const put = (to) => {
-        close();
-        attempt({ key: `pin ${to.id} ${post.id}`, apply: () => {}, send: () => session.kith.pinPost(to.id, post.id), undo: () => {}, what: "It is not pinned." }).then((held) => held && say(`Pinned to ${to.name}.`));
-      };
-      const choices = items.map((one) => button(h("bdi", {}, one.name), () => put(one)));
-      return h("div", { class: "stack" }, choices, button("New board", () => newBoard(put), { class: "main" }));
+/** Choose a board for a post: one's own, then those of others that one was invited to. */
+export function pin(post) {
+  dialog("Pin to a board", (close) => {
+    const put = (to) => {
+      close();
+      attempt({ key: `pin ${to.id} ${post.id}`, apply: () => {}, send: () => session.kith.pinPost(to.id, post.id), undo: () => {}, what: "It is not pinned." }).then((held) => held && say(`Pinned to ${to.name}.`));
+    };
+    const choices = new EndlessList({
+      load: page,
+      draw: (one) => h("article", { "aria-label": one.name }, button(h("bdi", {}, one.name), () => put(one))),
+      empty: "No boards yet.",
     });
-  } catch (error) {
-    failed(error);
-  }
+    return h("div", { class: "stack" }, button("New board", () => newBoard(put), { class: "main" }), choices);
+  });
+}
+
+async function page({ own, cursor } = { own: true }) {
+  const read = own ? session.kith.userBoardsPage : session.kith.collaborationsPage;
+  const { items, pagination } = await read.call(session.kith, session.user, { limit: 50, cursor });
+  const next = pagination.hasMore ? { own, cursor: pagination.nextCursor } : { own: false };
+  return { items, pagination: { nextCursor: next, hasMore: own || pagination.hasMore } };
 }

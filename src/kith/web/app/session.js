@@ -3,10 +3,12 @@
  *
  * The token comes in the fragment of a link, which no server sees, and is taken out of the address at once. It is kept in
  * sessionStorage, so it ends with the tab; a further tab of the same browser asks those that are open. Whoever signs
- * out in one tab is signed out in all.
+ * out in one tab is signed out in all. Whoever is signed in is asked before a link signs them in as another user: anybody
+ * can send a link with a token of their own, and would read what is written there.
  */
 
 import { Kith } from "./client/kith.js";
+import { confirmed } from "./dom.js";
 
 const STORED = "kith.token";
 /** How long nothing is shown while other tabs are asked. A tab that is busy answers later. */
@@ -26,8 +28,26 @@ export const session = { user: null, kith: null, token: null };
  * called where another tab gives one after all.
  */
 export async function begin(late) {
-  const token = fromAddress() ?? sessionStorage.getItem(STORED) ?? (await borrowed(late));
+  const linked = fromAddress();
+  let token = sessionStorage.getItem(STORED);
+  if (token === null && (linked === null || (await othersRead()))) token = await borrowed(late);
+  if (linked !== null && (await mayReplace(token, linked))) token = linked;
   return token !== null && use(token);
+}
+
+/** Whether the reader, signed in with the token `own`, if any, goes on with that of a link; if so, they leave nothing. */
+async function mayReplace(own, linked) {
+  const [from, to] = [own, linked].map((token) => token && subjectOf(token));
+  if (!from || from === to) return true;
+  const asked = `This link signs you in as another user, ${to}. Whoever sent it may read what you do there.`;
+  if (to === null || !(await confirmed(asked, `Sign in as ${to}`))) return false;
+  sessionStorage.clear();
+  return true;
+}
+
+/** Whether another tab may be open in which somebody reads. */
+async function othersRead() {
+  return !navigator.locks || (await navigator.locks.query()).held.length > 0;
 }
 
 /** Sign in with a token. False where it is none; whether it is a good one, the server says. */
@@ -101,9 +121,9 @@ tabs.addEventListener("message", ({ data }) => {
   if (data.asks && session.token !== null) tabs.postMessage({ token: session.token });
   if (data.out && session.token !== null) leave();
 });
-addEventListener("hashchange", () => {
+addEventListener("hashchange", async () => {
   const token = fromAddress();
-  if (token !== null && use(token)) location.replace("/app");
+  if (token !== null && (await mayReplace(session.token, token)) && use(token)) location.replace("/app");
 });
 // Back to a page of before the sign-out, which the browser kept whole: it must not show.
 addEventListener("pageshow", (event) => event.persisted && location.reload());
