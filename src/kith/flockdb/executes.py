@@ -47,7 +47,7 @@ _FROM = {
 }
 """The states that an operation on all edges of a node changes, in the order of its lists."""
 _PLACED = (State.NORMAL, State.ARCHIVED)
-"""An edge in one of these states keeps its place where it is added; any other gets a new one."""
+"""An edge in one of these states keeps its place where it is added; any other gets a new one, unless it is archived."""
 _BARRED = (ExecuteOperation.ADD, ExecuteOperation.NEGATE)
 """What these make is archived while a side of it is away."""
 
@@ -173,12 +173,17 @@ class Executes:
     async def _apply(self, writes: Sequence[EdgeWrite]) -> None:
         """Apply writes; what may not be there, because a side of it is away, is stored as archived."""
         changes = await self._store.apply(writes)
-        refused = [write for write, change in zip(writes, changes, strict=True) if change.outcome is Outcome.FORBIDDEN]
-        if not refused:
+        found = [
+            (write, change.before)
+            for write, change in zip(writes, changes, strict=True)
+            if change.outcome is Outcome.FORBIDDEN
+        ]
+        if not found:
             return
+        refused = [write for write, _ in found]
         archived = [
-            EdgeWrite(_as(write.edge, State.ARCHIVED), supersede=write.supersede, keep_place=write.keep_place)
-            for write in refused
+            EdgeWrite(_archived(write.edge, before), supersede=write.supersede, keep_place=True)
+            for write, before in found
         ]
         await self._store.apply(archived)
         # A side that came back meanwhile was gone through before these were there. The second time it is a merge of
@@ -221,5 +226,7 @@ def _is_back(mark: Edge) -> bool:
     return mark.state == State.REMOVED
 
 
-def _as(edge: Edge, state: State) -> Edge:
-    return msgspec.structs.replace(edge, state=state)
+def _archived(edge: Edge, before: Edge | None) -> Edge:
+    """The edge as it is stored while a side of it is away: at the place that it had, though it was removed."""
+    position = edge.position if before is None else before.position
+    return msgspec.structs.replace(edge, state=State.ARCHIVED, position=position)

@@ -50,6 +50,25 @@ def test_adding_an_archived_edge_keeps_its_place_and_a_negative_one_gets_a_new_o
         assert (edge.state_id, edge.position) == (POSITIVE, place)
 
 
+@pytest.mark.parametrize("at", [None, NOW_S - 10], ids=["now", "at a time"])
+@pytest.mark.parametrize("was", [REMOVE, NEGATE])
+def test_an_edge_that_is_added_again_while_a_side_is_away_keeps_its_place(
+    service: Service, at: int | None, was: int
+) -> None:
+    flock, add = service.flock, {} if at is None else {"at": at}
+    flock.execute(ADD, term(ALICE, others=[BOB]), position=5, at=NOW_S - 30)
+    flock.execute(was, term(ALICE, others=[BOB]), at=NOW_S - 25)
+    flock.execute(ARCHIVE, term(BOB, forward=False), at=NOW_S - 20)
+    service.settle()
+    flock.execute(ADD, term(ALICE, others=[BOB]), position=99, **add)
+    edge = flock.edge(ALICE, BOB)
+    assert (edge.state_id, edge.position) == (ARCHIVED, 5)
+    flock.execute(ADD, term(BOB, forward=False))
+    service.settle()
+    edge = flock.edge(ALICE, BOB)
+    assert (edge.state_id, edge.position) == (POSITIVE, 5), "as in FlockDB, which gives places to positive edges alone"
+
+
 def test_operations_of_one_call_do_what_they_do_one_by_one(service: Service) -> None:
     """Two may name the same edge: whether the second keeps the place depends on what the first did."""
     flock, seed = service.flock, random.randrange(2**32)

@@ -53,7 +53,7 @@ class Naive:
     def change(self, kind: int, ends: tuple[int, int], position: int) -> None:
         stored = self.edges.get(ends)
         state = ARCHIVED if kind in (ADD, NEGATE) and self.is_away(*ends) else MADE[kind]
-        keeps = stored is not None and (kind != ADD or stored[0] in (POSITIVE, ARCHIVED))
+        keeps = stored is not None and (state != POSITIVE or stored[0] in (POSITIVE, ARCHIVED))
         self.edges[ends] = (state, stored[1] if stored and keeps else position)
 
     def change_all(self, kind: int, node: int, *, forward: bool) -> None:
