@@ -79,6 +79,17 @@ def test_a_minute_has_sixty_feed_loads(limited: Server, people: People) -> None:
     assert refused.headers["RateLimit-Policy"] == '"60";q=60;w=60'
 
 
+def test_a_strip_of_stories_is_a_feed_load(limited: Server, people: People) -> None:
+    """It reads as much as one, or far more: hundreds of stories of hundreds of authors."""
+    alice = User(limited, people.alice)
+    ok(alice.ask("GET", "/feed"))
+    passed, refused = alice.until_refused(80, "GET", "/stories")
+    assert passed == 59
+    assert refused.headers["RateLimit-Policy"] == '"60";q=60;w=60'
+    assert code(alice.ask("GET", "/feed"), 429) == "RATE_LIMITED"
+    ok(alice.ask("GET", f"/users/{people.alice}/stories"))
+
+
 def test_a_minute_has_a_hundred_likes_and_comments_and_undoing_them_is_free(limited: Server, people: People) -> None:
     alice = User(limited, people.alice)
     post = ok(alice.ask("POST", "/posts", json=POST), 201)["id"]

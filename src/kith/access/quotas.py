@@ -21,7 +21,7 @@ KINDS: tuple[QuotaName, ...] = get_args(QuotaName)
 NEAR_SHARE, NEAR_MAX = 0.8, 20
 _UPLOADS = KINDS.index("media")
 _DONE = {
-    0: "feed loads",
+    0: "feed loads and strips of stories",
     1: "new posts, stories and boards",
     2: "likes, shares, saves, pins and comments",
     _UPLOADS: "uploads",

@@ -331,7 +331,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate_user_write: Annotated[NotNegative, _doc("Writes a second of one user token; 0: no limit.")] = 20
     rate_server_read: Annotated[NotNegative, _doc("Reads a second of one server key; 0: no limit.")] = 0
     rate_server_write: Annotated[NotNegative, _doc("Writes a second of one server key; 0: no limit.")] = 0
-    rate_feed_per_minute: Annotated[NotNegative, _doc("Feed loads a minute of one user by token; 0: no limit.")] = 60
+    rate_feed_per_minute: Annotated[
+        NotNegative, _doc("Feed loads, and pages of `GET /stories`, a minute of one user by token; 0: no limit.")
+    ] = 60
     rate_posts_per_hour: Annotated[
         NotNegative, _doc("New posts, stories and boards an hour of one user by token; 0: no limit.")
     ] = 10

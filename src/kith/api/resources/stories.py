@@ -115,7 +115,7 @@ class StoriesResource:
         call.wrote(mark)
         return (await self._answers(call.viewer, [made]))[0]
 
-    @get("/stories", "Whose stories there are for me", callers="acting")
+    @get("/stories", "Whose stories there are for me", callers="acting", quota="feed")
     async def story_strip(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> StripAnswer:
         """One entry an author: the user's own first, then authors with unseen stories, then the others; the closest
         first."""
