@@ -52,3 +52,23 @@ def test_graphs_of_people_and_the_apps_own_are_written_as_ever(tmp_path: Path, p
         for name in ("reads", *(name for name in BUILT_IN if name not in KEPT_BY_ROUTES)):
             assert add_edges(http, name, (people.alice, people.bob))["applied"] == 1
             assert check(http, name, people.alice, people.bob)
+        add_edges(http, "reads", (people.alice, people.alice))
+        for direction in ("out", "in"):  # ids of what the app relates may be equal, and nobody does it to themselves
+            answer = ok(http.get(f"{API}/graph/reads/{people.alice}/{direction}"))
+            assert people.alice in ids(answer)
+
+
+def test_one_bad_edge_refuses_all_that_came_with_it_and_says_which_it_is(http: httpx.Client, people: People) -> None:
+    good, ends = {"op": "add", "source": people.alice, "destination": people.bob}, {"source": 8, "destination": 9}
+    for bad, refusal in (
+        ({"op": "add", "source": people.carol, "destination": people.carol}, "SELF_EDGE"),
+        ({"op": "add", **ends, "updatedAt": 1 << 59}, "UPDATED_AT_IN_FUTURE"),
+        ({"op": "add", **ends, "expiresAt": "tomorrow"}, "INVALID_CONTENT"),
+        ({"op": "remove", **ends, "expiresAt": "2100-01-01T00:00:00Z"}, "INVALID_REQUEST"),
+        ({"op": "move", **ends}, "INVALID_REQUEST"),
+        ({"op": "lose", **ends}, "INVALID_REQUEST"),
+    ):
+        answer = http.post(f"{API}/graph/follows/edges", json={"edges": [good, good, bad, good]})
+        assert code(answer, 400) == refusal
+        assert "$.edges[2]" in answer.json()["error"]["message"], bad
+    assert not check(http, "follows", people.alice, people.bob)

@@ -23,7 +23,8 @@ export interface Operations {
    * Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only.
    *
    * For graphs of users (follows, blocks, mutes...) and your own; those of posts, comments and stories are written
-   * by their routes.
+   * by their routes. One edge that is refused refuses all, and the message says which: `$.edges[2]`. An edge from a
+   * node to itself (SELF_EDGE) is for your own graphs alone.
    */
   writeEdges(graph: string, edges: Many<EdgeRequest>, options?: CallOptions): Promise<EdgesWritten>;
   /**

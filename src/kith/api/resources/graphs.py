@@ -15,12 +15,13 @@ from kith.api.operations import get, post, post_query
 from kith.api.parameters import Cursor, GraphName, Id, Limit, Since, StateName, Until
 from kith.api.presenter import time_of
 from kith.core.clock import HLC_MAX, Hlc, ms_of
-from kith.core.errors import BadRequest, InvalidContent, NotFound, SelfEdge
+from kith.core.errors import BadRequest, InvalidContent, KithError, NotFound, SelfEdge
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import LIMIT_DEFAULT, Mark
 from kith.core.together import together
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
+from kith.graph.graphs import BUILT_IN
 from kith.graph.ordered import OrderedLists
 from kith.graph.programs import Evaluator, Program, leaves, parse, parse_state
 from kith.graph.shapes import Listing
@@ -172,7 +173,8 @@ class GraphResource:
         """Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only.
 
         For graphs of users (follows, blocks, mutes...) and your own; those of posts, comments and stories are written
-        by their routes.
+        by their routes. One edge that is refused refuses all, and the message says which: `$.edges[2]`. An edge from a
+        node to itself (SELF_EDGE) is for your own graphs alone.
         """
         number = self._graph.graphs.number(graph)
         check_raw_write(graph)
@@ -307,28 +309,33 @@ def _query_of(listing: Listing) -> str:
 
 
 def _writes(graph: Graph, number: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
-    """The merges that the requests ask for."""
-    for request in requests:
-        if request.source == request.destination:
-            raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
+    """The merges that the requests ask for. An error names the request that it is about."""
     writes = []
-    for request, version in zip(requests, graph.clock.next_many(len(requests)), strict=True):
-        given, position, op = request.updated_at, request.position, request.op
-        if given is not None:
-            graph.clock.check_ahead(given)
-            version = given  # noqa: PLW2901
-        place = ms_of(version) if position is None else position
-        expires_ms = 0 if request.expires_at is None else _expiry(graph, request)
-        ends = NodeId(request.source), NodeId(request.destination)
-        edge = Edge(number, *ends, _STATE[op], place, Hlc(version), expires_ms)
-        if given is None and position is None and op == "add":
-            write = EdgeWrite(edge, supersede=True, keep_live=True)
-        elif op == _MOVE:
-            write = _moving(request, edge)
-        else:
-            write = EdgeWrite(edge, supersede=given is None, keep_place=given is None and position is None)
-        writes.append(write)
+    for at, (request, version) in enumerate(zip(requests, graph.clock.next_many(len(requests)), strict=True)):
+        try:
+            writes.append(_write(graph, number, request, Hlc(version)))
+        except KithError as error:
+            error.message = error.for_clients = f"{error.message} - at `$.edges[{at}]`"  # as where a field is wrong
+            raise
     return writes
+
+
+def _write(graph: Graph, number: int, request: EdgeRequest, version: Hlc) -> EdgeWrite:
+    if request.source == request.destination and graph.graphs.name(number) in BUILT_IN:
+        raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
+    given, position, op = request.updated_at, request.position, request.op
+    if given is not None:
+        graph.clock.check_ahead(given)
+        version = Hlc(given)
+    place = ms_of(version) if position is None else position
+    expires_ms = 0 if request.expires_at is None else _expiry(graph, request)
+    ends = NodeId(request.source), NodeId(request.destination)
+    edge = Edge(number, *ends, _STATE[op], place, version, expires_ms)
+    if given is None and position is None and op == "add":
+        return EdgeWrite(edge, supersede=True, keep_live=True)
+    if op == _MOVE:
+        return _moving(request, edge)
+    return EdgeWrite(edge, supersede=given is None, keep_place=given is None and position is None)
 
 
 def _moving(request: EdgeRequest, edge: Edge) -> EdgeWrite:
