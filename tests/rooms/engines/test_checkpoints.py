@@ -99,6 +99,24 @@ def test_what_another_process_has_synced_meanwhile_is_not_synced_again(
         assert other.base() >= written
 
 
+def test_a_process_that_syncs_all_along_is_waited_for_as_long_as_its_next_sync_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _another(tmp_path / "data") as other:
+        with Environment(tmp_path / "data") as environment:
+            other.write()
+            other.sync()
+            syncs: list[None] = []
+            _slow_down(environment, lambda: syncs.append(None))
+            due = _Due(other)
+            monkeypatch.setattr(environment._checkpoints, "_due", due)
+            environment.put_note("a write", b"1")
+            written = environment.last_commit()
+            eventually(lambda: len(due.waits_s) > 1 and _base(environment) >= written)
+        assert not syncs, "one process syncs for all"
+    assert sum(due.waits_s[:2]) <= 0.25, "it is the base some times a second"
+
+
 def test_what_nobody_else_synced_in_time_is_synced_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "OTHERS_S", 0.01)
     with _another(tmp_path / "data") as other, Environment(tmp_path / "data") as environment:
@@ -255,6 +273,23 @@ def _base(environment: Environment) -> int:
     base = environment.journal.base()
     assert base is not None
     return base.txn
+
+
+class _Due(threading.Event):
+    """Lets no time pass. Another process commits when the first wait ends, and syncs that within its interval."""
+
+    def __init__(self, other: _Another) -> None:
+        super().__init__()
+        self._other, self.waits_s = other, list[float]()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits_s.append(timeout)
+        if len(self.waits_s) == 1:
+            self._other.write()
+        elif timeout > checkpoints.INTERVAL_S:
+            self._other.sync()
+        return self.is_set()
 
 
 class _Waking(threading.Event):
