@@ -19,10 +19,10 @@ from kith.access.quotas import Quotas
 from kith.api.answers import Bytes, File
 from kith.api.call import Call, ClientTokens
 from kith.api.consistency import TOKEN_HEADER
-from kith.api.deadline import Deadline
 from kith.api.errors import respond, unexpected
 from kith.api.operations import Operation
 from kith.api.routing import Routes
+from kith.core.deadline import Deadline
 from kith.core.errors import KithError, TimedOut
 from kith.http.exchange import JSON, Exchange
 

@@ -20,9 +20,9 @@ import structlog
 from msgspec import Meta
 
 from kith.api.call import Call
-from kith.api.deadline import Deadline
 from kith.api.operations import Header, Named, get
 from kith.api.sink import Sink
+from kith.core.deadline import Deadline
 from kith.core.errors import BadRequest, KithError, Overloaded, TooManyStreams
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window

@@ -15,9 +15,9 @@ from typing import Any
 
 import acsylla
 
+from kith.core.deadline import Deadline
 from kith.core.errors import BadRequest, StoreUnavailable
 from kith.core.together import together
-from kith.engines.cassandra.patience import Patience
 
 Row = tuple[Any, ...]
 PORT = 9042
@@ -53,7 +53,7 @@ class Session:
         self._session = session
         self._prepared: dict[str, Any] = {}
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
-        self._patience = Patience(_GIVEN_UP_S)
+        self._deadline = Deadline(_GIVEN_UP_S)
 
     async def rows(self, statement: str, *values: Any) -> list[Row]:
         """All rows that a statement selects; for those that are few."""
@@ -117,8 +117,8 @@ class Session:
         for statement, values in statements:
             batch.add_statement(self._prepared[statement].bind(list(values)))
         async with self._in_flight:
-            with _translated("write to Cassandra"), self._patience.wait():
-                await self._session.execute_batch(batch)
+            with _translated("write to Cassandra"):
+                await self._deadline.within(self._session.execute_batch(batch))
 
     async def node_time(self) -> tuple[str, int]:
         """The node that answers, and its time in ms."""
@@ -160,8 +160,7 @@ class Session:
             bound.set_serial_consistency(_SERIAL)
         async with self._in_flight:
             try:
-                with self._patience.wait():
-                    return await self._session.execute(bound)
+                return await self._deadline.within(self._session.execute(bound))
             except Exception as error:
                 raise _unavailable("ask Cassandra", error) from error
 

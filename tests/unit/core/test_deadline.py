@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from coroutines import Run
 
-from kith.api.deadline import Deadline
+from kith.core.deadline import Deadline
 
 
 async def never() -> None:
@@ -60,6 +60,10 @@ def test_who_is_cancelled_by_others_is_cancelled_and_not_late(run: Run) -> None:
         asyncio.get_running_loop().call_soon(task.cancel)
         with pytest.raises(asyncio.CancelledError):
             await task
+        late = asyncio.ensure_future(Deadline(0).within(never()))
+        asyncio.get_running_loop().call_soon(late.cancel)  # in the same turn of the loop as the deadline
+        with pytest.raises(asyncio.CancelledError):
+            await late
 
     run(ask())
 
