@@ -9,9 +9,10 @@ from kith.boards.boards import Boards
 from kith.core.errors import BoardLimitReached, Forbidden, SelfEdge, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
-from kith.core.tokens import NO_MARK, WriteMark
+from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, EdgeLimit, Outcome
 from kith.graph.shapes import Listing
+from kith.people.accounts import check_active
 from kith.people.privacy import SYSTEM, Viewer
 
 
@@ -24,9 +25,10 @@ class Collaborators:
     async def invite(self, actor: NodeId, id_: int, member: NodeId) -> WriteMark:
         """Make `member` a collaborator. Repeating it changes nothing.
 
-        Errors: BoardNotFound; Forbidden for all but its owner, and where the two block each other; SelfEdge;
-        UserNotFound; BoardLimitReached.
+        Errors: BoardNotFound; Forbidden for all but its owner, to a deactivated account, and where the two block each
+        other; SelfEdge; UserNotFound; BoardLimitReached.
         """
+        await check_active(self._store, actor)
         board = await self._boards.owned(actor, id_)
         if member == board.owner:
             raise SelfEdge("this board is theirs; invite another user", id=str(member))
@@ -50,10 +52,8 @@ class Collaborators:
 
         Errors: BoardNotFound; Forbidden for others.
         """
-        if actor != member:
+        if actor != member:  # who has left a secret board does not see it any more
             await self._boards.owned(actor, id_)
-        elif not await self._boards.is_member(actor, id_):  # who has left a secret board does not see it any more
-            return NO_MARK
         return (await self._graph.write([self._graph.remove_write(self._members, member, NodeId(id_))]))[1]
 
     async def of(self, viewer: Viewer, id_: int, window: Window) -> Page:

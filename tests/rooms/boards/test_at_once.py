@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
+from reference_leases import own_leases
 from services import Services
 
 from kith.boards import boards, collaborators
@@ -16,7 +17,9 @@ from kith.core.errors import BoardLimitReached, Forbidden, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import State
+from kith.graph.nodes import NodeOperation
 from kith.people.privacy import SYSTEM
+from kith.people.removal import account_jobs
 
 FIRST = Window(10)
 
@@ -101,6 +104,29 @@ def test_no_board_is_given_to_who_is_deactivated_meanwhile(
     with pytest.raises(UserNotFound):
         run(kith.boards.move(ALICE, board.id, BOB))
     assert run(kith.boards.get(SYSTEM, board.id)).owner == ALICE
+
+
+def test_who_is_deactivated_invites_nobody(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    run(kith.graph.store.change_node(ALICE, state=State.ARCHIVED))
+    with pytest.raises(Forbidden):
+        run(kith.collaborators.invite(ALICE, board.id, BOB))
+    assert not run(kith.boards.is_member(BOB, board.id))
+
+
+def test_who_leaves_a_board_while_they_are_deactivated_has_left_it(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes", secret=True)).board
+    run(kith.collaborators.invite(ALICE, board.id, BOB))
+    jobs = account_jobs(kith.graph, own_leases())
+
+    async def change(operation: NodeOperation) -> None:
+        await jobs.start(operation, BOB)
+        await jobs.wait()
+
+    run(change(NodeOperation.ARCHIVE))
+    run(kith.collaborators.dismiss(BOB, board.id, BOB))
+    run(change(NodeOperation.RESTORE))
+    assert not run(kith.boards.is_member(BOB, board.id))
 
 
 def meet_with(kith: Services, monkeypatch: pytest.MonkeyPatch, meanwhile: Coroutine[Any, Any, Any]) -> None:
