@@ -86,7 +86,7 @@ class PinnedPosts:
 
     async def of(self, reader: NodeId, refreshed: Awaitable[None], until: int | None = None) -> HomePins:
         """The posts that boards bring to a reader's home, before it is asked who may see them. `refreshed`: awaited
-        before what is kept is used, what is kept is as of this request. `until`: pins before it keep their place,
+        before what is kept is used, which then is as of this request. `until`: pins before it keep their place,
         though newer ones came.
 
         One call, or three in a row where it is not known yet which boards may matter; one more where pins lost their
