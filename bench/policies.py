@@ -24,6 +24,7 @@ from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.engines.embedded.timeline_store import RingTimelines
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
+from kith.graph.shapes import Ids
 from kith.home.degraded import Degraded
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
@@ -31,7 +32,6 @@ from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import FanoutSnapshot
 from kith.home.skeleton.skeleton import Skeletons
 from kith.home.skeleton.sources import Sources
-from kith.home.timelines import Ids
 from kith.log.store import Backlog, Progress
 from kith.records.memory import ReadMemory
 from kith.run.config import Settings

@@ -10,7 +10,8 @@ import numpy as np
 from coroutines import at_once
 
 from kith.engines.embedded.timeline_store import RingReader
-from kith.home.timelines import Habits, Ids, Timeline
+from kith.graph.shapes import Ids
+from kith.home.timelines import Habits, Timeline
 
 
 class BlockingTimelines:

@@ -55,7 +55,7 @@ def open_embedded(folder: Path, **settings: Any) -> Iterator[tuple[Environment, 
 
 
 class _LateCommitter:
-    """A committer that is opened by the first job, in its loop; see `jobs.Elsewhere`."""
+    """A committer that is opened by the first job, in its loop; see `jobs.RemoteCommitter`."""
 
     def __init__(self, committer: Committer, graphs: Callable[[], Collection[int]]) -> None:
         self._committer, self._graphs = committer, graphs

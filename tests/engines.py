@@ -28,7 +28,6 @@ from embedded_engine import (
     open_committed_stores,
     open_embedded_stores,
 )
-from naive_timelines import NaiveTimelines
 from opened import Clock, Logged, Opens, OpensLeases, OpensLogs, OpensTimelines, OpensWhole, Stores, T, Whole
 from reference_activity import ReferenceActivity
 from reference_credentials import ReferenceCredentials
@@ -41,6 +40,7 @@ from reference_quotas import ReferenceQuotas
 from reference_records import ReferenceRecords, RowRecords
 from reference_sets import ReferenceSets
 from reference_suggestions import ReferenceSuggestions
+from reference_timelines import ReferenceTimelines
 from scrambled_edges import ScrambledEdges
 from sides import embedded_side, hostile_side, reference_side
 
@@ -123,7 +123,7 @@ def _hostile(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int =
     edges = ScrambledEdges(seed=chance.randrange(2**32), late_max=40, events=Partitions(3, chance))
     edges.events.now_ms = now_ms
     log = HostileLog(edges, chance, events_max // 3)
-    state, timelines = ReferenceFanoutState(log, FANOUT), NaiveTimelines(slots, now_ms)
+    state, timelines = ReferenceFanoutState(log, FANOUT), ReferenceTimelines(slots, now_ms)
     stores = edges, RowRecords(edges), ReferenceSuggestions(), log, state, timelines
     away: Any = [store if store is log else Distant(store, chance) for store in stores]  # calls of the log wait anyway
     yield Whole(*away, settle=edges.settle, hand_over=lambda: log.hand_over(FANOUT))
@@ -131,7 +131,7 @@ def _hostile(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int =
 
 @contextmanager
 def _reference_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
-    yield NaiveTimelines(slots, now_ms)
+    yield ReferenceTimelines(slots, now_ms)
 
 
 @contextmanager

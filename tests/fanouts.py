@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from blocking_timelines import BlockingTimelines
 from distant import Distant
-from naive_timelines import NaiveTimelines
 from reference_fanout_state import ReferenceFanoutState
 from reference_leases import own_leases
+from reference_timelines import ReferenceTimelines
 from services import Services
 
 from kith.core.ids import NodeId
@@ -31,7 +31,7 @@ class FanoutScene:
     def __init__(self, services: Services, *, distant: bool = False) -> None:
         """`distant`: for the worker all stores are as if across a network."""
         self.graph, self.clock = services.graph, services.clock
-        self.sources, self.timelines = Sources(self.graph), BlockingTimelines(NaiveTimelines(100, self.clock))
+        self.sources, self.timelines = Sources(self.graph), BlockingTimelines(ReferenceTimelines(100, self.clock))
         self.state: FanoutState = ReferenceFanoutState()
         self._written: Any = self.timelines.store
         if distant:

@@ -10,9 +10,9 @@ from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from distant import UpToDate
-from naive_timelines import NaiveTimelines
 from opened import Whole
 from reference_fanout_state import ReferenceFanoutState
+from reference_timelines import ReferenceTimelines
 from services import boards_over, service_over
 
 from kith.core.ids import NodeId, Snowflakes
@@ -53,7 +53,7 @@ class HomeScene(NamedTuple):
 
     clock: FakeClock
     graph: Graph
-    objects: Posts
+    posts: Posts
     comments: Comments
     engagement: Engagement
     facts: PostFacts
@@ -73,7 +73,7 @@ class HomeScene(NamedTuple):
         """A new post, unlike any other unless its text is given."""
         self.clock.ms += 1
         text = f"post number {next(_texts)}" if text is None else text
-        return (await self.objects.create(author, Draft(text=text, **fields))).post
+        return (await self.posts.create(author, Draft(text=text, **fields))).post
 
     async def page(self, limit: int = 20, slate: Slate | None = None, reader: NodeId = ALICE) -> HomePage[Slate]:
         """A page of a reader's ranked home."""
@@ -102,23 +102,23 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     store, log = [one if whole.edges.immediate else UpToDate(one, whole.settle) for one in (whole.edges, whole.log)]
     await store.declare(BUILT_IN)
     graph = await service_over(store, clock)
-    objects = Posts(whole.records, graph, Snowflakes(1, clock))
-    comments, timelines, served = Comments(objects), BlockingTimelines(NaiveTimelines(100, clock)), Kept()
+    posts = Posts(whole.records, graph, Snowflakes(1, clock))
+    comments, timelines, served = Comments(posts), BlockingTimelines(ReferenceTimelines(100, clock)), Kept()
     fanout = ReferenceFanoutState(log, GROUP)
     memory = ReadMemory(store, log, clock)
-    facts = PostFacts(objects.store, graph, memory, clock, bits=bits)
+    facts = PostFacts(posts.store, graph, memory, clock, bits=bits)
     affinity = Affinity(graph, comments, facts, memory, clock)
     ranker = Ranker(graph, facts, affinity, memory, clock)
     skeletons = Skeletons(graph, timelines.store, fanout, log, memory, now_s=lambda: clock.ms / 1000)
-    pins = PinnedPosts(boards_over(graph, objects), memory, clock)
-    rules = HomeRules(graph, CachedPosts(objects, memory), UnrestrictedPeople(graph, memory))
+    pins = PinnedPosts(boards_over(graph, posts), memory, clock)
+    rules = HomeRules(graph, CachedPosts(posts, memory), UnrestrictedPeople(graph, memory))
     feed = Home(skeletons, ranker, rules, pins, served=served, now_ms=clock)
     home = HomeScene(
         clock,
         graph,
-        objects,
+        posts,
         comments,
-        Engagement(objects),
+        Engagement(posts),
         facts,
         affinity,
         ranker,
@@ -161,7 +161,7 @@ FORBIDDING: dict[str, Act] = {
     "blocking": lambda home, _: home.graph.people.block(ALICE, BOB),
     "blocked": lambda home, _: home.graph.people.block(BOB, ALICE),
     "unfollowed": lambda home, _: home.graph.people.unfollow(ALICE, BOB),
-    "deleted": lambda home, post: home.objects.delete(BOB, NodeId(post.id)),
+    "deleted": lambda home, post: home.posts.delete(BOB, NodeId(post.id)),
     "deactivated": lambda home, _: home.graph.store.change_node(BOB, state=State.ARCHIVED),
     "removed": lambda home, _: home.graph.store.change_node(BOB, state=State.REMOVED),
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from blocking_timelines import BlockingTimelines
 
-from kith.home.timelines import Ids
+from kith.graph.shapes import Ids
 
 
 def ids(*values: int) -> Ids:

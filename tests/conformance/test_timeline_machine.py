@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from naive_timelines import NaiveTimelines
+from reference_timelines import ReferenceTimelines
 from timeline_looks import floor, ids, lacks_from, push_all, shown
 
 from kith.core.ids import ID_MAX
@@ -43,7 +43,7 @@ class Machine(RuleBasedStateMachine):
         self.clock, self.slots = FakeClock(), slots
         self.folder, self._open = tempfile.TemporaryDirectory(), ExitStack()
         self.runner = self._open.enter_context(asyncio.Runner())
-        self.naive = BlockingTimelines(NaiveTimelines(slots, self.clock))
+        self.naive = BlockingTimelines(ReferenceTimelines(slots, self.clock))
         self.store = self.opened()
         readers = self.engine.timeline_reader
         self.reader = self.blocking(readers(Path(self.folder.name), self.clock)) if readers else None

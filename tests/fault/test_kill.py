@@ -67,7 +67,7 @@ from pathlib import Path
 from kith.engines.embedded.environment import Environment
 environment = Environment(Path(sys.argv[1]))
 txn = environment.lmdb.begin()
-txn.get(b"graphs", None, environment.meta)
+txn.get(b"graphs", None, environment.notes_db)
 print("reading", flush=True)
 time.sleep(600)
 """

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from blocking_timelines import BlockingTimelines, reading
 from cast import FakeClock
-from naive_timelines import NaiveTimelines
+from reference_timelines import ReferenceTimelines
 from timeline_writer import forked
 
 from kith.engines.embedded import builds, directory, ring_file, ring_writers, timeline_store
@@ -80,7 +80,7 @@ def shown(store: BlockingTimelines, user: int) -> tuple[int, ...] | None:
 def allowed(change: Change) -> list[set[tuple[int, ...] | None]]:
     """What each user may show while the change is under way."""
     clock = FakeClock()
-    naive = BlockingTimelines(NaiveTimelines(SLOTS, clock))
+    naive = BlockingTimelines(ReferenceTimelines(SLOTS, clock))
     fill(naive, clock)
     states = [{shown(naive, user)} for user in USERS]
     for step in change.steps:

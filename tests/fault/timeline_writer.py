@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.timeline_store import RingTimelines
-from kith.home.timelines import TIMELINE_IDS_MAX, Ids
+from kith.graph.shapes import Ids
+from kith.home.timelines import TIMELINE_IDS_MAX
 
 USERS, SLOTS = 3000, 2000
 EVERYONE = np.arange(USERS)

@@ -271,7 +271,7 @@ def test_where_the_log_has_a_hole_the_next_increment_is_a_whole_backup_and_says_
                 writer = LogWriter(write.txn, one.store.log)
                 writer.append(note_changed("another", b"1"))
                 writer.flush()
-                Retention(LogBounds(5), one.store.log, one.store.meta).forget(write.txn, writer.last, 0)
+                Retention(LogBounds(5), one.store.log, one.store.notes_db).forget(write.txn, writer.last, 0)
         made = maker.make(whole=False)
         assert "events were forgotten" in made.because
         assert [part.kind for part in made.parts] == ["whole"]

@@ -191,7 +191,7 @@ def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
                 writer = LogWriter(write.txn, source.log)
                 writer.append(note_changed("another", b"1"))
                 writer.flush()
-                Retention(LogBounds(50), source.log, source.meta).forget(write.txn, writer.last, 0)
+                Retention(LogBounds(50), source.log, source.notes_db).forget(write.txn, writer.last, 0)
 
         with pytest.raises(Conflict, match="events that were forgotten"):
             rebuild(source, target, forget)

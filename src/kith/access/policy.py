@@ -174,7 +174,7 @@ class ReadPolicy:
 
     async def without_hidden(self, caller: Caller, listing: Listing, page: Page) -> Page:
         """A page of a list of a graph, less the accounts that the app hides from the caller."""
-        return await self._privacy.unhidden(page) if self._shows_users(caller, listing) else page
+        return await self._privacy.without_hidden(page) if self._shows_users(caller, listing) else page
 
     async def without_hidden_ids(self, caller: Caller, listings: Sequence[Listing], ids: Sequence[int]) -> list[int]:
         """Members of a set made of these lists, less the accounts that the app hides from the caller."""
@@ -204,14 +204,14 @@ class ReadPolicy:
         questions = Questions()
         check = self._privacy.ask_may_see(questions, viewer, user)
         if page is not None:
-            shown = self._privacy.shown_to(viewer, page)
+            shown = self._privacy.without_blockers(viewer, page)
             answers, less = await together(self._store.immediate, self._graph.store.answer(questions), shown)
             check(answers)
             return less
         at = questions.page(listing, window)
         answers = await self._graph.store.answer(questions)
         check(answers)
-        return await self._privacy.shown_to(viewer, answers.pages[at])
+        return await self._privacy.without_blockers(viewer, answers.pages[at])
 
     async def check_may_see_lists(self, caller: Caller, user: NodeId) -> None:
         """Forbidden or UserNotFound where the caller may not see the lists of `user`."""
@@ -219,11 +219,11 @@ class ReadPolicy:
 
     async def without_unseen(self, caller: Caller, page: Page) -> Page:
         """A page of people, less those whom the caller must not see."""
-        return await self._privacy.shown_to(caller.viewer, page)
+        return await self._privacy.without_blockers(caller.viewer, page)
 
     async def without_hidden_users(self, caller: Caller, page: Page) -> Page:
         """A page of people whom the caller chose, less those whom the app hides."""
-        return page if caller.user is None else await self._privacy.unhidden(page)
+        return page if caller.user is None else await self._privacy.without_hidden(page)
 
     def _is_theirs(self, graph: int) -> bool:
         """Whether a list out of a user in this graph is the user's to read."""

@@ -20,7 +20,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
+from kith.graph.shapes import Ids
+
 Hashes = NDArray[np.uint64]
 
 BLOCK_BYTES, _WORDS = 32, 8

@@ -28,9 +28,9 @@ def run_flockdb(
     """Serve FlockDB's clients until stopped, alone or beside `kith serve`; `flockdb_graphs` names the graphs."""
     settings = config.load({"data": data})
 
-    def listening(port: int, put_back: int) -> None:
+    def on_listening(port: int, put_back: int) -> None:
         if put_back:
             say(f"{put_back:,} operations are tried again")
         say(f"FlockDB's interface at {host}:{port} (data in {settings.data}): {', '.join(settings.flockdb_graphs)}")
 
-    asyncio.run(flockdb.serve(settings, host, port, listening, retry_dead=retry_dead))
+    asyncio.run(flockdb.serve(settings, host, port, on_listening, retry_dead=retry_dead))

@@ -48,10 +48,10 @@ def _serve(flags: dict[str, Any], api_key: str | None, *, alone: bool) -> None:
     supervisor.check_port(settings)
     supervisor.prepare(settings, sources=sources)
 
-    def listening(made: str | None) -> None:
+    def on_listening(made: str | None) -> None:
         if made:
             out.print(f"server key, shown this once: [bold]{made}[/bold]")
         where = f"data in {settings.data}" if settings.engine == "folder" else f"on Cassandra at {settings.cassandra}"
         say(f"Kith {__version__} at {supervisor.base_url(settings)} ({where}); docs at /docs")
 
-    supervisor.run(settings, listening, sources=sources, alone=alone)
+    supervisor.run(settings, on_listening, sources=sources, alone=alone)

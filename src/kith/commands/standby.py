@@ -43,11 +43,11 @@ def run_standby(
     standby.prepare(settings, of, api_key)
     supervisor.prepare(settings, sources=config.sources_of(flags), standby=True)
 
-    def listening(_: str | None) -> None:
+    def on_listening(_: str | None) -> None:
         say(f"Kith {__version__} at {supervisor.base_url(settings)}, a standby of {of} (data in {settings.data})")
 
     with standby.served(settings):
-        ended = supervisor.run(settings, listening, standby=True)
+        ended = supervisor.run(settings, on_listening, standby=True)
     options = ["--data", settings.data, "--port", str(settings.port), "--workers", str(settings.workers)]
     if ended == processes.PROMOTED:
         say("this is the primary now")

@@ -1,9 +1,9 @@
 """Long lists in the order of their ids, a window of WINDOW_IDS ids at a time.
 
 Stores keep lists by position. So the first request for a part by id reads the whole list once, in bounded calls, and
-keeps the next WINDOW_IDS ids in order; requests within KEPT_MS are answered from this window. Edges added meanwhile are
-read from the newest end of the list; removed ones are found by their rows. Only an edge that is put back at an older
-position (restored, imported: by more than LATE_MS) may be missing, for KEPT_MS at most.
+keeps the next WINDOW_IDS ids in order; requests within WINDOW_KEPT_MS are answered from this window. Edges added
+meanwhile are read from the newest end of the list; removed ones are found by their rows. Only an edge that is put back
+at an older position (restored, imported: by more than LATE_MS) may be missing, for WINDOW_KEPT_MS at most.
 
 Limit: WINDOWS_MAX windows, 512 KB each. One list is read at a time.
 """
@@ -24,7 +24,7 @@ from kith.graph.walk import BELOW_ALL, READ_MAX
 
 WINDOW_IDS = 65_536
 WINDOWS_MAX = 32
-KEPT_MS = 2_000
+WINDOW_KEPT_MS = 2_000
 ADDED_MAX = 10_000
 """A window is dropped once this many edges were added to its list."""
 LATE_MS, LATE_MAX = 2_000, 500
@@ -77,7 +77,7 @@ class OrderedLists:
         key = (listing, down)
         async with self._reading:
             kept = self._kept.get(key)
-            if kept is None or self._now_ms() - kept.read_ms >= KEPT_MS or not _covers(kept, beyond, down):
+            if kept is None or self._now_ms() - kept.read_ms >= WINDOW_KEPT_MS or not _covers(kept, beyond, down):
                 self._kept.pop(key, None)
                 while len(self._kept) >= WINDOWS_MAX:
                     del self._kept[next(iter(self._kept))]

@@ -5,7 +5,7 @@ keep it in memory and sync nothing. Posts, blocks and visibility are not known h
 
 A timeline is evicted in two cases: the store is full (`put` takes the one not read for longest), or it was not read for
 `timeline_days` (a task of the worker `fanout` calls `evict`). Implemented by `engines/embedded` and `engines/redis`,
-held to `tests/naive_timelines.py` by the conformance suite.
+held to `tests/reference_timelines.py` by the conformance suite.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
+from kith.graph.shapes import Ids
+
 """One dimension of ids, each 0 to 2**63 - 1."""
 
 TIMELINE_IDS_MAX = 500

@@ -19,7 +19,7 @@ NoticeType = Literal[
     "mention", "comment", "reply", "like", "share",
     "follow", "follow_request", "follow_accepted", "board_follow", "board_invite",
 ]  # fmt: skip
-KEPT_MS = 90 * 86_400_000
+NOTICE_KEPT_MS = 90 * 86_400_000
 """How long notices are there, and how long nobody is told the same twice."""
 
 
@@ -89,10 +89,10 @@ def read_notice(data: bytes) -> Notice | None:
 
 
 def claim_of(draft: NoticeDraft, id_: int, version: Hlc) -> Claim:
-    """The claim that this is told as the notice `id_` with this version, and as no other for KEPT_MS."""
+    """The claim that this is told as the notice `id_` with this version, and as no other for NOTICE_KEPT_MS."""
     told = f"{draft.first.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
     if draft.board is not None:
         told += f" {draft.board}"
     if draft.event:
         told += f" event {draft.event}"
-    return claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version, KEPT_MS)
+    return claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version, NOTICE_KEPT_MS)

@@ -7,7 +7,7 @@ import msgspec
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import IdempotencyKeyReused, InvalidContent
 from kith.core.ids import NodeId
-from kith.notifications.notice import KEPT_MS, NoticeDraft
+from kith.notifications.notice import NOTICE_KEPT_MS, NoticeDraft
 from kith.notifications.notices import NOBODY, Notices
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
@@ -55,5 +55,5 @@ def _check(event: str, actor: NodeId, mentioned: NodeId, at_ms: int | None, now_
         raise InvalidContent(f"eventId must have 1 to {KEY_CHARS_MAX} printable ASCII characters", field="eventId")
     if actor == mentioned:
         raise InvalidContent("nobody is told of mentioning themselves", field="mentioned")
-    if at_ms is not None and not now_ms - KEPT_MS < at_ms <= now_ms + AHEAD_MAX_MS:
+    if at_ms is not None and not now_ms - NOTICE_KEPT_MS < at_ms <= now_ms + AHEAD_MAX_MS:
         raise InvalidContent("at must be within the last 90 days", field="at")

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from kith.core.ids import made_at_ms
 from kith.notifications.inbox import InboxRow, InboxStore
-from kith.notifications.notice import KEPT_MS, read_notice
+from kith.notifications.notice import NOTICE_KEPT_MS, read_notice
 from kith.notifications.outcomes import Outcomes
 from kith.records.store import Record
 
@@ -33,7 +33,7 @@ class Refilling:
 
     async def write(self, records: Sequence[Record]) -> int:
         """Write the rows of notices, up to PART; how many were missing. May be repeated. Errors: Overloaded."""
-        since_ms = self._now_ms() - KEPT_MS
+        since_ms = self._now_ms() - NOTICE_KEPT_MS
         read = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]
         notices = [one for one in read if one is not None]
         missing = sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in notices]))

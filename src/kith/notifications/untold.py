@@ -23,7 +23,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, HIDES, MUTES
 from kith.log.store import LogStore
 from kith.notifications.intake import NAME, PART, Intake
-from kith.notifications.notice import KEPT_MS, NoticeDraft
+from kith.notifications.notice import NOTICE_KEPT_MS, NoticeDraft
 from kith.notifications.notices import Notices
 from kith.notifications.preferences import CACHED_MS
 from kith.notifications.recipients import Recipients
@@ -62,7 +62,7 @@ class EventAuditor:
     ) -> None:
         self._log, self._store, self._intake = log, graph.store, intake
         self._notices, self._recipients = notices, recipients
-        self._since_ms = max(since_ms, now_ms() - KEPT_MS)
+        self._since_ms = max(since_ms, now_ms() - NOTICE_KEPT_MS)
         self._number = graph.graphs.number
 
     async def audit(self, *, repair: bool = False, sample: float = 1.0) -> UntoldAudit:

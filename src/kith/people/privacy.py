@@ -151,14 +151,14 @@ class Privacy:
         """The edges that are blocks between `one` and each of the others, for `EdgeWrite.unless`."""
         return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
 
-    async def shown_to(self, viewer: Viewer, page: Page) -> Page:
+    async def without_blockers(self, viewer: Viewer, page: Page) -> Page:
         """The page without users who block `viewer` or are not there for them. It may be short and still have more."""
         if viewer is SYSTEM:
             return page
         ids = [mark.id for mark in page.items]
         if viewer is None:
             nodes = await self._store.nodes(ids)
-            return _less(page, [not is_there(node, id_, viewer) for node, id_ in zip(nodes, ids, strict=True)])
+            return _without(page, [not is_there(node, id_, viewer) for node, id_ in zip(nodes, ids, strict=True)])
         questions = Questions()
         asked, blocking = questions.nodes(ids), self._ask_blocking(questions, viewer, ids)
         answers = await self._store.answer(questions)
@@ -166,7 +166,7 @@ class Privacy:
         if True not in blocks and nodes.count(_PLAIN) == len(nodes):  # nearly every page
             return page
         found = zip(nodes, ids, blocks, strict=True)
-        return _less(page, [block or not is_there(node, id_, viewer) for node, id_, block in found])
+        return _without(page, [block or not is_there(node, id_, viewer) for node, id_, block in found])
 
     def _ask_blocking(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
         """Ask which of `others` block the user."""
@@ -176,7 +176,7 @@ class Privacy:
         lists = [questions.members(Listing(self._blocks, user, Direction.IN, state), ids) for state in BARRING]
         return lambda answers: _any_of([answers.members[at] for at in lists])
 
-    def ask_present_to(self, questions: Questions, viewer: Viewer, page: Page) -> Callable[[Answers], Page]:
+    def ask_without_blocks(self, questions: Questions, viewer: Viewer, page: Page) -> Callable[[Answers], Page]:
         """Ask for the page without users who are away, hidden by the app, or have a block with `viewer`.
 
         It does not matter who blocked whom. The page may be short and still have more. The back office sees all who are
@@ -191,13 +191,13 @@ class Privacy:
 
         def present(answers: Answers) -> Page:
             standings = found(answers)
-            return _less(page, [gone(user, standings[user]) for user in users])
+            return _without(page, [gone(user, standings[user]) for user in users])
 
         return present
 
-    async def unhidden(self, page: Page) -> Page:
+    async def without_hidden(self, page: Page) -> Page:
         """The page without users whom the app hides. It may be short and still have more."""
-        return _less(page, await self.hidden([mark.id for mark in page.items]))
+        return _without(page, await self.hidden([mark.id for mark in page.items]))
 
     async def hidden(self, users: Sequence[int]) -> list[bool]:
         """For each of `users`: does the app hide the account?"""
@@ -324,7 +324,7 @@ def _any_of(flags: Sequence[NDArray[np.bool_]]) -> list[bool]:
     return found
 
 
-def _less(page: Page, dropped: Sequence[bool]) -> Page:
+def _without(page: Page, dropped: Sequence[bool]) -> Page:
     """The page without the items to drop. It still covers the same part of the list."""
     if True not in dropped:
         return page

@@ -120,7 +120,7 @@ class Engagement:
         return found
 
     async def likers(self, viewer: Viewer, post: NodeId, window: Window) -> Page:
-        """Who likes a post, the newest like first, of those who are there for `viewer` (`Privacy.ask_present_to`).
+        """Who likes a post, the newest like first, of those who are there for `viewer` (`Privacy.ask_without_blocks`).
 
         PostNotFound if the viewer may not see the post.
         """
@@ -129,7 +129,7 @@ class Engagement:
             store.immediate, self._posts.read([post]), store.page(Listing(self._likes, post, Direction.IN), window)
         )
         seeing = self._posts.ask_seeing(questions, viewer, posts)
-        present = self._privacy.ask_present_to(questions, viewer, page)
+        present = self._privacy.ask_without_blocks(questions, viewer, page)
         answers = await store.answer(questions)
         if seeing(answers) == [None]:
             raise self._posts.missing(post)

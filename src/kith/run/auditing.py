@@ -17,7 +17,7 @@ from kith.leases.numbers import node_number
 from kith.notifications import intake
 from kith.notifications.audit import Auditor, NoticeAudit
 from kith.notifications.inbox import PERIOD_MS, base_of
-from kith.notifications.notice import KEPT_MS, read_notice
+from kith.notifications.notice import NOTICE_KEPT_MS, read_notice
 from kith.notifications.tiers import Tier
 from kith.notifications.untold import EventAuditor, UntoldAudit
 from kith.notifications.walks import Walks
@@ -105,7 +105,7 @@ def audit_notifications(
                 parts.graph, parts.records, parts.inboxes, parts.activity, settings.celebrity_followers_min
             )
             under_way = {walk.notice for walk in await Walks(parts.store).of(Tier)}
-            over = base_of((wall_ms() - KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
+            over = base_of((wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
             notices = (
                 notice
                 for record in every_record(environment, RecordKind.NOTICE)

@@ -31,7 +31,7 @@ from kith.leases.numbers import node_number
 from kith.log.runner import Pace, Runner
 from kith.notifications import backpressure, intake, pools, spread, walks
 from kith.notifications.coordinator import Coordinator
-from kith.notifications.notice import KEPT_MS
+from kith.notifications.notice import NOTICE_KEPT_MS
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import PreferencesKept
 from kith.notifications.push import push
@@ -263,7 +263,7 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
         told = telling(settings, parts, posts)
 
         async def expire() -> None:
-            periods, notices = await told.notices.expire(wall_ms() - KEPT_MS)
+            periods, notices = await told.notices.expire(wall_ms() - NOTICE_KEPT_MS)
             _log.info("inboxes expired", periods=periods, notices=notices)
 
         walks_again = _coordinator(settings, parts, ()).begin_again

@@ -270,7 +270,7 @@ def _do_what_is_asked(folder: Path, asked: Connection) -> None:
 
 
 def _base(environment: Environment) -> int:
-    base = environment.journal.base()
+    base = environment.journal.adopt_base()
     assert base is not None
     return base.txn
 
@@ -328,12 +328,12 @@ def test_what_is_committed_is_durable_before_it_can_be_read(
                 environment.put_note(f"a large one {number}", bytes(RING_BYTES // 5))
         else:
             with environment.commit() as write:
-                write.txn.put(b"not described", b"1", db=environment.meta)
+                write.txn.put(b"not described", b"1", db=environment.notes_db)
         late: list[None] = []
         monkeypatch.setattr(environment._checkpoints, "make", lambda: late.append(None))
         for number in range(20):
             environment.put_note(f"the next {number}", bytes(RING_BYTES // 5))
-            base = environment.journal.base()
+            base = environment.journal.adopt_base()
             assert base is not None
             chain = [txn for txn, _ in environment.journal.entries(base)]
             assert environment.last_commit() in (base.txn, *chain)

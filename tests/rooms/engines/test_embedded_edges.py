@@ -88,7 +88,7 @@ def test_while_nothing_is_written_expired_edges_are_removed_and_the_log_tells_it
     run(store.apply(writes_of(*(replace(edge, expires_ms=0, updated_at=edge.updated_at + 1) for edge in week))))
     with environment.lmdb.begin() as txn:
         assert not txn.stat(environment.records)["entries"]
-        assert txn.get(b"first-expiry", None, environment.meta) is None
+        assert txn.get(b"first-expiry", None, environment.notes_db) is None
 
 
 def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> None:

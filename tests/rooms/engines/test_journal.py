@@ -31,7 +31,7 @@ def journal(file: Path) -> Iterator[Journal]:
 
 
 def chain(journal: Journal) -> list[tuple[int, bytes]]:
-    base = journal.base()
+    base = journal.adopt_base()
     assert base is not None
     return list(journal.entries(base))
 
@@ -65,13 +65,13 @@ def test_a_change_larger_than_the_ring_waits_for_a_checkpoint(journal: Journal) 
 
 def test_it_is_known_that_a_commit_has_no_entry_until_a_checkpoint_covers_it(journal: Journal) -> None:
     journal.append(11, b"described")
-    before = journal.base()
+    before = journal.adopt_base()
     assert before is not None
     assert not journal.lacks_entries(before)
     journal.append(12, None)
     assert journal.lacks_entries(before)
     journal.publish(12, journal.end(12), META)
-    after = journal.base()
+    after = journal.adopt_base()
     assert after is not None
     assert not journal.lacks_entries(after)
 
@@ -132,7 +132,7 @@ def test_one_damaged_base_of_a_settled_journal_is_no_loss(journal: Journal, file
     journal.publish(11, journal.end(11), META)
     journal.settle(lambda: 11)
     flip(file, slot * journals._SLOT + 3)
-    base = journal.base()
+    base = journal.adopt_base()
     assert base is not None
     assert (base.txn, base.start) == (11, 0)
 
@@ -146,7 +146,7 @@ def test_a_journal_is_not_settled_over_another_state_of_the_store_or_under_other
     other.enter()
     other.publish(11, other.end(11), META)
     other.settle(lambda: 11)
-    base = journal.base()
+    base = journal.adopt_base()
     assert base is not None
     assert base.start > 0
     other.close()
@@ -157,7 +157,7 @@ def test_what_is_no_journal_has_no_base(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     journal = Journal(file)
     assert journal.enter()
-    assert journal.base() is None
+    assert journal.adopt_base() is None
     journal.close()
 
 
@@ -209,9 +209,9 @@ def test_the_base_of_a_process_that_died_before_its_sync_is_synced_by_who_reads_
     journal.append(11, b"entry")
     journal.publish(11, journal.end(11), META)
     syncs = Syncs(monkeypatch)
-    other.base()
+    other.adopt_base()
     assert syncs.count == 1
-    other.base()
+    other.adopt_base()
     assert syncs.count == 1
     other.close()
 

@@ -61,7 +61,7 @@ def test_a_log_of_events_with_data_keeps_its_bounds(primary: Environment, data_b
     commits.close()
     assert last == 20 * together
     assert last - first + 1 <= bounds.events_max + 2 * together
-    assert Retention(bounds, primary.log, primary.meta).size(primary.lmdb.begin()) <= 2 * bounds.bytes_max
+    assert Retention(bounds, primary.log, primary.notes_db).size(primary.lmdb.begin()) <= 2 * bounds.bytes_max
 
 
 def test_a_standby_forgets_expired_claims(
@@ -80,7 +80,7 @@ def test_a_standby_forgets_expired_claims(
             return sum(key[0] in CLAIM_ROWS for key in txn.cursor().iternext(values=False))
 
     with standby_of(primary, tmp_path / "standby") as standby:
-        keep = Retention(LogBounds(), standby.log, standby.meta)
+        keep = Retention(LogBounds(), standby.log, standby.notes_db)
         for _ in range(10):
             asyncio.run(claim(50))
             while (at := segments.last_event(standby)) < segments.last_event(primary):

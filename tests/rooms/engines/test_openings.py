@@ -104,7 +104,7 @@ def made_older(store: Environment, number: int) -> None:
         if len(row) > _OPEN_HEAD:  # it has events
             write.txn.put(row[:8], row[8:], db=store.log.closed)
         write.txn.drop(store.log.open, delete=False)
-        write.txn.put(b"format", b"%d" % number, db=store.meta)
+        write.txn.put(b"format", b"%d" % number, db=store.notes_db)
 
 
 @pytest.mark.parametrize("before", [5, 28, 33])
@@ -124,7 +124,7 @@ def test_a_store_of_an_older_kith_that_was_killed_has_all_that_it_wrote_and_goes
         older.sync()
         for user in range(before, before + 7):  # only the journal has them
             with older.commit() as write:
-                write.txn.put(b"n", b"%d" % user, db=older.meta)
+                write.txn.put(b"n", b"%d" % user, db=older.notes_db)
                 write.changes = redo.encode(0, [changes.announced(user_changed(user, Hlc(1 + user)))])
         shutil.copytree(tmp_path / "data", tmp_path / "killed")
     last = before + 7

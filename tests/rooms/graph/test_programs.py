@@ -26,7 +26,7 @@ from kith.graph import programs as set_programs
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
-from kith.graph.ordered import KEPT_MS, WINDOW_IDS, OrderedLists
+from kith.graph.ordered import WINDOW_IDS, WINDOW_KEPT_MS, OrderedLists
 from kith.graph.programs import (
     IDS_MAX_DEFAULT,
     LOOKED_MAX,
@@ -284,7 +284,7 @@ def test_what_came_and_went_since_a_list_was_gone_through_is_known(
     run(celebrity.apply(writes_of(edge_of(2003, DANA, later, State.REMOVED, 1), edge_of(7000, DANA, later))))
     assert top() == [7000, 2004, 2002]
     run(celebrity.apply(writes_of(edge_of(6000, DANA, -5))))
-    clock.ms += KEPT_MS
+    clock.ms += WINDOW_KEPT_MS
     assert top() == [7000, 6000, 2004], "one put at an older place is there when the list is gone through anew"
 
 

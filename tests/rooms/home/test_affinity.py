@@ -12,8 +12,8 @@ from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
-from kith.home.rank.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX, Affinities
-from kith.home.rank.facts import KEPT_MS as FACTS_KEPT_MS
+from kith.home.rank.affinity import AFFINITY_KEPT_MS, HALF, HALF_LIFE_MS, NEWEST_MAX, Affinities
+from kith.home.rank.facts import FACTS_KEPT_MS
 
 
 @pytest.fixture
@@ -106,13 +106,13 @@ def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
     run(home.engagement.add(LIKES, ALICE, post.id))
     to(run, home)
     assert len(reads) == 2
-    home.clock.ms += KEPT_MS - 1
+    home.clock.ms += AFFINITY_KEPT_MS - 1
     to(run, home)
     assert len(reads) == 2
     home.clock.ms += 1
     to(run, home)
     assert len(reads) == 3
-    home.clock.ms -= 10 * KEPT_MS
+    home.clock.ms -= 10 * AFFINITY_KEPT_MS
     to(run, home)
     assert len(reads) == 4, "a clock that was put back keeps nothing for longer"
 
@@ -131,8 +131,8 @@ def test_a_deleted_post_ties_nobody(run: Run, home: HomeScene) -> None:
     post = run(home.post(BOB))
     run(home.engagement.add(LIKES, ALICE, post.id))
     assert to(run, home)[0] > 0
-    run(home.objects.delete(BOB, post.id))
-    home.clock.ms += max(KEPT_MS, FACTS_KEPT_MS) + 1
+    run(home.posts.delete(BOB, post.id))
+    home.clock.ms += max(AFFINITY_KEPT_MS, FACTS_KEPT_MS) + 1
     assert to(run, home) == [0]
 
 

@@ -180,7 +180,7 @@ def test_without_the_store_there_is_no_home_and_it_says_so(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(home.post(BOB))
-    monkeypatch.setattr(home.objects, "read", failing(StoreUnavailable("gone")))
+    monkeypatch.setattr(home.posts, "read", failing(StoreUnavailable("gone")))
     assert run(answer(home.page())) is StoreUnavailable
     assert run(answer(home.feed.latest(ALICE, Window(5)))) is StoreUnavailable
 

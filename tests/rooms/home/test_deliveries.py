@@ -133,7 +133,7 @@ def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, scene: Deliv
     assert run(scene.deliveries()) == []
 
 
-def test_what_was_not_noted_is_pushed_again(run: Run, scene: DeliveryScene) -> None:
+def test_a_restart_repeats_the_pushes_since_the_last_note(run: Run, scene: DeliveryScene) -> None:
     scene.restarted(checkpoint_s=60.0)
     run(scene.post(ALICE, POST))
     for number in (4, 8):

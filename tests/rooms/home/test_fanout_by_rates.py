@@ -18,11 +18,12 @@ from kith.core.events import NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
+from kith.graph.shapes import Ids
 from kith.home.fanout import consumer
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
-from kith.home.timelines import RATE_MAX, RATE_WINDOW_MS, Habits, Ids, Timeline, TimelineStore
+from kith.home.timelines import RATE_MAX, RATE_WINDOW_MS, Habits, Timeline, TimelineStore
 from kith.run import consumers
 from kith.run.config import Settings
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from distant import Distant
-from naive_timelines import NaiveTimelines
 from reference_fanout_state import ReferenceFanoutState
 from reference_leases import own_leases
 from reference_logs import HostileLog, Partitions, Placed
+from reference_timelines import ReferenceTimelines
 from scrambled_edges import ScrambledEdges
 from services import Services, feed_over
 
@@ -40,7 +40,7 @@ def test_posts_of_whom_one_follows_come_home_if_the_log_keeps_its_promise(
         edges = ScrambledEdges(seed=1, late_max=10**6, events=Partitions(3, chance))  # late until they are settled
         edges.events.now_ms = clock
         log = log_kind(edges, chance)
-        state, timelines = ReferenceFanoutState(log), Distant(NaiveTimelines(100, clock), chance)
+        state, timelines = ReferenceFanoutState(log), Distant(ReferenceTimelines(100, clock), chance)
         services = await Services.over(edges, clock=clock)
         home = feed_over(services.graph, services.posts, timelines, state, log, now_ms=clock)
         fanout = Fanout(

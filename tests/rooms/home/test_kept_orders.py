@@ -48,7 +48,7 @@ def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
 
 def in_another_process(home: HomeScene) -> Home:
     """A home over the same store and timelines, which was told nothing and has kept nothing."""
-    return feed_over(home.graph, home.objects, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
+    return feed_over(home.graph, home.posts, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
 
 
 def written(run: Run, home: HomeScene, *, timeline: bool = True) -> list[Post]:
@@ -154,9 +154,9 @@ def test_what_was_ranked_without_a_part_is_not_kept(run: Run, home: HomeScene, m
 
 FORBIDDING: dict[str, Act] = {
     **homes.FORBIDDING,
-    "made private": lambda home, post: home.objects.edit(BOB, NodeId(post.id), PostEdit(visibility="private")),
-    "labelled": lambda home, post: Moderation(home.objects).set("post", NodeId(post.id), HIDE),
-    "author labelled": lambda home, _: Moderation(home.objects).set("user", BOB, HIDE),
+    "made private": lambda home, post: home.posts.edit(BOB, NodeId(post.id), PostEdit(visibility="private")),
+    "labelled": lambda home, post: Moderation(home.posts).set("post", NodeId(post.id), HIDE),
+    "author labelled": lambda home, _: Moderation(home.posts).set("user", BOB, HIDE),
 }
 OF_ALL_BOBS = {"muted", "blocking", "blocked", "unfollowed", "author labelled", "deactivated", "removed"}
 
@@ -182,7 +182,7 @@ ALLOWING: dict[str, tuple[Act, Act]] = {
     "hidden": (
         FORBIDDING["hidden"], lambda home, post: home.engagement.drop(HIDES, ALICE, NodeId(post.id))
     ),
-    "labelled": (FORBIDDING["labelled"], lambda home, post: Moderation(home.objects).set("post", NodeId(post.id), 0)),
+    "labelled": (FORBIDDING["labelled"], lambda home, post: Moderation(home.posts).set("post", NodeId(post.id), 0)),
     "unfollowed": (FORBIDDING["unfollowed"], lambda home, _: home.graph.people.follow(ALICE, BOB)),
 }  # fmt: skip
 

@@ -84,7 +84,7 @@ def test_a_page_of_which_nothing_changed_is_not_looked_at_again(run: Run, home: 
     assert page() == (set(made), 0)
     run(home.engagement.add(HIDES, ALICE, NodeId(made[1])))
     assert page() == ({*made} - {made[1]}, 10)
-    run(home.objects.delete(BOB, made[3]))
+    run(home.posts.delete(BOB, made[3]))
     run(home.graph.people.mute(ALICE, CAROL))
     assert page()[0] == {id_ for id_ in made[1::2] if id_ not in (made[1], made[3])}
     assert page()[1] == 0
@@ -95,13 +95,13 @@ def test_of_a_short_rest_it_is_known_with_the_page_whether_any_is_for_the_reader
 ) -> None:
     made = [run(home.post(BOB)).id for _ in range(6)]
     reads: list[list[int]] = []
-    read = home.objects.read
+    read = home.posts.read
 
     async def noted(ids: Sequence[int]) -> list[Post | None]:
         reads.append(list(ids))
         return await read(ids)
 
-    monkeypatch.setattr(home.objects, "read", noted)
+    monkeypatch.setattr(home.posts, "read", noted)
     first = run(home.page(2))
     assert first.rest is not None
     assert (len(reads), {*reads[0]}) == (1, {*made})
@@ -115,18 +115,18 @@ def test_what_is_forbidden_after_its_record_was_read_is_not_shown(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     kept, hidden = run(home.post(BOB)), run(home.post(CAROL))
-    read = home.objects.read
+    read = home.posts.read
 
     async def overtaken(ids: Sequence[int]) -> list[Post | None]:
         found = await read(ids)
-        monkeypatch.setattr(home.objects, "read", read)
+        monkeypatch.setattr(home.posts, "read", read)
         await home.graph.people.block(CAROL, ALICE)
         return found
 
     def page() -> list[int]:
         return ids_of(run(home.page() if kind == "ranked" else home.feed.latest(ALICE, Window(5))).posts)
 
-    monkeypatch.setattr(home.objects, "read", overtaken)
+    monkeypatch.setattr(home.posts, "read", overtaken)
     assert page() == [kept.id]
     run(home.graph.people.unblock(CAROL, ALICE))
     run(home.graph.people.follow(ALICE, CAROL))

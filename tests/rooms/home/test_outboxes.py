@@ -85,7 +85,7 @@ def test_one_prolific_author_among_many_is_read_further_alone(run: Run) -> None:
     assert store.rows <= 4 * 1_000 + 1_500
 
 
-def test_others_have_their_turn_meanwhile(run: Run) -> None:
+def test_others_have_their_turn_while_many_outboxes_are_read(run: Run) -> None:
     store = even(2_000, 3)
     turns: list[int] = []
 
@@ -111,6 +111,6 @@ def test_across_a_network_all_outboxes_are_read_in_a_call_a_round(run: Run) -> N
     assert store.calls == 1
 
 
-def test_of_nobody_there_is_nothing(run: Run) -> None:
+def test_no_authors_and_empty_outboxes_give_no_posts(run: Run) -> None:
     assert run(over(Outboxes({})).outboxes([], 10)) == []
     assert run(over(Outboxes({})).outboxes([5, 6], 10)) == []

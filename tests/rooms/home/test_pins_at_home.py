@@ -20,7 +20,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import HIDES
 from kith.home import home as pages
-from kith.home.skeleton.pinned import KEPT_MS, PINS_EACH
+from kith.home.skeleton.pinned import BOARDS_KEPT_MS, PINS_EACH
 
 ERIN, FRANK, HEIR = NodeId(50), NodeId(51), NodeId(52)
 HOUR_MS = 3_600_000
@@ -30,14 +30,14 @@ class Pinning:
     """Alice's home, where she follows Bob, Carol and Dana, and not Erin, Frank and the heir; and boards."""
 
     def __init__(self, home: HomeScene) -> None:
-        self.home, self.boards = home, boards_over(home.graph, home.objects)
-        self.following, self.pins = BoardFollowing(self.boards, follows_max=100), Pins(self.boards, home.objects)
+        self.home, self.boards = home, boards_over(home.graph, home.posts)
+        self.following, self.pins = BoardFollowing(self.boards, follows_max=100), Pins(self.boards, home.posts)
 
     async def board(self, owner: NodeId, *, followed: bool = True) -> int:
         board = (await self.boards.create(owner, "a board")).board.id
         if followed:
             await self.following.follow(ALICE, board)
-        self.home.clock.ms += KEPT_MS
+        self.home.clock.ms += BOARDS_KEPT_MS
         return board
 
     async def pin(self, board: int, post: int, by: NodeId = ERIN) -> None:
@@ -80,7 +80,7 @@ def test_an_old_post_pinned_today_stands_where_it_was_pinned_and_says_why(run: R
         page = await at.home.page()
         assert page.placed[old].reason == "followed_board"
         assert page.placed[before].reason != "followed_board"
-        (post,) = await at.home.objects.read([old])
+        (post,) = await at.home.posts.read([old])
         assert post is not None
         why = await at.home.feed.why(ALICE, post)
         assert (why.placed.reason, why.excluded_by) == ("followed_board", [])
@@ -141,7 +141,7 @@ ENDS: dict[str, Act] = {
     "taken off": lambda at, board, post: at.pins.remove(ERIN, board, post),
     "secret": lambda at, board, _: at.boards.change(ERIN, board, secret=True),
     "deleted board": lambda at, board, _: at.boards.delete(ERIN, board),
-    "deleted post": lambda at, _, post: at.home.objects.delete(FRANK, NodeId(post)),
+    "deleted post": lambda at, _, post: at.home.posts.delete(FRANK, NodeId(post)),
     "hidden post": lambda at, _, post: at.home.engagement.add(HIDES, ALICE, NodeId(post)),
     "muted owner": lambda at, *_: at.home.graph.people.mute(ALICE, ERIN),
     "muted author": lambda at, *_: at.home.graph.people.mute(ALICE, FRANK),

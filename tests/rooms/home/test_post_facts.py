@@ -17,7 +17,7 @@ from kith.core.ids import ID_MAX
 from kith.core.labels import LIMIT
 from kith.graph.graphs import LIKES, SAVES, SHARES
 from kith.home.rank import facts as facts_module
-from kith.home.rank.facts import COPIED_CHARS_MIN, KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint, print_of
+from kith.home.rank.facts import COPIED_CHARS_MIN, FACTS_KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint, print_of
 from kith.home.rank.features import TYPES, Facts
 from kith.media.media import Media
 from kith.posts.labels import Moderation
@@ -39,7 +39,7 @@ def of(run: Run, facts: PostFacts, ids: list[int]) -> Facts:
 
 def small(home: HomeScene, bits: int = 1) -> PostFacts:
     """A cache of so few places that nearly every read evicts."""
-    return PostFacts(home.objects.store, home.graph, ReadMemory(home.graph.store, home.log), home.clock, bits=bits)
+    return PostFacts(home.posts.store, home.graph, ReadMemory(home.graph.store, home.log), home.clock, bits=bits)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 10], ids="{} bits".format)
@@ -51,7 +51,7 @@ def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: HomeS
     known = {post.id: post for post in posts}
     facts = small(home, bits)
     for _ in range(80):
-        home.clock.ms += chosen.choice((0, 10, KEPT_MS, KEPT_MS + 1, -KEPT_MS))
+        home.clock.ms += chosen.choice((0, 10, FACTS_KEPT_MS, FACTS_KEPT_MS + 1, -FACTS_KEPT_MS))
         asked = chosen.sample([*known, 5, 2**63 - 1, 0], chosen.randrange(40))
         found = of(run, facts, asked)
         expected = [known[id_] for id_ in asked if id_ in known]
@@ -75,14 +75,14 @@ def test_a_call_that_is_overtaken_by_others_loses_nothing(
     mine, others = ([run(home.post(BOB)).id for _ in range(8)] for _ in range(2))
     facts = small(home, 1)
     of(run, facts, mine[:4])
-    get_many = home.objects.store.get_many
+    get_many = home.posts.store.get_many
 
     async def overtaken(*args: object) -> object:
-        monkeypatch.setattr(home.objects.store, "get_many", get_many)
+        monkeypatch.setattr(home.posts.store, "get_many", get_many)
         await facts.of(np.array(others, np.int64))  # while the first read waits, others take all places
         return await get_many(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(home.objects.store, "get_many", overtaken)
+    monkeypatch.setattr(home.posts.store, "get_many", overtaken)
     assert of(run, facts, mine).ids.tolist() == mine
 
 
@@ -93,18 +93,18 @@ def test_engagement_is_at_most_half_a_minute_old(run: Run, home: HomeScene) -> N
         run(home.engagement.add(graph, ALICE, post.id))
     run(home.comments.create(CAROL, post.id, "well"))
     assert of(run, home.facts, [post.id]).engagement.tolist() == [0]
-    home.clock.ms += KEPT_MS + 1
+    home.clock.ms += FACTS_KEPT_MS + 1
     assert of(run, home.facts, [post.id]).engagement.tolist() == [1 + 3 + 2 + 3]
     run(home.engagement.drop(LIKES, ALICE, post.id))
-    home.clock.ms -= 3 * KEPT_MS  # and a clock that was put back keeps nothing for longer
+    home.clock.ms -= 3 * FACTS_KEPT_MS  # and a clock that was put back keeps nothing for longer
     assert of(run, home.facts, [post.id]).engagement.tolist() == [8]
 
 
 def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: HomeScene) -> None:
     first, second = run(home.post(BOB)), run(home.post(BOB))
     of(run, home.facts, [first.id, second.id])
-    run(home.objects.delete(BOB, first.id))
-    home.clock.ms += KEPT_MS + 1
+    run(home.posts.delete(BOB, first.id))
+    home.clock.ms += FACTS_KEPT_MS + 1
     for _ in range(2):
         assert of(run, home.facts, [first.id, second.id]).ids.tolist() == [second.id]
     kept, authors = run(home.facts.with_authors(np.array([second.id, first.id]), [first.id, second.id, 7]))
@@ -118,9 +118,9 @@ def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
     before = of(run, home.facts, [edited.id, labelled.id, same.id])
     assert not before.limited.any()
     link = "https://example.com/new"
-    run(home.objects.edit(BOB, edited.id, PostEdit(link=link)))
-    run(Moderation(home.objects).set("post", labelled.id, LIMIT))
-    home.clock.ms += KEPT_MS + 1
+    run(home.posts.edit(BOB, edited.id, PostEdit(link=link)))
+    run(Moderation(home.posts).set("post", labelled.id, LIMIT))
+    home.clock.ms += FACTS_KEPT_MS + 1
     looked_into: list[int] = []
     monkeypatch.setattr(facts_module, "read_post", lambda record: looked_into.append(record.id) or read_post(record))
     after = of(run, home.facts, [edited.id, labelled.id, same.id])
@@ -128,11 +128,11 @@ def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
     assert [TYPES[number] for number in after.types] == ["link", "text", "text"]
     assert after.limited.tolist() == [False, True, False]
     assert (after.fingerprints == before.fingerprints).tolist() == [False, True, True]
-    run(Moderation(home.objects).set("user", BOB, LIMIT))
-    home.clock.ms += KEPT_MS + 1
+    run(Moderation(home.posts).set("user", BOB, LIMIT))
+    home.clock.ms += FACTS_KEPT_MS + 1
     assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.all()
-    run(Moderation(home.objects).set("user", BOB, 0))
-    home.clock.ms += KEPT_MS + 1
+    run(Moderation(home.posts).set("user", BOB, 0))
+    home.clock.ms += FACTS_KEPT_MS + 1
     assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.tolist() == [False, True, False]
     assert looked_into == [edited.id, labelled.id]
 
@@ -141,18 +141,18 @@ def test_what_is_half_as_old_is_read_together_with_what_must_be(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, younger, young = ([run(home.post(BOB)).id for _ in range(3)] for _ in range(3))
-    for posts, later_ms in ((old, KEPT_MS - RENEWED_MS), (younger, RENEWED_MS), (young, 1)):
+    for posts, later_ms in ((old, FACTS_KEPT_MS - RENEWED_MS), (younger, RENEWED_MS), (young, 1)):
         of(run, home.facts, posts)
         home.clock.ms += later_ms
     home.clock.ms += 1
     asked: list[int] = []
-    get_many = home.objects.store.get_many
+    get_many = home.posts.store.get_many
 
     async def noting(kind: object, ids: list[int]) -> object:
         asked.extend(ids)
         return await get_many(kind, ids)
 
-    monkeypatch.setattr(home.objects.store, "get_many", noting)
+    monkeypatch.setattr(home.posts.store, "get_many", noting)
     of(run, home.facts, younger + young)
     assert asked == []
     of(run, home.facts, young + younger + old)
@@ -163,8 +163,8 @@ def test_what_the_log_tells_no_change_of_is_not_read_again(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory, asked = ReadMemory(home.graph.store, home.log), list[int]()
-    facts = PostFacts(home.objects.store, home.graph, memory, home.clock, bits=8)
-    get_many = home.objects.store.get_many
+    facts = PostFacts(home.posts.store, home.graph, memory, home.clock, bits=8)
+    get_many = home.posts.store.get_many
 
     async def noting(kind: object, ids: list[int]) -> object:
         asked.extend(ids)
@@ -180,24 +180,24 @@ def test_what_the_log_tells_no_change_of_is_not_read_again(
 
     posts = [run(home.post(author)) for author in (BOB, BOB, CAROL)]
     ids = [post.id for post in posts]
-    monkeypatch.setattr(home.objects.store, "get_many", noting)
+    monkeypatch.setattr(home.posts.store, "get_many", noting)
     read_now(0)
     if not memory.moment:
         pytest.skip("this engine's log does not tell all that is so by now")
-    assert read_now(KEPT_MS + 1) == ids, "they were read in the millisecond in which the log was first looked at"
-    assert read_now(KEPT_MS + 1) == [], "nothing happened to them"
+    assert read_now(FACTS_KEPT_MS + 1) == ids, "they were read in the millisecond in which the log was first looked at"
+    assert read_now(FACTS_KEPT_MS + 1) == [], "nothing happened to them"
     run(home.engagement.add(LIKES, ALICE, ids[1]))
-    run(home.objects.edit(CAROL, ids[2], PostEdit(text="edited")))
-    assert read_now(KEPT_MS + 1) == ids[1:]
-    assert read_now(KEPT_MS + 1) == []
-    run(Moderation(home.objects).set("user", BOB, LIMIT))
-    assert read_now(KEPT_MS + 1) == ids, "which posts an account made is not known here"
+    run(home.posts.edit(CAROL, ids[2], PostEdit(text="edited")))
+    assert read_now(FACTS_KEPT_MS + 1) == ids[1:]
+    assert read_now(FACTS_KEPT_MS + 1) == []
+    run(Moderation(home.posts).set("user", BOB, LIMIT))
+    assert read_now(FACTS_KEPT_MS + 1) == ids, "which posts an account made is not known here"
     assert of(run, facts, ids).limited.tolist() == [True, True, False]
-    read_now(KEPT_MS + 1)
-    run(home.objects.delete(CAROL, ids[2]))
-    assert read_now(KEPT_MS + 1) == ids[2:]
+    read_now(FACTS_KEPT_MS + 1)
+    run(home.posts.delete(CAROL, ids[2]))
+    assert read_now(FACTS_KEPT_MS + 1) == ids[2:]
     assert of(run, facts, ids).ids.tolist() == ids[:2]
-    home.clock.ms -= 2 * KEPT_MS
+    home.clock.ms -= 2 * FACTS_KEPT_MS
     assert read_now(0) == ids, "a clock that was put back keeps nothing for longer"
 
 
@@ -207,23 +207,23 @@ def test_a_change_that_is_told_while_facts_are_read_is_not_lost(
     """As an engine across a network may: what was read is older than the look that another request made meanwhile."""
     post, other = (run(home.post(BOB)).id for _ in range(2))
     memory = ReadMemory(home.graph.store, home.log)
-    facts = PostFacts(home.objects.store, home.graph, memory, home.clock)
+    facts = PostFacts(home.posts.store, home.graph, memory, home.clock)
     run(memory.refresh())
     of(run, facts, [other])
     home.clock.ms += 1
-    get_many = home.objects.store.get_many
+    get_many = home.posts.store.get_many
 
     async def slow(*args: object) -> object:
-        monkeypatch.setattr(home.objects.store, "get_many", get_many)
+        monkeypatch.setattr(home.posts.store, "get_many", get_many)
         found = await get_many(*args)  # type: ignore[arg-type]
-        await Moderation(home.objects).set("post", post, LIMIT)
+        await Moderation(home.posts).set("post", post, LIMIT)
         await memory.refresh()
         await facts.of(np.array([other], np.int64))
         return found
 
-    monkeypatch.setattr(home.objects.store, "get_many", slow)
+    monkeypatch.setattr(home.posts.store, "get_many", slow)
     assert of(run, facts, [post]).limited.tolist() == [False]
-    home.clock.ms += KEPT_MS + 1
+    home.clock.ms += FACTS_KEPT_MS + 1
     run(memory.refresh())
     assert of(run, facts, [post]).limited.tolist() == [True]
 
@@ -233,8 +233,8 @@ def test_nothing_is_asked_of_the_store_for_what_is_known(
 ) -> None:
     posts = [run(home.post(BOB)).id for _ in range(20)]
     of(run, home.facts, posts)
-    monkeypatch.setattr(home.objects.store, "get_many", None)
-    home.clock.ms += KEPT_MS
+    monkeypatch.setattr(home.posts.store, "get_many", None)
+    home.clock.ms += FACTS_KEPT_MS
     assert of(run, home.facts, posts[::-1]).ids.tolist() == posts[::-1]
     assert of(run, home.facts, []).ids.tolist() == []
 
@@ -243,17 +243,17 @@ def test_the_newest_posts_are_read_ahead_some_at_a_time(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     posts = [run(home.post(BOB)).id for _ in range(7)]
-    if not run(home.objects.store.newest(RecordKind.POST, ID_MAX, 1)):
+    if not run(home.posts.store.newest(RecordKind.POST, ID_MAX, 1)):
         pytest.skip("this engine does not know which are the newest")
     monkeypatch.setattr(facts_module, "AHEAD_MAX", 6)
     monkeypatch.setattr(facts_module, "AHEAD_EACH", 2)
     monkeypatch.setattr(facts_module, "AHEAD_PAUSE_S", 0)
     run(home.facts.read_ahead())
     with monkeypatch.context() as patch:
-        patch.setattr(home.objects.store, "get_many", None)
+        patch.setattr(home.posts.store, "get_many", None)
         assert of(run, home.facts, posts[1:]).ids.tolist() == posts[1:]
-    run(home.objects.delete(BOB, posts[6]))
-    home.clock.ms += KEPT_MS + 1
+    run(home.posts.delete(BOB, posts[6]))
+    home.clock.ms += FACTS_KEPT_MS + 1
     assert of(run, home.facts, posts).ids.tolist() == posts[:6]
 
 

@@ -206,7 +206,7 @@ def test_copies_come_once_the_best_of_them_and_the_others_are_named(run: Run, ho
         assert sorted(run(home.all(limit))) == sorted([best.id, other.id])
     assert run(home.page()).copies == {best.id: copies[::-1]}
     for copy in copies:
-        why = run(home.feed.why(ALICE, run(home.objects.get(ALICE, copy))))
+        why = run(home.feed.why(ALICE, run(home.posts.get(ALICE, copy))))
         assert (why.excluded_by, why.copy_of) == (["copy"], best.id)
     why = run(home.feed.why(ALICE, best))
     assert (why.excluded_by, why.copy_of) == ([], None)
@@ -332,7 +332,7 @@ def test_why_names_what_keeps_a_post_out(run: Run, home: HomeScene) -> None:
 
 def test_why_of_a_post_that_is_deleted_meanwhile_is_not_found(run: Run, home: HomeScene) -> None:
     post = run(home.post(BOB))
-    run(home.objects.delete(BOB, post.id))
+    run(home.posts.delete(BOB, post.id))
     assert run(answer(home.feed.why(ALICE, post))) is PostNotFound
 
 

@@ -65,7 +65,7 @@ def test_edges_records_and_accounts_are_forgotten_by_what_the_log_tells_of_them(
         await home.engagement.add(LIKES, DANA, post.id)
         await known.refresh()
         assert (set(edges.now), len(posts.now), len(accounts.now)) == ({BOB}, 2, 2)
-        await home.objects.delete(BOB, post.id)
+        await home.posts.delete(BOB, post.id)
         await home.graph.store.change_node(BOB, private=True)
         await known.refresh()
         assert (set(edges.now), set(posts.now), set(accounts.now)) == ({BOB}, {post.id + 1}, {ALICE})
@@ -185,7 +185,7 @@ def test_what_was_made_of_many_things_holds_until_the_log_tells_a_change_of_one(
             assert basis.holds(), "nothing of it"
         for change in (
             home.graph.people.mute(ALICE, CAROL),
-            home.objects.delete(BOB, post.id),
+            home.posts.delete(BOB, post.id),
             home.graph.store.change_node(BOB, private=True),
         ):
             basis = await made()

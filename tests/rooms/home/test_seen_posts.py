@@ -116,7 +116,7 @@ def test_a_copy_of_what_was_seen_is_not_new_either_and_stands_behind_it(run: Run
     run(home.graph.people.mute(ALICE, BOB))
     page = run(home.page())
     assert (ids_of(page.posts), page.seen) == ([other, carols.id], {carols.id}), "it has the place of what she saw"
-    run(home.objects.delete(BOB, bobs.id))
+    run(home.posts.delete(BOB, bobs.id))
     home.clock.ms += 40_000
     page = run(home.page())
     assert (set(ids_of(page.posts)), page.seen) == ({other, carols.id}, set()), "then it is like nothing that is there"

@@ -47,7 +47,7 @@ def test_a_timeline_that_has_what_the_outboxes_have_is_right(run: Run, whole: Wh
         give(home, *posts)
         await home.caught_up()
         assert await auditor(home).audit() == ONE_IS_RIGHT
-        await home.objects.delete(BOB, posts[0])
+        await home.posts.delete(BOB, posts[0])
         await home.caught_up()
         assert await auditor(home).audit() == ONE_IS_RIGHT, "a deleted post stays in it"
         assert await auditor(home).audit(sample=0) == TimelineAudit()

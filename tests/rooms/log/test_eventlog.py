@@ -63,7 +63,7 @@ def logged_bytes(environment: Environment, commits: list[list[bytes]]) -> int:
             writer.flush()
             write.changes = b""
     with environment.lmdb.begin() as txn:
-        return Retention(KEEP, environment.log, environment.meta).size(txn)
+        return Retention(KEEP, environment.log, environment.notes_db).size(txn)
 
 
 def followed(chosen: random.Random, at_ms: int) -> bytes:

@@ -155,7 +155,9 @@ def test_an_account_that_comes_back_private_accepts_nobody(run: Run, room: Servi
     assert lists(run, room) == ([], FANS)
 
 
-def test_a_change_of_mind_stops_it(run: Run, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_becomes_private_again_meanwhile_accepts_no_more(
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     apply = room.edges.apply
 
     async def overtaken(writes: Any) -> Any:

@@ -59,7 +59,7 @@ class Room:
         prefix, privacy = check_prefix(typed), self.services.graph.privacy
 
         async def seen(page: Page) -> Page:
-            return await privacy.shown_to(viewer, page)
+            return await privacy.without_blockers(viewer, page)
 
         async def fetch(window: Window) -> Page:
             return await self.search.page(prefix, window, seen)
@@ -165,7 +165,9 @@ def test_a_page_looks_at_so_many_and_says_that_there_is_more(
             return await plain(users)
 
         monkeypatch.setattr(services.profiles, "get_many", counted)
-        page = await room.search.page("ann", Window(2), lambda page: services.graph.privacy.shown_to(None, page))
+        page = await room.search.page(
+            "ann", Window(2), lambda page: services.graph.privacy.without_blockers(None, page)
+        )
         assert page.more_after
         assert sum(read) <= 3 * search.LOOKED_MAX
         assert await room.found("ann", 2) == [15]

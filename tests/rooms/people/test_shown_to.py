@@ -36,7 +36,7 @@ def test_pages_of_any_length_leave_out_who_blocks_the_viewer_or_is_not_there(
 
         async def shown(users: Sequence[int], viewer: int | None) -> list[int]:
             page = Page([Mark(9, user) for user in users], False, False)
-            there = await services.graph.privacy.shown_to(None if viewer is None else NodeId(viewer), page)
+            there = await services.graph.privacy.without_blockers(None if viewer is None else NodeId(viewer), page)
             return [mark.id for mark in there.items]
 
         for at in range(0, len(CROWD), size):

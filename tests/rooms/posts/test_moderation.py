@@ -285,7 +285,7 @@ def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Services, monkeypa
     assert run(room.edges.count_many([Listing(room.graph.graphs.number(AUTHORED), ALICE, Direction.OUT)])) == [0]
 
 
-def test_deactivation_empties_nothing(run: Run, room: Services) -> None:
+def test_deactivating_keeps_the_text_of_posts(run: Run, room: Services) -> None:
     post = run(room.write())
 
     async def away() -> None:

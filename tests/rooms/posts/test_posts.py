@@ -68,7 +68,7 @@ def test_ids_that_are_no_posts_are_none_in_their_place(run: Run, room: Services)
     assert run(room.posts.visible(BOB, [5])) == [None]
 
 
-def test_every_rule_is_asked_of_the_store(run: Run, room: Services) -> None:
+def test_who_sees_which_visibility_as_follows_and_blocks_change(run: Run, room: Services) -> None:
     graph = room.graph
     public, friends = run(room.write()), run(room.write(visibility="friends"))
     private, custom = run(room.write(visibility="private")), run(room.write(visibility="custom", audience=(CAROL,)))

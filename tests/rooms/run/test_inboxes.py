@@ -17,7 +17,7 @@ from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
-from kith.notifications.notice import KEPT_MS, NoticeDraft
+from kith.notifications.notice import NOTICE_KEPT_MS, NoticeDraft
 from kith.notifications.preferences import Preferences
 from kith.notifications.refilling import Refilling
 from kith.notifications.tiers import Tier
@@ -175,7 +175,7 @@ def test_what_is_over_is_not_told_again(tmp_path: Path, run: Run, monkeypatch: p
     settings = Settings(data=str(tmp_path))
     run(live(settings, 0))
     shutil.rmtree(tmp_path / FOLDER)
-    later = wall_ms() + KEPT_MS + 1
+    later = wall_ms() + NOTICE_KEPT_MS + 1
     monkeypatch.setattr(consumers, "wall_ms", lambda: later)
 
     async def again() -> Inboxes:

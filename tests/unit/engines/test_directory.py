@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.directory import Directory, cells_for
-from kith.home.timelines import Ids
+from kith.graph.shapes import Ids
 
 SLOTS = 8
 users = st.integers(0, 30) | st.integers(0, ID_MAX) | st.integers(ID_MAX - 5, ID_MAX)

@@ -151,7 +151,9 @@ CONDITIONS: dict[str, tuple[Edge | None, EdgeWrite, int, Outcome]] = {
 
 
 @pytest.mark.parametrize(("stored", "write", "limited", "outcome"), CONDITIONS.values(), ids=CONDITIONS)
-def test_conditions(stored: Edge | None, write: EdgeWrite, limited: int, outcome: Outcome) -> None:
+def test_each_condition_decides_the_outcome_in_its_order(
+    stored: Edge | None, write: EdgeWrite, limited: int, outcome: Outcome
+) -> None:
     assert outcome_of(stored, write, limited) is outcome
 
 

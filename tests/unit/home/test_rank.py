@@ -194,6 +194,6 @@ def test_a_fifth_of_a_page_is_for_fresh_posts_the_best_of_them() -> None:
     assert rest == list(range(16)), "the quota is of the whole page"
 
 
-def test_nothing_makes_an_empty_page() -> None:
+def test_no_candidates_or_no_room_give_an_empty_page() -> None:
     assert places_of([], [], 20) == []
     assert places_of([candidate(1, 1)], [], 0) == []

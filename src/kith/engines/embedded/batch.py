@@ -42,7 +42,7 @@ class Transaction:
 
     def note(self, key: str) -> bytes | None:
         """A note as this transaction leaves it."""
-        return self.txn.get(key.encode(), None, self.environment.meta)
+        return self.txn.get(key.encode(), None, self.environment.notes_db)
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), that the log does not hold."""

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.home.timelines import BUILD_PUSHES, RATE_MAX, Ids
+from kith.graph.shapes import Ids
+from kith.home.timelines import BUILD_PUSHES, RATE_MAX
 
 BUILDS_MAX = 64
 COLUMNS = 4 + BUILD_PUSHES

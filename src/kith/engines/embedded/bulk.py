@@ -175,7 +175,7 @@ class BulkLoad:
         database = self._environment.graph_db(self._graph)
         with self._environment.commit() as write:
             write.txn.cursor(database).putmulti(items, append=True)
-            put_note(write.txn, self._environment.meta, self._note, str(index + 1).encode())
+            put_note(write.txn, self._environment.notes_db, self._note, str(index + 1).encode())
         return len(out_rows)
 
     def _complete(self, edges: int) -> None:
@@ -184,8 +184,8 @@ class BulkLoad:
             log = LogWriter(txn, self._environment.log, wall_ms())
             log.append(changes.announced(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))
             log.flush()
-            put_note(txn, self._environment.meta, LOG_WHOLE_AFTER, str(log.last).encode())
-            put_note(txn, self._environment.meta, self._note, None)
+            put_note(txn, self._environment.notes_db, LOG_WHOLE_AFTER, str(log.last).encode())
+            put_note(txn, self._environment.notes_db, self._note, None)
         shutil.rmtree(self._folder)
 
 

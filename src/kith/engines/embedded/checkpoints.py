@@ -81,7 +81,7 @@ class Checkpoints:
         it.
         """
         if self._pin is None:
-            base = self._journal.newest()
+            base = self._journal.newest_base()
             if base is not None and base.txn != self._store.info()["last_txnid"]:
                 self.make(to_commit=True)
         try:
@@ -94,7 +94,7 @@ class Checkpoints:
     def pin_before_commit(self, txn: int) -> None:
         """Make sure that this process may commit transaction `txn`, which has the write lock and wrote nothing yet."""
         if self._pin is None:
-            base = self._journal.base()
+            base = self._journal.adopt_base()
             pin = self._store.begin()
             if base is None or base.txn != txn - 1:
                 with self._abort_pin_on_error(pin):
@@ -144,14 +144,14 @@ class Checkpoints:
     def _finish(self, begun: _Checkpoint, *, to_commit: bool = False) -> None:
         """Make it the base, unless there is a later one, and move the pin there: both are synced by then."""
         with self._abort_pin_on_error(begun.pin):
-            base = self._journal.newest()
+            base = self._journal.newest_base()
             if base is None or base.txn < begun.txn:
                 self._sync()
                 self._made = begun.txn
             with self._write_lock():
                 self._check_whole()  # another thread's sync may have failed meanwhile
                 self._journal.publish(begun.txn, begun.start, begun.meta)
-                base = self._journal.base()
+                base = self._journal.adopt_base()
                 is_used = to_commit or base is None or self._ours > base.txn
                 pins = [pin for pin in (self._pin, begun.pin) if pin is not None]
                 self._pin = max(pins, key=lambda pin: pin.id()) if is_used else None
@@ -215,7 +215,7 @@ class Checkpoints:
 
     def _are_made_elsewhere(self) -> bool:
         """Whether it was another process that made the last base."""
-        base = self._journal.newest()
+        base = self._journal.newest_base()
         return base is not None and base.txn != self._made
 
     def _meta(self, txn: int) -> bytes:

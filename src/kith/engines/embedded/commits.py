@@ -28,7 +28,15 @@ from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.jobs import AskerGone, Elsewhere, JobOutcome, JobSource, Remote, WaitingJob, WriteJob
+from kith.engines.embedded.jobs import (
+    AskerGone,
+    JobOutcome,
+    JobSource,
+    RemoteCommitter,
+    RemoteJobSource,
+    WaitingJob,
+    WriteJob,
+)
 from kith.engines.embedded.journal import PAYLOAD_BYTES_MAX
 from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 
@@ -99,12 +107,12 @@ class CommitQueue:
         now_ms: Callable[[], int] = wall_ms,
         confirmations: Confirmations | None = None,
         after_pause: Callable[[], None] = lambda: None,
-        committer: Elsewhere | None = None,
-        source: Remote | None = None,
+        committer: RemoteCommitter | None = None,
+        source: RemoteJobSource | None = None,
     ) -> None:
         self._environment, self.now_ms = environment, now_ms
         self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
-        self.retention = Retention(keep, environment.log, environment.meta)
+        self.retention = Retention(keep, environment.log, environment.notes_db)
         self._observer = observer or _Unobserved()
         self._on_fatal, self._confirmations, self._after_pause = on_fatal, confirmations, after_pause
         self._ran_s = time.monotonic()

@@ -155,7 +155,7 @@ def _die_with(parent: int) -> None:
 
 
 class Committer(asyncio.Protocol):
-    """The side that asks, in an event loop. See `jobs.Elsewhere`."""
+    """The side that asks, in an event loop. See `jobs.RemoteCommitter`."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self._connection, self.pid = connection, pid
@@ -264,7 +264,7 @@ class Committer(asyncio.Protocol):
 
 
 class AskedJobs:
-    """The committer's side: a `jobs.Remote` of one `CommitQueue`, its observer, and who is answered."""
+    """The committer's side: a `jobs.RemoteJobSource` of one `CommitQueue`, its observer, and who is answered."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._messages = connection, _Messages()

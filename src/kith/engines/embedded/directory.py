@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.home.timelines import Ids
+from kith.graph.shapes import Ids
 
 _FREED = 1
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: neighbouring ids land far apart (Knuth, vol. 3, 6.4)

@@ -135,10 +135,10 @@ class Environment:
                 self.lmdb.sync(True)
                 self.journal.begin(*newest_meta(store), relaxed=True)  # until what is made here is synced
             opened_dbs = [self.lmdb.open_db(name, txn=txn) for name in _DATABASES]
-            self.meta, closed_rows, open_row, self.nodes, self.records, self.suggestions = opened_dbs
+            self.notes_db, closed_rows, open_row, self.nodes, self.records, self.suggestions = opened_dbs
             self.log = event_log.LogRows(closed_rows, open_row)
             self.rows = {
-                "meta": self.meta,
+                "meta": self.notes_db,
                 "nodes": self.nodes,
                 "objects": self.records,
                 "suggestions": self.suggestions,
@@ -148,7 +148,7 @@ class Environment:
             self._redo(txn, payloads, older)
             if alone:
                 _, last = event_log.bounds(txn, self.log)
-                after_opening(txn, self.meta, last, was_relaxed=was_relaxed, relaxed=relaxed)
+                after_opening(txn, self.notes_db, last, was_relaxed=was_relaxed, relaxed=relaxed)
         if alone:
             self.lmdb.sync(True)
             self.journal.begin(*newest_meta(store), relaxed=relaxed)
@@ -160,7 +160,7 @@ class Environment:
         """Before the store is opened: make it its base, if it may have lost pages; what to do again then, and whether
         there may have been more.
         """
-        base, (store_txn, meta) = self.journal.base(), newest_meta(store)
+        base, (store_txn, meta) = self.journal.adopt_base(), newest_meta(store)
         if base is None or not same_store(meta, base.meta):
             return [], False
         chain = list(self.journal.entries(base))
@@ -226,7 +226,7 @@ class Environment:
             self._checkpoints.make()
 
     def _check_standing(self, txn: Txn) -> None:
-        closed = txn.get(CLOSED.encode(), None, self.meta)
+        closed = txn.get(CLOSED.encode(), None, self.notes_db)
         if closed is not None and not self._follows:
             raise refusal(closed)
         if closed is None and self._follows:
@@ -277,9 +277,9 @@ class Environment:
         """Give numbers to the graphs that have none yet, in one transaction; the numbers of all graphs."""
         if not self.graph_numbers().keys() >= set(names):
             with translated("declare graphs"), self.commit() as write:
-                raw = write.txn.get(b"graphs", None, self.meta)
+                raw = write.txn.get(b"graphs", None, self.notes_db)
                 numbers = assign({} if raw is None else json.loads(raw), names)
-                write.txn.put(b"graphs", json.dumps(numbers).encode(), db=self.meta)
+                write.txn.put(b"graphs", json.dumps(numbers).encode(), db=self.notes_db)
                 opened = {number: self._open_graph(number, write.txn) for number in numbers.values()}
             self._graphs.update(opened)
             self.user_ends = UserEnds(numbers)
@@ -292,7 +292,7 @@ class Environment:
     def get_note(self, key: str) -> bytes | None:
         """A note by its key; None if there is none."""
         try:
-            with self.lmdb.begin(db=self.meta) as txn:
+            with self.lmdb.begin(db=self.notes_db) as txn:
                 return txn.get(key.encode(), None)
         except lmdb.Error as error:
             raise translate(error, "read") from error
@@ -302,7 +302,7 @@ class Environment:
         start = prefix.encode()
         found: dict[str, bytes] = {}
         try:
-            with self.lmdb.begin(db=self.meta) as txn:
+            with self.lmdb.begin(db=self.notes_db) as txn:
                 cursor = txn.cursor()
                 more = cursor.set_range(start)
                 while more and len(found) != limit and cursor.key().startswith(start):
@@ -334,7 +334,7 @@ class Environment:
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), synced."""
         with translated("write a note"), self.commit() as write:
-            put_note(write.txn, self.meta, key, value)
+            put_note(write.txn, self.notes_db, key, value)
             write.changes = redo.encode(0, [redo.row("meta", key.encode(), value)])
 
     def secret(self, name: str) -> bytes:
@@ -343,10 +343,10 @@ class Environment:
         found = self.get_note(key)
         if found is None:
             with translated("make a secret"), self.commit() as write:
-                found = write.txn.get(key.encode(), None, self.meta)
+                found = write.txn.get(key.encode(), None, self.notes_db)
                 if found is None:
                     found = os.urandom(32)
-                    put_note(write.txn, self.meta, key, found)
+                    put_note(write.txn, self.notes_db, key, found)
         return found
 
     def last_commit(self) -> int:
@@ -369,13 +369,13 @@ class Environment:
         redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
         if older == formats.EDGES_LOGGED:
             _, last = event_log.bounds(txn, self.log)
-            txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.meta)
+            txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.notes_db)
         if older:
-            txn.put(b"format", b"%d" % formats.FORMAT, db=self.meta)
+            txn.put(b"format", b"%d" % formats.FORMAT, db=self.notes_db)
 
     def _open_graphs(self, txn: Txn) -> None:
         """Open the databases of all graphs that are declared."""
-        numbers = json.loads(txn.get(b"graphs", b"{}", self.meta))
+        numbers = json.loads(txn.get(b"graphs", b"{}", self.notes_db))
         for number in set(numbers.values()) - set(self._graphs):
             self._graphs[number] = self._open_graph(number, txn)
         self.user_ends = UserEnds(numbers)

@@ -59,7 +59,7 @@ class EmbeddedFanoutState:
     async def _read(self) -> FanoutSnapshot:
         progress = await self._log.progress(self._group)  # first: what is handled meanwhile is merely looked at as well
         try:
-            with self._environment.lmdb.begin(self._environment.meta) as txn:
+            with self._environment.lmdb.begin(self._environment.notes_db) as txn:
                 name = txn.get(NAME_NOTE.encode(), None)
                 deliveries, withheld = self._deliveries.read(txn), self._withheld.read(txn)
         except lmdb.Error as error:
@@ -84,7 +84,7 @@ class EmbeddedFanoutState:
 
     async def begin_anew(self, name: int) -> None:
         def begun(batch: Transaction) -> None:
-            cursor = batch.txn.cursor(batch.environment.meta)
+            cursor = batch.txn.cursor(batch.environment.notes_db)
             _put(batch, DELIVERIES, dict.fromkeys(_rows(cursor, DELIVERIES)))
             batch.put_note(NAME_NOTE, str(name).encode())
 
@@ -127,7 +127,7 @@ def _row_key(kind: str, id_: int) -> str:
 
 
 def _row(batch: Transaction, kind: str, id_: int) -> bytes | None:
-    return batch.txn.get(_row_key(kind, id_).encode(), None, batch.environment.meta)
+    return batch.txn.get(_row_key(kind, id_).encode(), None, batch.environment.notes_db)
 
 
 def _put(batch: Transaction, kind: str, rows: Mapping[int, bytes | None]) -> None:
@@ -136,7 +136,7 @@ def _put(batch: Transaction, kind: str, rows: Mapping[int, bytes | None]) -> Non
     for id_, row in changed.items():
         batch.put_note(_row_key(kind, id_), row)
     if changed:
-        version = int(batch.txn.get(_version_key(kind).encode(), b"0", batch.environment.meta))
+        version = int(batch.txn.get(_version_key(kind).encode(), b"0", batch.environment.notes_db))
         batch.put_note(_version_key(kind), str(version + 1).encode())
 
 

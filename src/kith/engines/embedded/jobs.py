@@ -72,7 +72,7 @@ class JobSource(Protocol):
         ...
 
 
-class Remote(JobSource, Protocol):
+class RemoteJobSource(JobSource, Protocol):
     """A process that asks."""
 
     def check(self) -> None:
@@ -80,7 +80,7 @@ class Remote(JobSource, Protocol):
         ...
 
 
-class Elsewhere(Protocol):
+class RemoteCommitter(Protocol):
     """A process that does jobs which are values."""
 
     @property

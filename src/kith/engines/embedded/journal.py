@@ -111,7 +111,7 @@ class Journal:
         while not self._lock(fcntl.LOCK_EX):
             if not self.store_failed:
                 if self._lock(fcntl.LOCK_SH):
-                    self.base()
+                    self.adopt_base()
                     return False
             elif time.monotonic() > until_s:
                 raise StoreUnavailable(
@@ -123,7 +123,7 @@ class Journal:
     def share(self) -> None:
         """Let others open the store."""
         fcntl.flock(self._fd, fcntl.LOCK_SH)  # gives the lock up first, so another process may have it alone meanwhile
-        self.base()
+        self.adopt_base()
 
     def settle(self, store_txn: Callable[[], int]) -> None:
         """At the end: if nobody else has the store open and it is the base, begin anew there.
@@ -131,7 +131,7 @@ class Journal:
         Then no entry is needed any more, and a change made to the store before it is opened again is kept.
         """
         if self._lock(fcntl.LOCK_EX) and not self.store_failed:
-            base = self.base()
+            base = self.adopt_base()
             if base is not None and base.txn == store_txn() and (base.start or base.relaxed):
                 self.begin(base.txn, base.meta, relaxed=False)
 
@@ -142,15 +142,17 @@ class Journal:
             return False
         return True
 
-    def newest(self) -> Base | None:
+    def newest_base(self) -> Base | None:
         """The last checkpoint, which may not be on the disk yet. Needs no lock, as it syncs nothing: a sync beside that
         of an entry could receive the disk error meant for the entry.
         """
         return max((base for slot in (1, 2) if (base := self._read_base(slot)) is not None), default=None)
 
-    def base(self) -> Base | None:
-        """The last checkpoint; None before the first. Needs the write lock."""
-        newest = self.newest()
+    def adopt_base(self) -> Base | None:
+        """The last checkpoint, synced if it may not be on the disk yet, from which this process goes on; None before
+        the first. Needs the write lock.
+        """
+        newest = self.newest_base()
         if newest is None:
             return None
         if self._synced != (newest.txn, newest.epoch):
@@ -179,7 +181,7 @@ class Journal:
         self._put(bytes(_FAILED_AT + 1), 0)
         self._write_tail(JournalTail(txn, 0, 0, 0))
         self._sync_base(Base(txn, 0, epoch, relaxed, meta))
-        self.base()
+        self.adopt_base()
 
     def append(self, txn: int, payload: bytes | None, make_room: Callable[[], None] = lambda: None) -> bool:
         """Note the transaction that is about to be committed; whether it is durable with that.
@@ -244,7 +246,7 @@ class Journal:
 
     def publish(self, txn: int, start: int, meta: bytes) -> None:
         """Make a synced state the base, unless there is a later one. Needs the write lock."""
-        base = self.base()
+        base = self.adopt_base()
         if base is None:
             raise OSError(errno.EIO, "the journal was damaged while it was in use")
         if txn > base.txn:
@@ -269,12 +271,12 @@ class Journal:
             at, txn = at + _ENTRY.size + length, txn + 1
 
     def _is_covered(self, txn: int) -> bool:
-        base = self.base()
+        base = self.adopt_base()
         return base is not None and base.txn >= txn
 
     def _has_room(self, end: int) -> bool:
         if end - self._start > RING_BYTES:
-            self.base()  # others make checkpoints too
+            self.adopt_base()  # others make checkpoints too
         return end - self._start <= RING_BYTES
 
     def _tails(self) -> list[JournalTail]:

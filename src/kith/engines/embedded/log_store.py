@@ -127,7 +127,7 @@ class EmbeddedLog:
 
     def _make_room(self, batch: Transaction, first: int) -> None:
         """Remove lost leases where there are LEASES_MAX; Overloaded if none is."""
-        found = list(leased(batch.txn, self._environment.meta))
+        found = list(leased(batch.txn, self._environment.notes_db))
         lost = [one for one in found if self._lost(one, first, batch.now_ms)]
         if len(found) >= LEASES_MAX:
             if not lost:
@@ -152,7 +152,7 @@ class EmbeddedLog:
                     one.renewed_ms + keep.lease_ms,
                     self._lost(one, first, now_ms),
                 )
-                for one in leased(txn, self._environment.meta)
+                for one in leased(txn, self._environment.notes_db)
             ]
 
     def size(self) -> int:
@@ -224,11 +224,11 @@ class EmbeddedLog:
 
     def owner(self, txn: Txn, group: str) -> bytes | None:
         """The subscription that owns a group's events."""
-        return txn.get((_OWNER + group).encode(), None, self._environment.meta)
+        return txn.get((_OWNER + group).encode(), None, self._environment.notes_db)
 
     def checkpoint(self, txn: Txn, group: str) -> int | None:
         """The number of the last event that a group has done; None if it never saved one."""
-        found = txn.get((GROUP + group).encode(), None, self._environment.meta)
+        found = txn.get((GROUP + group).encode(), None, self._environment.notes_db)
         return None if found is None else int(found)
 
     def begin(self) -> Txn:

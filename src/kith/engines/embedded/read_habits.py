@@ -13,7 +13,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.home.timelines import RATE_WINDOW_MS, Ids
+from kith.graph.shapes import Ids
+from kith.home.timelines import RATE_WINDOW_MS
 
 _BITS = 20
 _UNIT = 1 << 4

@@ -155,7 +155,7 @@ def do(
         writer.flush()
         at, write.count = writer.last, len(done)
         for key, note in beside.items():
-            put_note(write.txn, target.meta, key, note)
+            put_note(write.txn, target.notes_db, key, note)
         over = _expired(write.txn, target, len(done)) if retention is not None else []
         for row in over:
             write.txn.delete(row, db=target.records)

@@ -121,7 +121,7 @@ def promote(store: Environment, tell: ToTell | None) -> Promoted:
             _TELL: None if tell is None else msgspec.msgpack.encode(tell),
         }
         for key, note in notes.items():
-            put_note(write.txn, store.meta, key, note)
+            put_note(write.txn, store.notes_db, key, note)
         write.changes = redo.encode(0, [redo.row("meta", key.encode(), note) for key, note in notes.items()])
     store.positions.go_on(history)
     return Promoted(last, int(raw))
@@ -150,7 +150,7 @@ def stand_alone(folder: Path) -> None:
         store.commit() as write,
     ):
         for key in (CLOSED, _PROMOTING, _TELL):
-            put_note(write.txn, store.meta, key, None)
+            put_note(write.txn, store.notes_db, key, None)
 
 
 def _of(why: Closed) -> dict[str, str]:

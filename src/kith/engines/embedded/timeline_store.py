@@ -32,7 +32,8 @@ from kith.engines.embedded import read_habits, ring_file
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.ring_file import LINE, WIDTH, RingFile, Unusable
 from kith.engines.embedded.ring_writers import Writers
-from kith.home.timelines import TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.graph.shapes import Ids
+from kith.home.timelines import TIMELINE_IDS_MAX, Habits, Timeline
 
 SLOTS_DEFAULT = 100_000
 KEPT_MAX = 4_000

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
+from kith.graph.shapes import Ids
+
 BUCKETS = 32
 """So many that a push to a few hundred followers makes calls of about ten each, and nodes get equal shares. Another
 number means other keys."""

@@ -23,7 +23,8 @@ import numpy as np
 from kith.engines.redis.buckets import BUCKETS, Buckets, packed
 from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask, ask_all
-from kith.home.timelines import RATE_WINDOW_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.graph.shapes import Ids
+from kith.home.timelines import RATE_WINDOW_MS, TIMELINE_IDS_MAX, Habits, Timeline
 
 _PAGE = 1_000  # as in the script
 _HEADER = np.dtype([("lacks_from", "<i8"), ("floor", "<i8"), ("lately", "<f8"), ("read_ms", "<f8")])

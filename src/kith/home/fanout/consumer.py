@@ -22,13 +22,13 @@ from kith.core.events import BULK_LOADED, NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
 from kith.core.together import together
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
-from kith.graph.shapes import Chunk
+from kith.graph.shapes import Chunk, Ids
 from kith.home.fanout.deliveries import WITHHELD_MAX, Chunks, Deliveries
 from kith.home.fanout.plan import FanoutPlan, Thresholds, plan_fanout
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.fanout.state import Delivery, FanoutState
 from kith.home.skeleton.sources import Sources
-from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Ids, TimelineStore
+from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, TimelineStore
 from kith.leases.holding import Leases
 
 NAME = "fanout"

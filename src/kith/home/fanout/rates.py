@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, made_at_ms
-from kith.home.timelines import RATE_WINDOW_MS, Habits, Ids
+from kith.graph.shapes import Ids
+from kith.home.timelines import RATE_WINDOW_MS, Habits
 
 Flags = NDArray[np.bool_]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from kith.core.events import BULK_LOADED, Event
-from kith.home.timelines import Ids
+from kith.graph.shapes import Ids
 from kith.log.runner import lag_of
 from kith.log.store import Progress
 

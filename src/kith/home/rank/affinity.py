@@ -1,8 +1,8 @@
 """Affinity: how close a reader is to an author, by what the reader did with the author's posts.
 
 Each of the reader's newest likes, comments, saves and shares counts by its kind and fades with a half-life. The sums
-are kept per reader for KEPT_MS, or until the reader does or undoes something: then the length or the newest entry of
-one of their lists differs.
+are kept per reader for AFFINITY_KEPT_MS, or until the reader does or undoes something: then the length or the newest
+entry of one of their lists differs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kith.posts.comments import Comments
 from kith.records.memory import ReadMemory
 from kith.records.tables import Remembered, make_room
 
-WORTH = {LIKES: 1.0, COMMENTED: 3.0, SHARES: 3.0, SAVES: 2.0}
+INTERACTION_WORTH = {LIKES: 1.0, COMMENTED: 3.0, SHARES: 3.0, SAVES: 2.0}
 NEWEST_MAX = 100
 """Interactions of each kind that are looked at."""
 HALF_LIFE_MS = 30 * 86_400_000
 HALF = 3.0
 """The sum of worth at which affinity is one half."""
-KEPT_MS = 3_600_000
+AFFINITY_KEPT_MS = 3_600_000
 READERS_MAX = 20_000
 _NO_POSTS = np.empty(0, np.int64)
 
@@ -71,7 +71,7 @@ class Affinity:
     ) -> None:
         self._store, self._comments, self._facts, self._now_ms = graph.store, comments, facts, now_ms
         self._commented = graph.graphs.number(COMMENTED)
-        self._worth = {graph.graphs.number(name): worth for name, worth in WORTH.items()}
+        self._worth = {graph.graphs.number(name): worth for name, worth in INTERACTION_WORTH.items()}
         self._kept: dict[int, tuple[ListState, int, Affinities]] = {}
         self._memory, self._readers_max = memory, memory.room(READERS_MAX)
         self._states: Remembered[ListState] = memory.of_edges(self._worth, READERS_MAX)
@@ -94,7 +94,7 @@ class Affinity:
     async def load(self, reader: NodeId) -> Affinities | Interactions:
         """A reader's affinities where they are known; otherwise what the reader did, for `of_interactions`."""
         now, kept = self._now_ms(), self._kept.get(reader)
-        is_young = kept is not None and 0 <= now - kept[1] < KEPT_MS
+        is_young = kept is not None and 0 <= now - kept[1] < AFFINITY_KEPT_MS
         if kept is not None and is_young and self._states.now.get(reader) == kept[0]:
             return kept[2]
         state, pages = await self._lists(reader, 1 if is_young else NEWEST_MAX)

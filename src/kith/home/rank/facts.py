@@ -1,7 +1,7 @@
 """What ranking knows of posts, the same for every reader: author, type, age, likeness, engagement. A cache, in columns.
 
 Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. A
-change that the log told shows KEPT_MS after the facts were read, at the latest; where it cannot tell
+change that the log told shows FACTS_KEPT_MS after the facts were read, at the latest; where it cannot tell
 (`records.memory`), all is read again so often. A repair of counts shows with the next change of a post. It decides the
 order of posts alone; who may see them is decided by the records.
 """
@@ -29,7 +29,7 @@ from kith.posts.post import Post, read_post
 from kith.records.memory import ReadMemory
 from kith.records.store import Record, RecordKind, RecordStore
 
-KEPT_MS = 30_000
+FACTS_KEPT_MS = 30_000
 """Facts older than this, by the wall clock, are read again before they are used, unless nothing changed."""
 RENEWED_MS = 15_000
 """If some must be read, all that changed and are older than this are read with them: a few large batches."""
@@ -39,7 +39,7 @@ AHEAD_MAX, AHEAD_EACH, AHEAD_PAUSE_S = 100_000, 100, 0.004
 """How many of the newest posts a process that begins reads ahead, and how many at a time, which takes 0.5 to 1 ms."""
 COPIED_CHARS_MIN = 80
 """Equal texts of this length, in any case and spacing, are copies, whoever posts them."""
-WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
+ENGAGEMENT_WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
 """What a like, a comment, ... adds to a post's engagement."""
 _ROW = np.dtype(
     [
@@ -80,9 +80,10 @@ class PostFacts:
         self._records, self._store, self._now_ms, self._bits = records, graph.store, now_ms, bits
         self._immediate = records.immediate and graph.store.immediate
         self._lists = [
-            (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH
+            (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN)
+            for name in ENGAGEMENT_WORTH
         ]
-        self._worth = np.array(list(WORTH.values()), np.float32)
+        self._worth = np.array(list(ENGAGEMENT_WORTH.values()), np.float32)
         self._memory = memory
         self._touched = memory.touched(RecordKind.POST, [number for number, _ in self._lists])
         self._authors_touched, self._touched_ms = memory.touched_nodes(), 0
@@ -131,7 +132,7 @@ class PostFacts:
         read_ms = rows["read_ms"]
         age = np.abs(now - read_ms)
         changed = rows["touched"] | (read_ms <= self._touched_ms) | (read_ms > now)
-        if (known & ~(changed & (age > KEPT_MS))).all():
+        if (known & ~(changed & (age > FACTS_KEPT_MS))).all():
             return ids, rows, known
         at, there = np.flatnonzero(~known | (changed & (age > RENEWED_MS))), np.ones(len(ids), np.bool_)
         rows["version"][~known] = 0

@@ -2,10 +2,11 @@
 
 A post comes once, at its newest pin on a board that the reader follows and may see, and whose owner is not muted; each
 request asks that anew. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first those that the reader follows
-directly, then those of the owners followed last. Which of the followed users have boards is kept for KEPT_MS, unless
-the length of one of the reader's lists changes, or the log tells that a user made, moved or deleted one. Until somebody
-makes the first board, nothing of this is asked. In one scroll a pin stays where it is, however many come meanwhile, and
-a post whose pin is taken off comes no second time; that is known of the newest PINS_EACH removed ones of each board.
+directly, then those of the owners followed last. Which of the followed users have boards is kept for BOARDS_KEPT_MS,
+unless the length of one of the reader's lists changes, or the log tells that a user made, moved or deleted one. Until
+somebody makes the first board, nothing of this is asked. In one scroll a pin stays where it is, however many come
+meanwhile, and a post whose pin is taken off comes no second time; that is known of the newest PINS_EACH removed ones of
+each board.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ BOARDS_MAX = 100
 FOLLOWEES_SEARCHED_MAX = 200
 """Boards are refreshed for among this many of the users whom the reader followed last."""
 PINS_EACH = 20
-KEPT_MS = 30_000
+BOARDS_KEPT_MS = 30_000
 _READERS_MAX = 20_000
 _OWNERS_CACHED_MAX = 50_000
 """Users of whom it is kept whether they have boards, 0.1 KB each."""
@@ -95,7 +96,7 @@ class PinnedPosts:
         if self._immediate and await self._are_none():
             return _NONE
         kept, moment = self._kept.get(reader), self._memory.moment
-        if kept is not None and 0 <= self.now_ms() - kept.at_ms < KEPT_MS:
+        if kept is not None and 0 <= self.now_ms() - kept.at_ms < BOARDS_KEPT_MS:
             if not kept.owners:
                 await refreshed
                 if self._unchanged.now.get(reader) is kept and self._boards_are(kept):

@@ -56,7 +56,7 @@ class StandbyFollower:
         self._has: int | None = None  # how far our log is known to be that of the primary
         self._placed_s = -_PLACES_EVERY_S  # when it was told how far consumers are
         self._bells = Bells(store.folder)
-        self._retention = Retention(keep(settings), store.log, store.meta)
+        self._retention = Retention(keep(settings), store.log, store.notes_db)
 
     def step(self, wait_ms: int = _WAIT_MS) -> bool:
         """Apply what the primary has by now, or gets soon. Returns whether the standby was level with it when this

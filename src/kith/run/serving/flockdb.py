@@ -22,9 +22,9 @@ from kith.run.serving import processes, supervisor
 
 
 async def serve(
-    settings: Settings, host: str, port: int, listening: Callable[[int, int], None], *, retry_dead: bool
+    settings: Settings, host: str, port: int, on_listening: Callable[[int, int], None], *, retry_dead: bool
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `listening`: told of the port, and how many dead jobs were put back.
+    """Serve until SIGTERM or SIGINT. `on_listening`: told of the port, and how many dead jobs were put back.
 
     Errors: BadRequest for graphs that cannot be served; StoreUnavailable where nothing can listen there.
     """
@@ -49,7 +49,7 @@ async def serve(
                     f"cannot listen on {host}:{port}: {error.strerror}; {supervisor.instead(error, 'name with --host')}"
                 ) from error
             working = asyncio.create_task(jobs.run(parts.leases))
-            listening(server.sockets[0].getsockname()[1], put_back)
+            on_listening(server.sockets[0].getsockname()[1], put_back)
             await stopping.wait()
             server.close()
             await door.close()

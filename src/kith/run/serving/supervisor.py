@@ -84,7 +84,7 @@ def _first_key(settings: Settings) -> str | None:
 
 def run(
     settings: Settings,
-    listening: Callable[[str | None], None] = lambda _: None,
+    on_listening: Callable[[str | None], None] = lambda _: None,
     *,
     sources: Mapping[str, str] = MappingProxyType({}),
     standby: bool = False,
@@ -95,7 +95,7 @@ def run(
 
     `alone`: without workers, which run elsewhere.
 
-    `listening` is called when the folder and the port are ours, with the server key if the first start made one.
+    `on_listening` is called when the folder and the port are ours, with the server key if the first start made one.
     `sources`: where each setting came from, for the console. A standby also ends when its follower says why (see
     `following`), which is answered.
     """
@@ -112,7 +112,7 @@ def run(
             ),
             heartbeats.watched(reading, settings.hang_timeout_s),
         ):
-            listening(made)
+            on_listening(made)
             return end.wait()
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kith.home.timelines import BUILD_PUSHES, RATE_MAX, RATE_WINDOW_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.graph.shapes import Ids
+from kith.home.timelines import BUILD_PUSHES, RATE_MAX, RATE_WINDOW_MS, TIMELINE_IDS_MAX, Habits, Timeline
 
 
 class Build(NamedTuple):
@@ -21,7 +22,7 @@ class Build(NamedTuple):
     lacks_from: int = RATE_MAX
 
 
-class NaiveTimelines:
+class ReferenceTimelines:
     """See `kith.home.timelines.TimelineStore`."""
 
     immediate = True
