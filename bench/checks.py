@@ -32,7 +32,7 @@ from kith.graph.edge import EdgeWrite, State
 from kith.graph.graphs import FOLLOWS
 from kith.run.config import Settings
 from kith.run.opening import wiring
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 
 _EDGES, _SOURCES, _FOLLOWED, _AT_ONCE = 1_000_000, 200, 200, 16
 _IDS = 1 << 50
@@ -73,17 +73,17 @@ async def _layers(folder: Path) -> list[Figure]:
     settings = Settings(data=str(folder / "checks"), durability="relaxed")
     nodes = os.environ.get("KITH_TEST_REDIS", "")
     cluster = connect(nodes or "127.0.0.1:1")
-    async with wiring.opened(settings, "bench") as parts:
-        graph = parts.graph.graphs.number(FOLLOWS)
+    async with wiring.opened(settings, "bench") as stores:
+        graph = stores.graph.graphs.number(FOLLOWS)
         chosen = random.Random(18)
         pairs = [(source, chosen.randrange(1, _IDS)) for source in range(1, _SOURCES + 1) for _ in range(_FOLLOWED)]
-        edges = [parts.graph.edge_now(graph, NodeId(who), NodeId(whom), State.NORMAL) for who, whom in pairs]
+        edges = [stores.graph.edge_now(graph, NodeId(who), NodeId(whom), State.NORMAL) for who, whom in pairs]
         for at in range(0, len(edges), 5_000):
-            await parts.store.apply([EdgeWrite(edge) for edge in edges[at : at + 5_000]])
-        filtered = await _filtered(folder, parts, graph)
+            await stores.store.apply([EdgeWrite(edge) for edge in edges[at : at + 5_000]])
+        filtered = await _filtered(folder, stores, graph)
         sets = RedisSets(cluster, prefix=f"bench-{secrets.token_hex(6)}")
         standing = StandingSets(sets, [graph] if nodes else [])
-        layers = LayeredEdges(parts.store, parts.log, filtered, standing, parts.metrics)
+        layers = LayeredEdges(stores.store, stores.log, filtered, standing, stores.metrics)
         absent = [(who, -whom) for who, whom in chosen.sample(pairs, 2_000)]
         there = chosen.sample(pairs, 2_000)
         figures = [await _figure("filter", layers, graph, absent, filtered.step)]
@@ -91,7 +91,7 @@ async def _layers(folder: Path) -> list[Figure]:
 
             async def learn() -> None:
                 last = await sets.last()
-                at = SetsStanding(b"of-bench", await parts.log.end())
+                at = SetsStanding(b"of-bench", await stores.log.end())
                 await sets.stand(last and last.generation, at, await sets.now_ms() + 60_000)
                 await standing.learn()
 
@@ -104,11 +104,11 @@ async def _layers(folder: Path) -> list[Figure]:
     return figures
 
 
-async def _filtered(folder: Path, parts: Opened, graph: int) -> FollowedFilter:
+async def _filtered(folder: Path, stores: OpenStores, graph: int) -> FollowedFilter:
     snapshots, graphs = Snapshots(open_archive(str(folder / "snapshots"))), {FOLLOWS: graph}
-    maker = SnapshotMaker(snapshots, parts.store, parts.log, graphs, edges_max=_EDGES, now_ms=wall_ms)
+    maker = SnapshotMaker(snapshots, stores.store, stores.log, graphs, edges_max=_EDGES, now_ms=wall_ms)
     await maker.make()
-    filtered = FollowedFilter(snapshots, parts.log, graphs)
+    filtered = FollowedFilter(snapshots, stores.log, graphs)
     await filtered.look()
     while await filtered.step():
         pass

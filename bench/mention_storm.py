@@ -131,5 +131,5 @@ def _work(settings: Settings, name: str) -> None:
 
 
 async def _pool(settings: Settings, name: str) -> None:
-    async with wiring.opened(settings, "bench", create=False) as parts:
-        await PoolWorker(name, coordinator_of(parts, _ended, tiers=POOLS[name]), parts.log).run()
+    async with wiring.opened(settings, "bench", create=False) as stores:
+        await PoolWorker(name, coordinator_of(stores, _ended, tiers=POOLS[name]), stores.log).run()

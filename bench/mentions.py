@@ -29,7 +29,7 @@ from kith.notifications.router import Router
 from kith.notifications.tiers import DAY_MS, Tier
 from kith.notifications.walks import Ended
 from kith.run.opening import wiring
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 
 FOLLOWERS = int(os.environ.get("KITH_BENCH_FOLLOWERS", "2_000_000"))
 _DANA = 1
@@ -60,8 +60,8 @@ def mention(folder: Path) -> list[Figure]:
     crowd = crowd_of()
 
     async def main() -> _Told:
-        async with wiring.opened(settings, "bench") as parts:
-            return await _tell(parts, crowd)
+        async with wiring.opened(settings, "bench") as stores:
+            return await _tell(stores, crowd)
 
     told = asyncio.run(main())
     expected = len(np.unique(np.concatenate(crowd)))
@@ -97,25 +97,25 @@ def crowd_of() -> Crowd:
     return Crowd(np.sort(online), np.sort(today), np.sort(month))
 
 
-async def seen(parts: Opened, crowd: Crowd) -> None:
+async def seen(stores: OpenStores, crowd: Crowd) -> None:
     """Have the crowd be here, or have been."""
     now_ms = wall_ms()
-    await parts.activity.set_online("bench", crowd.online, now_ms + DAY_MS)
+    await stores.activity.set_online("bench", crowd.online, now_ms + DAY_MS)
     for users, at_ms in ((crowd.today, now_ms - DAY_MS // 2), (crowd.month, now_ms - 9 * DAY_MS)):
         for at in range(0, len(users), ASKED_MAX):
-            await parts.activity.seen(users[at : at + ASKED_MAX], at_ms)
+            await stores.activity.seen(users[at : at + ASKED_MAX], at_ms)
 
 
-async def _tell(parts: Opened, crowd: Crowd) -> _Told:
+async def _tell(stores: OpenStores, crowd: Crowd) -> _Told:
     now_ms = wall_ms()
-    await seen(parts, crowd)
+    await seen(stores, crowd)
     ended: dict[Tier, float] = {}
     rows: dict[Tier, int] = {}
 
     async def end(one: Ended) -> None:
         ended[one.walk.tier], rows[one.walk.tier] = time.perf_counter() - started, one.walk.told
 
-    coordinator = coordinator_of(parts, end)
+    coordinator = coordinator_of(stores, end)
     notice = (now_ms - EPOCH_MS) << TIME_SHIFT
     before, started = _memory_mb(), time.perf_counter()
     await coordinator.begin(notice, _DANA)
@@ -128,7 +128,7 @@ async def _tell(parts: Opened, crowd: Crowd) -> _Told:
     return _Told(first_s, ended, rows, most - before)
 
 
-def coordinator_of(parts: Opened, on_end: OnEnd, tiers: Sequence[Tier] = tuple(Tier)) -> Coordinator:
+def coordinator_of(stores: OpenStores, on_end: OnEnd, tiers: Sequence[Tier] = tuple(Tier)) -> Coordinator:
     """Everybody wants to be told."""
 
     async def count(account: int) -> int:
@@ -139,8 +139,8 @@ def coordinator_of(parts: Opened, on_end: OnEnd, tiers: Sequence[Tier] = tuple(T
 
     router = Router(count, 1_000, wall_ms)
     return Coordinator(
-        parts.graph, parts.inboxes, parts.activity, router, everybody, parts.leases, wall_ms, on_end,
-        Rings(parts.records, parts.graph.clock).ring, RecentMentions(parts.records, parts.graph, 1_000).keep,
+        stores.graph, stores.inboxes, stores.activity, router, everybody, stores.leases, wall_ms, on_end,
+        Rings(stores.records, stores.graph.clock).ring, RecentMentions(stores.records, stores.graph, 1_000).keep,
         tiers=tiers,
     )  # fmt: skip
 

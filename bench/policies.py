@@ -131,15 +131,21 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
     now_ms = [_START_MS + _WEEK_H * _HOUR_MS]
     rings = CountedRings(own / "timelines", slots=_READERS, now_ms=lambda: now_ms[0])
     with rings:
-        async with wiring.opened(settings, "bench", create=False) as parts:
-            sources, authored = Sources(parts.graph), parts.graph.graphs.number(AUTHORED)
-            state, policy = parts.fanout_state, _POLICIES[name]
+        async with wiring.opened(settings, "bench", create=False) as stores:
+            sources, authored = Sources(stores.graph), stores.graph.graphs.number(AUTHORED)
+            state, policy = stores.fanout_state, _POLICIES[name]
             fanout = Fanout(
-                sources, rings, state, parts.leases, graphs=parts.graph.graphs, policy=policy, now_ms=lambda: now_ms[0]
+                sources,
+                rings,
+                state,
+                stores.leases,
+                graphs=stores.graph.graphs,
+                policy=policy,
+                now_ms=lambda: now_ms[0],
             )
-            skeletons = Skeletons(parts.graph, rings, state, parts.log, ReadMemory(parts.graph.store, parts.log))
+            skeletons = Skeletons(stores.graph, rings, state, stores.log, ReadMemory(stores.graph.store, stores.log))
             for hour in range(_WEEK_H):
-                await parts.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))
+                await stores.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))
             for reader in weeks.readers.tolist():
                 await fanout.handle([Event(0, None, TIMELINE_WANTED, reader, 0, 0, hlc_of(0))])
             fanout_s = reads_s = 0.0
@@ -147,7 +153,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
             homes: list[bytes] = []
             for hour in range(_WEEK_H, 3 * _WEEK_H):
                 writes = _writes(authored, hour, weeks.authors[hour])
-                await parts.graph.store.apply(writes)
+                await stores.graph.store.apply(writes)
                 now_ms[0] = _START_MS + (hour + 1) * _HOUR_MS
                 if hour == 2 * _WEEK_H:
                     rings.pushes, fanout_s, reads_s, lookups, homes = 0, 0.0, 0.0, 0, []
@@ -156,7 +162,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
                 fanout_s += time.process_time() - started
                 started = time.process_time()
                 for reader in weeks.reads[hour].tolist():
-                    end = await parts.log.end()
+                    end = await stores.log.end()
                     all_handled = Progress(end, Backlog(end, 0, None))
                     noted = (await state.snapshot())._replace(progress=all_handled)
                     homes.append(await _home(skeletons, noted, NodeId(reader)))

@@ -42,12 +42,12 @@ def time_range(folder: Path) -> list[Figure]:
     settings = imported(folder, _a_long_list(folder))
 
     async def run() -> list[Figure]:
-        async with wiring.opened(settings, "bench", create=False) as parts:
-            listing = Listing(parts.graph.graphs.number("follows"), 1, Direction.IN)
+        async with wiring.opened(settings, "bench", create=False) as stores:
+            listing = Listing(stores.graph.graphs.number("follows"), 1, Direction.IN)
             says = f"a list of {_LIST:,}, an entry a second; 20 of an hour"
             figures = []
             for name, share in (("newest", 0.99), ("oldest", 0.0)):
-                took = await _pages(parts.graph, listing, share)
+                took = await _pages(stores.graph, listing, share)
                 p50, p99 = np.percentile(took, [50, 99]) * 1000
                 figures.append(Figure(f"time-range-{name}", float(p99), "ms p99", "< 1", data=f"{says}, {name} 1 %"))
                 figures.append(Figure(f"time-range-{name}-p50", float(p50), "ms p50", "", data=f"{says}, {name} 1 %"))
@@ -87,13 +87,13 @@ def strip(folder: Path) -> list[Figure]:
     )
 
     async def run() -> list[Figure]:
-        async with wiring.opened(settings, "bench") as parts:
-            graph = parts.graph
+        async with wiring.opened(settings, "bench") as stores:
+            graph = stores.graph
             snowflakes = Snowflakes(0, lambda: ms_of(graph.clock.next()))
-            posts = Posts(parts.records, graph, snowflakes)
+            posts = Posts(stores.records, graph, snowflakes)
             stories = Stories(posts.store, graph, snowflakes, hours=24)
             await _populate(graph, stories)
-            memory = ReadMemory(graph.store, parts.log)
+            memory = ReadMemory(graph.store, stores.log)
             facts = PostFacts(posts.store, graph, memory, wall_ms)
             affinity = Affinity(graph, Comments(posts), facts, memory, wall_ms)
             whole = Strip(graph, stories, affinity.by_author)

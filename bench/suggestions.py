@@ -155,8 +155,8 @@ def _rankings(settings: Settings, users: list[int]) -> tuple[list[float], list[f
         return ranked, pages
 
     async def run() -> tuple[list[float], list[float]]:
-        async with wiring.opened(settings, "bench") as parts:
-            return await work(wiring.suggestions(settings, parts))
+        async with wiring.opened(settings, "bench") as stores:
+            return await work(wiring.suggestions(settings, stores))
 
     return asyncio.run(run())
 

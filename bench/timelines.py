@@ -31,7 +31,7 @@ from kith.home.fanout.plan import Thresholds
 from kith.home.skeleton.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.run.config import Settings
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.run.opening.wiring import opened, opened_graph
 
 _POSTS = 20_000
@@ -72,8 +72,8 @@ def fanout(folder: Path) -> list[Figure]:
     each = chosen.permutation(np.unique(edges[:, 1]))
     with RingTimelines(folder / "timelines", slots=len(everyone)) as rings:
         asyncio.run(_give(rings, chosen.permutation(everyone), itertools.repeat(TIMELINE_IDS_MAX)))  # as people come
-        by_followers = _rounds(settings, lambda parts: _push_each(parts.graph, rings, drawn))
-        by_author = _rounds(settings, lambda parts: _push_each(parts.graph, rings, each))
+        by_followers = _rounds(settings, lambda stores: _push_each(stores.graph, rings, drawn))
+        by_author = _rounds(settings, lambda stores: _push_each(stores.graph, rings, each))
     means = [f"{data.says}; {len(posts):,} posts to {done.deliveries / len(posts):,.0f} on average"
              for posts, done in ((drawn, by_followers), (each, by_author))]  # fmt: skip
     figure = Figure("fanout", by_followers.median, "deliveries/s", ">= 1,400,000", data=means[0])
@@ -121,7 +121,7 @@ def _celebrity(settings: Settings, folder: Path, followers: Ids) -> Celebrity:
         asyncio.run(_give(rings, users, lengths.tolist()))  # so that their lines are full at different times
         os.sync()  # what `put` wrote is no part of this
         waits: list[float] = []
-        rounds = _rounds(settings, lambda parts: _deliver(parts, rings, waits))
+        rounds = _rounds(settings, lambda stores: _deliver(stores, rings, waits))
         return Celebrity(rounds.overall, max(waits) * 1000)
 
 
@@ -131,11 +131,11 @@ async def _give(rings: RingTimelines, users: Ids, lengths: Iterable[int]) -> Non
         await rings.put(user, np.arange(length), await rings.begin(user))
 
 
-async def _deliver(parts: Opened, rings: RingTimelines, waits: list[float]) -> int:
+async def _deliver(stores: OpenStores, rings: RingTimelines, waits: list[float]) -> int:
     """Four posts, delivered by a worker; how many deliveries. `waits`: how long each chunk held it, in seconds."""
-    service, state = parts.graph, parts.fanout_state
+    service, state = stores.graph, stores.fanout_state
     worker = Fanout(
-        Sources(service), rings, state, parts.leases, graphs=service.graphs, policy=Thresholds(pull_min=2**40)
+        Sources(service), rings, state, stores.leases, graphs=service.graphs, policy=Thresholds(pull_min=2**40)
     )
     authored, posts = service.graphs.number(AUTHORED), [next(_post_ids) for _ in range(4)]
     events = [Event(authored, None, State.NORMAL, 1, post, 0, service.clock.next()) for post in posts]
@@ -158,15 +158,15 @@ def _memory_folder() -> Iterator[Path | None]:
         yield Path(folder)
 
 
-def _rounds(settings: Settings, work: Callable[[Opened], Awaitable[int]]) -> Rounds:
+def _rounds(settings: Settings, work: Callable[[OpenStores], Awaitable[int]]) -> Rounds:
     """The same work again and again."""
 
     async def run() -> Rounds:
-        async with opened(settings, "bench", create=False) as parts:
+        async with opened(settings, "bench", create=False) as stores:
             rates, deliveries = [], 0
             for _ in range(_ROUNDS):
                 started = time.perf_counter()
-                deliveries = await work(parts)
+                deliveries = await work(stores)
                 rates.append(deliveries / (time.perf_counter() - started))
             return Rounds(rates, deliveries)
 

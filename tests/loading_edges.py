@@ -88,8 +88,8 @@ def do(set_to: Settings, *calls: tuple[Any, ...]) -> None:
     """Writes of users: `("follow", ALICE, BOB)`."""
 
     async def run() -> None:
-        async with wiring.opened(set_to, "chore") as parts:
-            people = wiring.relations(set_to, parts.graph, Settling(parts.graph, parts.records))
+        async with wiring.opened(set_to, "chore") as stores:
+            people = wiring.relations(set_to, stores.graph, Settling(stores.graph, stores.records))
             for call, one, other, *more in calls:
                 await getattr(people, call)(NodeId(one), NodeId(other), *more)
 

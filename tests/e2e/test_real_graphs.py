@@ -31,7 +31,7 @@ from kith.graph.shapes import Listing
 from kith.run.auditing import audit_edges
 from kith.run.config import Settings
 from kith.run.opening import wiring
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.run.opening.wiring import opened
 from kith.run.services import Services, running
 
@@ -92,15 +92,15 @@ def straight_from(real: RealGraph) -> Rows:
 
 def with_service(set_to: Settings, job: Any) -> Any:
     """What `job(graph)` answers."""
-    return with_parts(set_to, lambda parts: job(parts.graph))
+    return with_parts(set_to, lambda stores: job(stores.graph))
 
 
 def with_parts(set_to: Settings, job: Any) -> Any:
-    """What `job(parts)` answers."""
+    """What `job(stores)` answers."""
 
     async def run() -> Any:
-        async with opened(set_to, "chore", create=False) as parts:
-            return await job(parts)
+        async with opened(set_to, "chore", create=False) as stores:
+            return await job(stores)
 
     return asyncio.run(run())
 
@@ -180,8 +180,8 @@ def test_nostr_lists_and_mutes_live_in_one_store_and_hold_what_the_files_hold(tm
     muted = straight_from(NOSTR_MUTES)
     muter, target = (NodeId(node) for node in muted[0].tolist())
 
-    async def ask(parts: Opened) -> tuple[list[bool], bool, int]:
-        service, settling = parts.graph, Settling(parts.graph, parts.records)
+    async def ask(stores: OpenStores) -> tuple[list[bool], bool, int]:
+        service, settling = stores.graph, Settling(stores.graph, stores.records)
         pairs = [tuple(pair) for pair in muted.tolist()]
         found = await service.store.exists_many(service.graphs.number("mutes"), pairs)
         (relationship,) = await wiring.relations(Settings(), service, settling).relationships(muter, [target])

@@ -52,13 +52,13 @@ async def nobody(account: int) -> int:
 
 async def main(folder: str, chunk: int) -> None:
     """Work until nothing is left."""
-    async with wiring.opened(Settings(data=folder), "test", create=False) as parts:
-        inboxes = Dying(parts.of_folder("this").environment.folder / "inboxes", bytes_max=1 << 30)
+    async with wiring.opened(Settings(data=folder), "test", create=False) as stores:
+        inboxes = Dying(stores.of_folder("this").environment.folder / "inboxes", bytes_max=1 << 30)
         inboxes.left = chunk
         coordinator = Coordinator(
-            parts.graph, inboxes, parts.activity, Router(nobody, 1, wall_ms), everybody, parts.leases, wall_ms,
-            Outcomes(parts.records, parts.graph.clock).note,
-            Rings(parts.records, parts.graph.clock).ring, RecentMentions(parts.records, parts.graph, 1).keep,
+            stores.graph, inboxes, stores.activity, Router(nobody, 1, wall_ms), everybody, stores.leases, wall_ms,
+            Outcomes(stores.records, stores.graph.clock).note,
+            Rings(stores.records, stores.graph.clock).ring, RecentMentions(stores.records, stores.graph, 1).keep,
             chunk_ids=CHUNK,
         )  # fmt: skip
         while await coordinator.work():

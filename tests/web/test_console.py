@@ -99,15 +99,15 @@ def give_up(server: Server, *destinations: int) -> None:
     """Fan-out gave up the events of edges to these, with an error that means no good."""
 
     async def keep() -> None:
-        async with wiring.opened(settings_of(server), "chore", create=False) as parts:
-            events = (await parts.log.read(NOWHERE, 10_000)).events
+        async with wiring.opened(settings_of(server), "chore", create=False) as stores:
+            events = (await stores.log.read(NOWHERE, 10_000)).events
             gone = {
                 event.mark: Failure("fanout", event, 8, f"ValueError: {HOSTILE}", 1_700_000_000_000, 0, dead=True)
                 for event in events
                 if event.destination in destinations
             }
             assert len(gone) == len(destinations)
-            await parts.log.save("fanout", None, gone)
+            await stores.log.save("fanout", None, gone)
 
     beside(keep())
 
@@ -116,8 +116,8 @@ def failures(server: Server) -> list[int]:
     """The destinations of all events on which fan-out failed."""
 
     async def kept() -> list[int]:
-        async with wiring.opened(settings_of(server), "chore", create=False) as parts:
-            return [failure.event.destination for failure in await parts.log.failures("fanout")]
+        async with wiring.opened(settings_of(server), "chore", create=False) as stores:
+            return [failure.event.destination for failure in await stores.log.failures("fanout")]
 
     return list(beside(kept()))
 

@@ -59,8 +59,8 @@ def dead_events(settings: Settings) -> dict[str, Failure]:
     """The dead events of every registered consumer, by name."""
 
     async def run() -> dict[str, Failure]:
-        async with wiring.opened(settings, "chore", create=False) as parts:
-            found = [await runner.dead(parts.log, group) for group in CONSUMERS]
+        async with wiring.opened(settings, "chore", create=False) as stores:
+            found = [await runner.dead(stores.log, group) for group in CONSUMERS]
             return {name: failure for of_group in found for name, failure in of_group.items()}
 
     return asyncio.run(run())
@@ -78,9 +78,9 @@ def settle(settings: Settings, name: str, *, replay: bool) -> int:
     failures = chosen(dead_events(settings), name)
 
     async def run() -> int:
-        async with wiring.opened(settings, "chore", create=False) as parts:
+        async with wiring.opened(settings, "chore", create=False) as stores:
             for failure in failures:
-                await (runner.replay if replay else runner.drop)(parts.log, failure)
+                await (runner.replay if replay else runner.drop)(stores.log, failure)
             return len(failures)
 
     return asyncio.run(run())

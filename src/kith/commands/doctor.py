@@ -90,8 +90,8 @@ def _of_dead_events(settings: Settings) -> Finding:
 
 def _of_leases(settings: Settings) -> Finding:
     async def run() -> Sequence[LogLease]:
-        async with wiring.opened(settings, "chore", create=False) as parts:
-            return await parts.log.leases()
+        async with wiring.opened(settings, "chore", create=False) as stores:
+            return await stores.log.leases()
 
     leases = asyncio.run(run())
     lost = [one.name for one in leases if one.lost]

@@ -129,8 +129,8 @@ def import_pins(settings: Settings, path: Path, progress: ImportProgress, *, rep
     """
 
     async def make() -> None:
-        async with opened(settings, "chore") as parts:
-            await make_boards(path, parts.graph, parts.records)
+        async with opened(settings, "chore") as stores:
+            await make_boards(path, stores.graph, stores.records)
 
     return _imported(settings, PINS, path, report, progress, read_file=read_pins, version=VERSION, make=make)
 
@@ -208,10 +208,10 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
     """Write every live edge of a graph to a file, while servers run."""
 
     async def run() -> Exported:
-        async with opened(settings, "chore", create=False) as parts:
-            tokens = WatchTokens(await parts.credentials.secret("signing"))
-            before = await parts.log.end()  # what changes while edges are read may be in the file, and is told as well
-            done = await export(parts.store, parts.graph.graphs.number(graph), path, progress)
+        async with opened(settings, "chore", create=False) as stores:
+            tokens = WatchTokens(await stores.credentials.secret("signing"))
+            before = await stores.log.end()  # what changes while edges are read may be in the file, and is told as well
+            done = await export(stores.store, stores.graph.graphs.number(graph), path, progress)
             return Exported(done.written, tokens.issue(before), done.expiring)
 
     return asyncio.run(run())

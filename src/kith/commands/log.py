@@ -26,8 +26,8 @@ def run_show(data: Data = None) -> None:
     settings = config.load({"data": data})
 
     async def run() -> tuple[int, int, Sequence[LeaseShown]]:
-        async with wiring.opened(settings, "chore", create=False) as parts:
-            log = parts.of_folder("the size of a log").log
+        async with wiring.opened(settings, "chore", create=False) as stores:
+            log = stores.of_folder("the size of a log").log
             first, last = log.bounds()
             return last - first + 1, log.size(), await leases_shown(log)
 
@@ -68,9 +68,9 @@ def release(settings: Settings, name: str) -> None:
     """End a lease; BadRequest for a name that none has."""
 
     async def run() -> None:
-        async with wiring.opened(settings, "chore", create=False) as parts:
-            if name not in {one.name for one in await parts.log.leases()}:
+        async with wiring.opened(settings, "chore", create=False) as stores:
+            if name not in {one.name for one in await stores.log.leases()}:
                 raise BadRequest(f"no lease is called {name!r}; `kith log show` names them")
-            await parts.log.release(name)
+            await stores.log.release(name)
 
     asyncio.run(run())

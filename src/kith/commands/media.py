@@ -33,11 +33,11 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
 
     async def run() -> Swept:
         async with (
-            wiring.opened(settings, "chore", create=False) as parts,
-            parts.leases.alone("sweep"),
-            node_number(parts.leases, NODES_MAX) as number,
+            wiring.opened(settings, "chore", create=False) as stores,
+            stores.leases.alone("sweep"),
+            node_number(stores.leases, NODES_MAX) as number,
         ):
-            media = services.media_over(settings, posts_and_notices.posts_over(parts, number), parts.metrics)
+            media = services.media_over(settings, posts_and_notices.posts_over(stores, number), stores.metrics)
             return await media.sweep(wall_ms(), remove=remove)
 
     return asyncio.run(run())

@@ -24,7 +24,7 @@ from kith.log.keeping import RENEWED_MS, Keeping
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.opening import wiring
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 
 commands = typer.Typer()
 
@@ -62,7 +62,7 @@ async def _run(settings: Settings, folder: Path) -> int:
                 raise
 
 
-async def rebuild_from(source: Opened, target: Environment, progress: Callable[[int], None]) -> int:
+async def rebuild_from(source: OpenStores, target: Environment, progress: Callable[[int], None]) -> int:
     """Rebuild from a store that others may write to: meanwhile its log is kept from where the target is."""
     keeping = Keeping(source.log, f"rebuild/{secrets.token_hex(4)}", wall_ms)
     environment = source.of_folder("a rebuild").environment

@@ -25,7 +25,7 @@ from kith.posts.comment_reader import CommentReader
 from kith.records.store import RecordKind
 from kith.run.config import Settings
 from kith.run.opening import timelines, wiring
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.run.posts_and_notices import posts_over, telling
 
 
@@ -59,18 +59,18 @@ def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: C
     """
 
     async def run() -> CacheAudit:
-        async with wiring.opened(settings, "chore", create=False) as parts:
+        async with wiring.opened(settings, "chore", create=False) as stores:
             sets, found, conflicts = None, None, list[str]()
-            if parts.keeping is not None:
+            if stores.keeping is not None:
                 try:
                     sets = await audit_sets(
-                        parts.keeping.sets, parts.store, repair=repair, sample=sample, progress=progress
+                        stores.keeping.sets, stores.store, repair=repair, sample=sample, progress=progress
                     )
                 except Conflict as error:
                     conflicts.append(error.message)
             before = 0 if sets is None else sets.sets
             try:
-                found = await _timelines(settings, parts, repair, sample, lambda done: progress(before + done))
+                found = await _timelines(settings, stores, repair, sample, lambda done: progress(before + done))
             except Conflict as error:
                 conflicts.append(error.message)
             return CacheAudit(sets, found, conflicts)
@@ -79,16 +79,16 @@ def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: C
 
 
 async def _timelines(
-    settings: Settings, parts: Opened, repair: bool, sample: float, progress: Callable[[int], None]
+    settings: Settings, stores: OpenStores, repair: bool, sample: float, progress: Callable[[int], None]
 ) -> TimelineAudit | None:
     if not repair:
         async with timelines.read(settings) as reading:
-            auditor = TimelineAuditor(parts.graph, reading, parts.fanout_state, parts.log)
+            auditor = TimelineAuditor(stores.graph, reading, stores.fanout_state, stores.log)
             return await auditor.audit(sample=sample, progress=progress)
     async with timelines.mended(settings) as writing:
         if writing is None:
             return None
-        auditor = TimelineAuditor(parts.graph, writing, parts.fanout_state, parts.log)
+        auditor = TimelineAuditor(stores.graph, writing, stores.fanout_state, stores.log)
         return await auditor.audit(repair=writing, sample=sample, progress=progress)
 
 
@@ -98,13 +98,13 @@ def audit_notifications(
     """Audit what the log tells, then the rows of inboxes. `sample`: the share of events and notices looked at."""
 
     async def run() -> tuple[UntoldAudit, NoticeAudit]:
-        async with wiring.opened(settings, "chore", create=False) as parts:
-            environment = parts.of_folder("this audit").environment
-            untold = await _untold(settings, parts, repair=repair, sample=sample)
+        async with wiring.opened(settings, "chore", create=False) as stores:
+            environment = stores.of_folder("this audit").environment
+            untold = await _untold(settings, stores, repair=repair, sample=sample)
             auditor = Auditor(
-                parts.graph, parts.records, parts.inboxes, parts.activity, settings.celebrity_followers_min
+                stores.graph, stores.records, stores.inboxes, stores.activity, settings.celebrity_followers_min
             )
-            under_way = {walk.notice for walk in await Walks(parts.store).of(Tier)}
+            under_way = {walk.notice for walk in await Walks(stores.store).of(Tier)}
             over = base_of((wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
             notices = (
                 notice
@@ -117,17 +117,17 @@ def audit_notifications(
     return asyncio.run(run())
 
 
-async def _untold(settings: Settings, parts: Opened, *, repair: bool, sample: float) -> UntoldAudit:
+async def _untold(settings: Settings, stores: OpenStores, *, repair: bool, sample: float) -> UntoldAudit:
     """Audit what happened since the first notice: before, intake may not have read the log."""
-    first = next(every_record(parts.of_folder("this audit").environment, RecordKind.NOTICE), None)
+    first = next(every_record(stores.of_folder("this audit").environment, RecordKind.NOTICE), None)
     if first is None:
         return UntoldAudit()
-    async with node_number(parts.leases, NODES_MAX) as number:
-        posts = posts_over(parts, number)
+    async with node_number(stores.leases, NODES_MAX) as number:
+        posts = posts_over(stores, number)
         comments = CommentReader(posts)
-        told = telling(settings, parts, posts)
+        told = telling(settings, stores, posts)
         looking = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
         auditor = EventAuditor(
-            parts.log, parts.graph, looking, told.notices, told.recipients, made_at_ms(first.id), wall_ms
+            stores.log, stores.graph, looking, told.notices, told.recipients, made_at_ms(first.id), wall_ms
         )  # fmt: skip
         return await auditor.audit(repair=repair, sample=sample)

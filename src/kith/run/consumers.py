@@ -50,7 +50,7 @@ from kith.run.deciding import APPLY, Decider
 from kith.run.measures import measuring
 from kith.run.opening import inboxes, timelines
 from kith.run.opening.folders import media_folder
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.run.posts_and_notices import posts_over, telling
 from kith.run.serving import processes
 from kith.stories.reclaiming import reclaim
@@ -113,7 +113,7 @@ class Worker(NamedTuple):
     is_ready: Callable[[], bool] = lambda: True
 
 
-async def _no_gauges(_: Opened) -> Mapping[str, float]:
+async def _no_gauges(_: OpenStores) -> Mapping[str, float]:
     return {}
 
 
@@ -124,16 +124,16 @@ class Registered(NamedTuple):
     shares one with all others of these. `has_place`: it reads the log from one place, kept under its name.
     """
 
-    open: Callable[[Settings, Opened], AbstractAsyncContextManager[Worker]]
-    gauges: Callable[[Opened], Awaitable[Mapping[str, float]]] = _no_gauges
+    open: Callable[[Settings, OpenStores], AbstractAsyncContextManager[Worker]]
+    gauges: Callable[[OpenStores], Awaitable[Mapping[str, float]]] = _no_gauges
     alone: Callable[[Settings], int] = lambda _: 0
     has_place: bool = True
 
 
 @contextlib.asynccontextmanager
-async def _apply(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+async def _apply(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Decides writes; beside it expired edges are ended and long lists divided. StoreMismatch over a folder."""
-    deciding = parts.deciding
+    deciding = stores.deciding
     if deciding is None:
         raise StoreMismatch("the worker `apply` is for distributed engines; over a data folder nothing is left to it")
 
@@ -150,9 +150,9 @@ async def _apply(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 
 @contextlib.asynccontextmanager
-async def _checks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+async def _checks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Keeps the layers in front of checks up to date. StoreMismatch where there are none."""
-    keeping = parts.keeping
+    keeping = stores.keeping
     if keeping is None:
         raise StoreMismatch("the worker `checks` is for distributed engines with `checks_snapshots` set")
 
@@ -164,15 +164,15 @@ async def _checks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 
 @contextlib.asynccontextmanager
-async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+async def _fanout(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Writes timelines; stories are reclaimed beside it."""
     async with timelines.written(settings) as store:
         consumer = fanout.Fanout(
-            Sources(parts.graph),
+            Sources(stores.graph),
             store,
-            parts.fanout_state,
-            parts.leases,
-            graphs=parts.graph.graphs,
+            stores.fanout_state,
+            stores.leases,
+            graphs=stores.graph.graphs,
             policy=fanout_policy(settings),
         )
         await consumer.claim()
@@ -181,11 +181,11 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             await store.evict(wall_ms() - settings.timeline_days * _DAY_MS)
 
         async def reclaim_stories() -> None:
-            done = await reclaim(parts.records, parts.graph, settings.story_hours)
+            done = await reclaim(stores.records, stores.graph, settings.story_hours)
             _log.info("stories reclaimed", stories=done.stories, views=done.views)
 
         try:
-            runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+            runner = Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max))
             tasks = {
                 CLAIM_TIMELINES: consumer.claim,  # a node of Redis that had it may come back empty
                 EVICT_TIMELINES: evict_timelines,
@@ -203,28 +203,28 @@ def fanout_policy(settings: Settings) -> Thresholds | ByRates:
     return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
 
 
-async def _fanout_gauges(parts: Opened) -> Mapping[str, float]:
-    return {"fanout_deliveries": len((await parts.fanout_state.snapshot()).deliveries)}
+async def _fanout_gauges(stores: OpenStores) -> Mapping[str, float]:
+    return {"fanout_deliveries": len((await stores.fanout_state.snapshot()).deliveries)}
 
 
 @contextlib.asynccontextmanager
-async def _webhooks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+async def _webhooks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Sends what changes to webhooks, each from a place of its own in the log."""
     # The HTTP client is imported where it is used: all other processes start without it.
     from kith.outbound.outbound import Outbound  # noqa: PLC0415
     from kith.webhooks.worker import WebhookWorker  # noqa: PLC0415
 
-    signing = await parts.credentials.secret("signing")
-    secrets, store = Secrets(signing), parts.store
-    kept = webhooks.Webhooks(store, parts.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
+    signing = await stores.credentials.secret("signing")
+    secrets, store = Secrets(signing), stores.store
+    kept = webhooks.Webhooks(store, stores.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
     # Each has one request at a time: however many hang, there is a connection for the others.
     outbound = Outbound(networks_of(settings.outbound_networks), connections_max=settings.webhooks_max)
     try:
         worker = WebhookWorker(
             kept,
-            parts.log,
+            stores.log,
             lambda: store.declare(()),
-            parts.leases,
+            stores.leases,
             outbound.send,
             secrets,
             WatchTokens(signing).issue_all,
@@ -236,12 +236,12 @@ async def _webhooks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         await outbound.close()
 
 
-async def _webhook_gauges(parts: Opened) -> Mapping[str, float]:
-    return {"webhooks": len(await parts.store.notes(webhooks.PREFIX))}
+async def _webhook_gauges(stores: OpenStores) -> Mapping[str, float]:
+    return {"webhooks": len(await stores.store.notes(webhooks.PREFIX))}
 
 
 @contextlib.asynccontextmanager
-async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+async def _boards(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Settles who follows which board after follows, blocks and changes of boards; beside it media are measured."""
     from kith.engines.blobs.blob_store import open_blobs  # noqa: PLC0415 - its library is large
 
@@ -249,42 +249,42 @@ async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         blobs = open_blobs(settings.media_url, media_folder(settings), sync=False)
         await measuring.measure(blobs, Path(settings.data), wall_ms())
 
-    consumer = Upkeep(Settling(parts.graph, parts.records))
-    runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S))
+    consumer = Upkeep(Settling(stores.graph, stores.records))
+    runner = Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S))
     yield Worker(runner, {MEASURE_MEDIA: measure_media})
 
 
 @contextlib.asynccontextmanager
-async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Tells people what others did; beside it old inbox rows are deleted, and a restored store's inboxes filled."""
-    async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
-        posts = posts_over(parts, number)
+    async with node_number(stores.leases, NODES_MAX, on_lost=processes.replace_process) as number:
+        posts = posts_over(stores, number)
         comments = CommentReader(posts)
-        told = telling(settings, parts, posts)
+        told = telling(settings, stores, posts)
 
         async def expire() -> None:
             periods, notices = await told.notices.expire(wall_ms() - NOTICE_KEPT_MS)
             _log.info("inboxes expired", periods=periods, notices=notices)
 
-        walks_again = _coordinator(settings, parts, ()).begin_again
-        refilling = Refilling(parts.inboxes, Outcomes(parts.records, parts.graph.clock), walks_again, wall_ms)
+        walks_again = _coordinator(settings, stores, ()).begin_again
+        refilling = Refilling(stores.inboxes, Outcomes(stores.records, stores.graph.clock), walks_again, wall_ms)
 
         async def fill_inboxes() -> None:
-            rows = None if parts.folder is None else await inboxes.fill(parts.folder.environment, refilling)
+            rows = None if stores.folder is None else await inboxes.fill(stores.folder.environment, refilling)
             if rows is not None:
                 _log.info("inboxes are filled from the notices of this store", rows=rows)
 
         consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
         pace = Pace(tries_max=settings.log_tries_max, gap_s=INTAKE_GAP_S, gap_event_s=INTAKE_GAP_EVENT_S)
-        runner = Runner(consumer, parts.log, pace)
+        runner = Runner(consumer, stores.log, pace)
         yield Worker(runner, {EXPIRE_INBOXES: expire, FILL_INBOXES: fill_inboxes})
 
 
 @contextlib.asynccontextmanager
-async def _mentions(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+async def _mentions(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Begins to tell followers who asked for it that an account was mentioned."""
-    consumer = spread.Spread(_coordinator(settings, parts, ()))
-    yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S)), {})
+    consumer = spread.Spread(_coordinator(settings, stores, ()))
+    yield Worker(Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S)), {})
 
 
 def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:
@@ -292,16 +292,16 @@ def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:
     tiers = pools.POOLS[name]
 
     @contextlib.asynccontextmanager
-    async def open_worker(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-        yield Worker(pools.PoolWorker(name, _coordinator(settings, parts, tiers), parts.log), {})
+    async def open_worker(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
+        yield Worker(pools.PoolWorker(name, _coordinator(settings, stores, tiers), stores.log), {})
 
     return Registered(open_worker, partial(_tier_gauges, tiers), processes, has_place=False)
 
 
-def _coordinator(settings: Settings, parts: Opened, tiers: Sequence[Tier]) -> Coordinator:
+def _coordinator(settings: Settings, stores: OpenStores, tiers: Sequence[Tier]) -> Coordinator:
     async def end(ended: Ended) -> None:
         walk = ended.walk
-        parts.metrics.walk_ended(walk.tier.name.lower(), walk.told, walk.suppressed, ended.left, ended.dead)
+        stores.metrics.walk_ended(walk.tier.name.lower(), walk.told, walk.suppressed, ended.left, ended.dead)
         if walk.tier is not Tier.ALL or walk.told:
             _log.info(
                 "followers told of a mention", notice=str(walk.notice), tier=walk.tier.name, told=walk.told,
@@ -309,53 +309,53 @@ def _coordinator(settings: Settings, parts: Opened, tiers: Sequence[Tier]) -> Co
             )  # fmt: skip
 
     return spread.coordinator_over(
-        parts.graph, parts.records, parts.inboxes, parts.activity, parts.leases, wall_ms, end,
+        stores.graph, stores.records, stores.inboxes, stores.activity, stores.leases, wall_ms, end,
         celebrity_followers_min=settings.celebrity_followers_min, tiers=tiers,
     )  # fmt: skip
 
 
-async def _tier_gauges(tiers: Sequence[Tier], parts: Opened) -> Mapping[str, float]:
+async def _tier_gauges(tiers: Sequence[Tier], stores: OpenStores) -> Mapping[str, float]:
     """What waits in each tier, and for how long; with the last, the flag of `backpressure`."""
     now_ms, values = wall_ms(), dict[str, float]()
     for tier in tiers:
-        depth = walks.depth_of(walks.read_walks((await parts.store.notes(walks.prefix_of(tier))).values()), now_ms)
+        depth = walks.depth_of(walks.read_walks((await stores.store.notes(walks.prefix_of(tier))).values()), now_ms)
         name = f"mentions_{tier.name.lower()}"
         values |= {
             f"{name}_walks": depth.walks, f"{name}_chunks": depth.chunks, f"{name}_oldest_seconds": depth.oldest_s
         }  # fmt: skip
     if Tier.MONTH in tiers:
-        values["mentions_pressure"] = float(backpressure.stands(await parts.store.get_note(backpressure.FLAG), now_ms))
+        values["mentions_pressure"] = float(backpressure.stands(await stores.store.get_note(backpressure.FLAG), now_ms))
     return values
 
 
 @contextlib.asynccontextmanager
-async def _push(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+async def _push(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Sends what people are told to their devices."""
     from kith.outbound.outbound import Outbound  # noqa: PLC0415 - see `_webhooks`
     from kith.run import pushing  # noqa: PLC0415
 
-    signing = await parts.credentials.secret("signing")
+    signing = await stores.credentials.secret("signing")
     push_keys = pushing.push_keys(settings, signing)
     outbound = Outbound(networks_of(settings.outbound_networks), whole_s=pushing.SEND_S, http2=True)
-    async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
-        posts = posts_over(parts, number)
-        preferences = PreferencesKept(parts.records, parts.graph.clock)
-        told = telling(settings, parts, posts)
-        devices = Devices(parts.records, parts.graph.clock, signing)
-        dues = Dues(parts.graph, told.notices, NoticeRules(parts.graph, parts.records), preferences, devices)
-        owed = OwedKept(parts.store, random.random)
+    async with node_number(stores.leases, NODES_MAX, on_lost=processes.replace_process) as number:
+        posts = posts_over(stores, number)
+        preferences = PreferencesKept(stores.records, stores.graph.clock)
+        told = telling(settings, stores, posts)
+        devices = Devices(stores.records, stores.graph.clock, signing)
+        dues = Dues(stores.graph, told.notices, NoticeRules(stores.graph, stores.records), preferences, devices)
+        owed = OwedKept(stores.store, random.random)
         consumer = push.Push(
-            told.notices, dues, devices, owed, push_keys.providers(outbound.send), parts.leases, now_ms=wall_ms
+            told.notices, dues, devices, owed, push_keys.providers(outbound.send), stores.leases, now_ms=wall_ms
         )
         try:
             pace = Pace(tries_max=settings.log_tries_max, batch_max=PUSH_BATCH_MAX, gap_s=UPKEEP_GAP_S)
-            yield Worker(Runner(consumer, parts.log, pace), {})
+            yield Worker(Runner(consumer, stores.log, pace), {})
         finally:
             await outbound.close()
 
 
-async def _push_gauges(parts: Opened) -> Mapping[str, float]:
-    owed, faults = await parts.store.notes(OWED), await parts.store.notes(FAULTS)
+async def _push_gauges(stores: OpenStores) -> Mapping[str, float]:
+    owed, faults = await stores.store.notes(OWED), await stores.store.notes(FAULTS)
     return {"push_owed": len(owed), "push_faults": len(faults)}
 
 

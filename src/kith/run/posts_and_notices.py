@@ -16,20 +16,20 @@ from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
 from kith.posts.posts import Posts
 from kith.run.config import Settings
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 
 
-def posts_over(parts: Opened, number: NodeNumber) -> Posts:
+def posts_over(stores: OpenStores, number: NodeNumber) -> Posts:
     """Posts of this process. Ids take their time from a clock that was set past all that is stored, and start after it;
     where they run ahead, they take the clock along: so a process that had our node number before cannot have used a
     later millisecond. Once the number is lost, no more ids are made.
     """
-    clock = parts.graph.clock
+    clock = stores.graph.clock
     snowflakes = Snowflakes(
         number.number, lambda: ms_of(clock.next()), number.held.check, lambda ms: clock.restore(hlc_of(ms))
     )
     snowflakes.restore(ms_of(clock.next()))
-    return Posts(parts.records, parts.graph, snowflakes)
+    return Posts(stores.records, stores.graph, snowflakes)
 
 
 class NoticeServices(NamedTuple):
@@ -42,12 +42,12 @@ class NoticeServices(NamedTuple):
     outside: OutsideMentions
 
 
-def telling(settings: Settings, parts: Opened, posts: Posts) -> NoticeServices:
+def telling(settings: Settings, stores: OpenStores, posts: Posts) -> NoticeServices:
     """Notices and the rules of whom they are told, over an open folder."""
-    graph, rules = parts.graph, NoticeRules(parts.graph, parts.records)
-    preferences = PreferencesKept(parts.records, graph.clock)
-    notices = Notices(parts.records, parts.inboxes, graph, posts.snowflakes)
-    recent = RecentMentions(parts.records, graph, settings.celebrity_followers_min)
+    graph, rules = stores.graph, NoticeRules(stores.graph, stores.records)
+    preferences = PreferencesKept(stores.records, graph.clock)
+    notices = Notices(stores.records, stores.inboxes, graph, posts.snowflakes)
+    recent = RecentMentions(stores.records, graph, settings.celebrity_followers_min)
     recipients = Recipients(graph, rules, preferences)
     shown = Notifications(graph, notices, rules, preferences, recent)
     return NoticeServices(notices, recipients, recent, shown, OutsideMentions(notices, recipients, recent, graph.clock))

@@ -63,7 +63,7 @@ from kith.run.measures.observed import CallObserver, observed
 from kith.run.opening import keys, timelines
 from kith.run.opening.folders import media_folder
 from kith.run.opening.keys import Keys
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.run.opening.wiring import opened, relations, suggestions
 from kith.run.posts_and_notices import posts_over, telling
 from kith.run.pushing import push_keys
@@ -80,7 +80,7 @@ from kith.webhooks.webhooks import Webhooks
 class Services(NamedTuple):
     """What the resources are made of."""
 
-    opened: Opened
+    opened: OpenStores
     number: NodeNumber
     keys: Keys
     privacy: Privacy
@@ -123,58 +123,58 @@ async def running(
 ) -> AsyncIterator[Services]:
     """The services of one API process, from opening the folder to closing it."""
     async with (
-        opened(settings, "api", create=create, on_fatal=on_fatal, committer=committer) as parts,
-        node_number(parts.leases, NODES_MAX, on_lost=on_fatal) as number,
+        opened(settings, "api", create=create, on_fatal=on_fatal, committer=committer) as stores,
+        node_number(stores.leases, NODES_MAX, on_lost=on_fatal) as number,
         timelines.read(settings) as kept,
-        _services(settings, parts, number, kept) as services,
+        _services(settings, stores, number, kept) as services,
     ):
         yield services
 
 
 @contextlib.asynccontextmanager
 async def _services(
-    settings: Settings, parts: Opened, number: NodeNumber, kept: TimelineReader
+    settings: Settings, stores: OpenStores, number: NodeNumber, kept: TimelineReader
 ) -> AsyncIterator[Services]:
     for group in (intake.NAME, spread.NAME, push.NAME):
-        await intake.begin(parts.log, group)
-    graph, posts = parts.graph, posts_over(parts, number)
+        await intake.begin(stores.log, group)
+    graph, posts = stores.graph, posts_over(stores, number)
     comments, engagement = Comments(posts), Engagement(posts)
-    media = media_over(settings, posts, parts.metrics)
+    media = media_over(settings, posts, stores.metrics)
     profiles = Profiles(posts.store, graph.clock, media.check_image, graph.graphs.number(NAMES))
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
-    suggested, served = suggestions(settings, parts), _served(settings)
-    told = telling(settings, parts, posts)
-    memory = ReadMemory(graph.store, parts.log, wall_ms, share=settings.read_share)
+    suggested, served = suggestions(settings, stores), _served(settings)
+    told = telling(settings, stores, posts)
+    memory = ReadMemory(graph.store, stores.log, wall_ms, share=settings.read_share)
     await memory.refresh()  # from now on it knows what changes
     facts = PostFacts(posts.store, graph, memory, wall_ms)
     affinity = Affinity(graph, comments, facts, memory, wall_ms)
-    skeletons = Skeletons(graph, kept, parts.fanout_state, parts.log, memory)
-    live = _live(settings, parts, posts, engagement, told.notifications)
-    settling = Settling(graph, parts.records)
+    skeletons = Skeletons(graph, kept, stores.fanout_state, stores.log, memory)
+    live = _live(settings, stores, posts, engagement, told.notifications)
+    settling = Settling(graph, stores.records)
     upkeep = Upkeep(settling)
     boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
     cached_posts, unrestricted = CachedPosts(posts, memory), UnrestrictedPeople(graph, memory)
     ranker, rules = Ranker(graph, facts, affinity, memory, wall_ms), HomeRules(graph, cached_posts, unrestricted)
     home = Home(skeletons, ranker, rules, PinnedPosts(boards, memory, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
-    known = await keys.known(parts.credentials, settings)
-    devices = Devices(parts.records, graph.clock, known.signing)
+    known = await keys.known(stores.credentials, settings)
+    devices = Devices(stores.records, graph.clock, known.signing)
     people = relations(settings, graph, settling)
-    openings = RequestAcceptor(graph, people, parts.leases)
+    openings = RequestAcceptor(graph, people, stores.leases)
     jobs = account_jobs(
-        graph, parts.leases, posts.erase, comments.erase, stories.erase, boards.erase,
+        graph, stores.leases, posts.erase, comments.erase, stories.erase, boards.erase,
         forget=_each(profiles.forget, told.notifications.forget, devices.forget),
         restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
     privacy = Privacy(graph)
-    watch = _watch(parts, privacy, known.signing, posts, stories, comments, boards)
-    hooks = _webhooks(settings, parts, Secrets(known.signing))
-    presence, being_here = _presence(parts, live)
+    watch = _watch(stores, privacy, known.signing, posts, stories, comments, boards)
+    hooks = _webhooks(settings, stores, Secrets(known.signing))
+    presence, being_here = _presence(stores, live)
     ahead = asyncio.create_task(facts.read_ahead())
     try:
-        async with _looked_after(parts, jobs, openings):
+        async with _looked_after(stores, jobs, openings):
             yield Services(
-                opened=parts, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
+                opened=stores, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
                 jobs=jobs, openings=openings, suggestions=suggested, posts=posts, comments=comments, media=media,
                 engagement=engagement, moderation=Moderation(posts), boards=boards, board_following=following,
                 pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author), home=home, memory=memory,
@@ -194,45 +194,51 @@ async def _services(
 
 
 def _live(
-    settings: Settings, parts: Opened, posts: Posts, engagement: Engagement, notifications: Notifications
+    settings: Settings, stores: OpenStores, posts: Posts, engagement: Engagement, notifications: Notifications
 ) -> Live:
     """Tells connected readers what changes."""
     return Live(
-        posts, engagement, notifications, parts.log, parts.metrics,
+        posts, engagement, notifications, stores.log, stores.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
 
 
 def _watch(
-    parts: Opened, privacy: Privacy, secret: bytes, posts: Posts, stories: Stories, comments: Comments, boards: Boards
+    stores: OpenStores,
+    privacy: Privacy,
+    secret: bytes,
+    posts: Posts,
+    stories: Stories,
+    comments: Comments,
+    boards: Boards,
 ) -> Watch:
     """Tells watchers what changes, users what they may see of it."""
-    store = parts.graph.store
+    store = stores.graph.store
     visible: dict[RecordKind, Visible] = {
         RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible,
         RecordKind.BOARD: boards.visible,
     }  # fmt: skip
-    seeing = Seeing(store, posts.store, privacy, ReadPolicy(parts.graph, privacy), visible)
-    return Watch(parts.log, lambda: store.declare(()), secret, seeing, time.monotonic)
+    seeing = Seeing(store, posts.store, privacy, ReadPolicy(stores.graph, privacy), visible)
+    return Watch(stores.log, lambda: store.declare(()), secret, seeing, time.monotonic)
 
 
-def _webhooks(settings: Settings, parts: Opened, secrets: Secrets) -> Webhooks:
+def _webhooks(settings: Settings, stores: OpenStores, secrets: Secrets) -> Webhooks:
     return Webhooks(
-        parts.store, parts.log, secrets,
+        stores.store, stores.log, secrets,
         webhooks_max=settings.webhooks_max, now_ms=wall_ms, networks=networks_of(settings.outbound_networks),
     )  # fmt: skip
 
 
 @contextlib.asynccontextmanager
-async def _looked_after(parts: Opened, jobs: NodeJobs, openings: RequestAcceptor) -> AsyncIterator[None]:
+async def _looked_after(stores: OpenStores, jobs: NodeJobs, openings: RequestAcceptor) -> AsyncIterator[None]:
     """What a primary does beside answering: it resumes jobs whose process is gone, and tells the primary before it."""
-    store = None if parts.folder is None else parts.folder.environment
+    store = None if stores.folder is None else stores.folder.environment
     if store is not None and store_role.why_closed(store) is not None:
         yield
         return
     beside = [keep_looking(jobs.resume, openings.resume)]
     if store is not None:
-        beside.append(fencing.keep_telling(store, parts.leases))
+        beside.append(fencing.keep_telling(store, stores.leases))
     tasks = [asyncio.create_task(one) for one in beside]
     try:
         await jobs.resume()
@@ -242,9 +248,9 @@ async def _looked_after(parts: Opened, jobs: NodeJobs, openings: RequestAcceptor
         await stop(*tasks)
 
 
-def _presence(parts: Opened, live: Live) -> tuple[Presence, asyncio.Task[None]]:
+def _presence(stores: OpenStores, live: Live) -> tuple[Presence, asyncio.Task[None]]:
     """The reporter of who is online, and its task."""
-    presence = Presence(parts.activity, parts.leases.holder, live.readers, wall_ms)
+    presence = Presence(stores.activity, stores.leases.holder, live.readers, wall_ms)
     return presence, asyncio.create_task(presence.keep_telling())
 
 

@@ -304,11 +304,11 @@ def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_that_it
         ship(primary[0], store)
 
     async def unfollow(folder: Path) -> Hlc:
-        async with wiring.opened(Settings(data=str(folder)), "test", create=False) as parts:
-            version = parts.graph.clock.next()
+        async with wiring.opened(Settings(data=str(folder)), "test", create=False) as stores:
+            version = stores.graph.clock.next()
             gone = msgspec.structs.replace(edge_of(1, 3), state=State.REMOVED, updated_at=version)
-            await parts.store.apply([EdgeWrite(gone)])
-            assert await parts.store.exists_many(G, [(1, 3)]) == [False]
+            await stores.store.apply([EdgeWrite(gone)])
+            assert await stores.store.exists_many(G, [(1, 3)]) == [False]
             return version
 
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + hours * moved_ns)

@@ -140,15 +140,15 @@ def test_the_log_is_kept_for_the_next_increment(run: Run, settings: Settings, tm
     archive = FolderArchive(tmp_path / "kept")
 
     async def scene() -> None:
-        async with wiring.opened(settings, "test") as parts:
+        async with wiring.opened(settings, "test") as stores:
             now_ms, clock = wall_ms(), itertools.count(wall_ms(), RENEWED_MS + 1)
-            maker = schedule.over(settings, parts.of_folder("this").environment, archive.where)
-            keeping = Keeping(parts.log, schedule.NAME, lambda: next(clock))
+            maker = schedule.over(settings, stores.of_folder("this").environment, archive.where)
+            keeping = Keeping(stores.log, schedule.NAME, lambda: next(clock))
             for minutes in (0, 6, 12):
-                await parts.store.apply(writes_of(*(edge_of(minutes, 100 + at) for at in range(600))))
-                await worker.turn(settings, parts, maker, keeping, now_ms + minutes * 60_000)
-            (lease,) = await parts.log.leases()
-            assert (lease.name, lease.lost, (await parts.log.behind(lease.at)).events) == (schedule.NAME, False, 1)
+                await stores.store.apply(writes_of(*(edge_of(minutes, 100 + at) for at in range(600))))
+                await worker.turn(settings, stores, maker, keeping, now_ms + minutes * 60_000)
+            (lease,) = await stores.log.leases()
+            assert (lease.name, lease.lost, (await stores.log.behind(lease.at)).events) == (schedule.NAME, False, 1)
 
     run(scene())
     assert [part.kind for part in read_parts(archive).whole] == ["whole", "increment", "increment"]

@@ -27,7 +27,7 @@ from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS, WORKERS, Registered
 from kith.run.measures import gauges
 from kith.run.opening import folders, wiring
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.run.serving import supervisor, worker
 
 OTHER = "other"
@@ -62,8 +62,8 @@ def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
 def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Run, name: str) -> None:
     async def opened() -> str:
         async with (
-            wiring.opened(settings, "test", create=False) as parts,
-            CONSUMERS[name].open(settings, parts) as worker,
+            wiring.opened(settings, "test", create=False) as stores,
+            CONSUMERS[name].open(settings, stores) as worker,
         ):
             assert all(task.every_s > 0 for task in worker.tasks)
             for do in worker.tasks.values():
@@ -84,25 +84,25 @@ def test_kith_serve_runs_a_worker_for_each_consumer(settings: Settings) -> None:
 
 
 @contextlib.asynccontextmanager
-async def failed(settings: Settings) -> AsyncIterator[Opened]:
+async def failed(settings: Settings) -> AsyncIterator[OpenStores]:
     """A log of two events: `fanout` died on the first and retries the second, `other` died on the second."""
-    async with wiring.opened(settings, "test", create=False) as parts:
-        await parts.store.apply(writes_of(edge_of(ALICE, 2), edge_of(ALICE, 3)))
-        first, second = (await parts.log.read(NOWHERE, 10)).events
+    async with wiring.opened(settings, "test", create=False) as stores:
+        await stores.store.apply(writes_of(edge_of(ALICE, 2), edge_of(ALICE, 3)))
+        first, second = (await stores.log.read(NOWHERE, 10)).events
         kept = {
             first.mark: failure_of("fanout", first, dead=True),
             second.mark: failure_of("fanout", second, dead=False),
         }
-        await parts.log.save("fanout", second.mark, kept)
-        await parts.log.save(OTHER, first.mark, {second.mark: failure_of(OTHER, second, dead=True)})
-        yield parts
+        await stores.log.save("fanout", second.mark, kept)
+        await stores.log.save(OTHER, first.mark, {second.mark: failure_of(OTHER, second, dead=True)})
+        yield stores
 
 
 @pytest.mark.parametrize(("group", "name"), [("fanout", "fanout/0000000000000001"), (OTHER, "other/0000000000000002")])
 def test_dead_events_are_named_by_group_and_mark(settings: Settings, run: Run, group: str, name: str) -> None:
     async def names() -> list[str]:
-        async with failed(settings) as parts:
-            return list(await dead(parts.log, group))
+        async with failed(settings) as stores:
+            return list(await dead(stores.log, group))
 
     assert run(names()) == [name]
 
@@ -110,8 +110,8 @@ def test_dead_events_are_named_by_group_and_mark(settings: Settings, run: Run, g
 @pytest.mark.usefixtures("two")
 def test_metrics_tell_lag_and_failures_of_each_consumer(settings: Settings, run: Run) -> None:
     async def gauges_of() -> Mapping[str, float]:
-        async with failed(settings) as parts:
-            return await parts.metrics.gauges()
+        async with failed(settings) as stores:
+            return await stores.metrics.gauges()
 
     told = run(gauges_of())
     assert (told["fanout_lag_events"], told["other_lag_events"]) == (0, 1)
@@ -122,8 +122,8 @@ def test_metrics_tell_lag_and_failures_of_each_consumer(settings: Settings, run:
 
 def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) -> None:
     async def told() -> set[str]:
-        async with wiring.opened(settings, "test", create=False) as parts:
-            return set(await parts.metrics.gauges())
+        async with wiring.opened(settings, "test", create=False) as stores:
+            return set(await stores.metrics.gauges())
 
     assert run(told()) == {
         "log_events", "log_sequence", "log_bytes", "log_leases", "log_leases_lost", "log_leases_lag_events",
@@ -139,11 +139,11 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
 
 def test_metrics_tell_what_waits_in_each_tier_of_mentions_and_since_when(settings: Settings, run: Run) -> None:
     async def told() -> dict[str, float]:
-        async with wiring.opened(settings, "test", create=False) as parts:
+        async with wiring.opened(settings, "test", create=False) as stores:
             made = [(wall_ms() - age_ms - EPOCH_MS) << TIME_SHIFT for age_ms in (5_000, 90_000)]
-            await Walks(parts.store).begin([Walk(notice, ALICE, Tier.DAY, 70) for notice in made])
-            await watch_pressure(parts.store, TASKS_MAX + 1, wall_ms())
-            return dict(await parts.metrics.gauges())
+            await Walks(stores.store).begin([Walk(notice, ALICE, Tier.DAY, 70) for notice in made])
+            await watch_pressure(stores.store, TASKS_MAX + 1, wall_ms())
+            return dict(await stores.metrics.gauges())
 
     found = run(told())
     assert (found["mentions_day_walks"], found["mentions_day_chunks"], found["mentions_pressure"]) == (2, 140, 1)
@@ -160,11 +160,11 @@ def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(settings:
 @pytest.mark.usefixtures("two")
 def test_kith_dead_lists_the_events_of_each_consumer(settings: Settings, run: Run) -> None:
     async def fail() -> None:
-        async with wiring.opened(settings, "test", create=False) as parts:
-            mark = parts.of_folder("this").environment.positions.of(1)
-            event = Event(0, None, 0, 1, 2, 0, parts.graph.clock.next(), mark=mark)
+        async with wiring.opened(settings, "test", create=False) as stores:
+            mark = stores.of_folder("this").environment.positions.of(1)
+            event = Event(0, None, 0, 1, 2, 0, stores.graph.clock.next(), mark=mark)
             for group in (OTHER, *CONSUMERS):
-                await parts.log.save(group, mark, {mark: failure_of(group, event, dead=True)})
+                await stores.log.save(group, mark, {mark: failure_of(group, event, dead=True)})
 
     run(fail())
     assert list(dead_events(settings)) == [f"{name}/0000000000000001" for name in (*CONSUMERS, OTHER)]

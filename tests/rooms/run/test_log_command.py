@@ -21,17 +21,17 @@ def test_a_lost_lease_is_named_until_it_is_released(tmp_path: Path, run: Run) ->
     )
 
     async def lose() -> None:
-        async with wiring.opened(settings, "test") as parts:
-            assert await parts.log.lease("standby", await parts.log.end())
-            await parts.store.apply(writes_of(*(edge_of(1, 10 + at) for at in range(50))))
-            told = await parts.metrics.gauges()
+        async with wiring.opened(settings, "test") as stores:
+            assert await stores.log.lease("standby", await stores.log.end())
+            await stores.store.apply(writes_of(*(edge_of(1, 10 + at) for at in range(50))))
+            told = await stores.metrics.gauges()
             assert (told["log_leases"], told["log_leases_lost"], told["log_leases_lag_events"]) == (1, 0, 50)
             for number in range(300):
-                await parts.store.apply(writes_of(*(edge_of(2 + number, 10 + at) for at in range(50))))
-            assert await parts.log.lease("backup", await parts.log.end())
-            told = await parts.metrics.gauges()
+                await stores.store.apply(writes_of(*(edge_of(2 + number, 10 + at) for at in range(50))))
+            assert await stores.log.lease("backup", await stores.log.end())
+            told = await stores.metrics.gauges()
             assert (told["log_leases"], told["log_leases_lost"], told["log_leases_lag_events"]) == (1, 1, 0)
-            shown = {one.name: one.lost for one in await leases_shown(parts.log)}
+            shown = {one.name: one.lost for one in await leases_shown(stores.log)}
             assert shown == {"standby": True, "backup": False}
 
     run(lose())

@@ -43,8 +43,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     async def rendered() -> str:
         await measured(0)
         await measured(90_000_000)
-        async with wiring.opened(settings, "api") as parts:
-            metrics = parts.metrics
+        async with wiring.opened(settings, "api") as stores:
+            metrics = stores.metrics
             metrics.observe("check", time.perf_counter(), 500)
             metrics.called("edges apply", 0.001)
             metrics.call_failed("edges apply", "STORE_FULL")
@@ -55,7 +55,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
             metrics.checked("store", 1, 1)
             metrics.filtering(1, 32, 0.01)
             for name in CONSUMERS:
-                await parts.log.save(name, await parts.log.end(), {})
+                await stores.log.save(name, await stores.log.end(), {})
             with patch.object(Environment, "is_closed", lambda _: True):  # as a standby
                 return (await metrics.render()).decode()
 

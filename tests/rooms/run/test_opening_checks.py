@@ -34,22 +34,22 @@ def test_a_process_answers_by_its_layers_and_tells_which(
 
     async def scene() -> None:
         sets = ReferenceSets()
-        async with wiring.opened(settings, "api") as parts:
-            number = parts.graph.graphs.number(FOLLOWS)
-            await parts.store.apply([EdgeWrite(parts.graph.edge_now(number, ALICE, BOB, State.NORMAL))])
-            kept = keeping(settings, parts, sets)
+        async with wiring.opened(settings, "api") as stores:
+            number = stores.graph.graphs.number(FOLLOWS)
+            await stores.store.apply([EdgeWrite(stores.graph.edge_now(number, ALICE, BOB, State.NORMAL))])
+            kept = keeping(settings, stores, sets)
             assert kept is not None
             await kept.maker.make()
             running = asyncio.create_task(kept.keeper.run())
-            async with layered(settings, parts, sets) as served, asyncio.timeout(WITHIN_S):
-                while not {"filter absent", "cache there"} <= parts.metrics._counts.checks.keys():
+            async with layered(settings, stores, sets) as served, asyncio.timeout(WITHIN_S):
+                while not {"filter absent", "cache there"} <= stores.metrics._counts.checks.keys():
                     assert await served.checked.exists_many(number, [(ALICE, BOB), (ALICE, CAROL)]) == [True, False]
                     await asyncio.sleep(0.01)
                 assert (await kept.lag()) is not None
                 told = b""
                 while b"kith_filter_edges 1.0" not in told:
                     await asyncio.sleep(0.01)
-                    told = await parts.metrics.render()
+                    told = await stores.metrics.render()
             kept.keeper.stop()
             await running
         assert b'kith_checks_total{answer="absent",layer="filter"}' in told
@@ -61,11 +61,11 @@ def test_a_process_answers_by_its_layers_and_tells_which(
 def test_without_a_place_for_snapshots_the_store_answers_all(settings: Settings, run: Run) -> None:
     async def scene() -> None:
         plain = msgspec.structs.replace(settings, checks_snapshots="")
-        async with wiring.opened(plain, "api") as parts, layered(plain, parts, ReferenceSets()) as served:
-            assert served.checked is parts.store
-            assert keeping(plain, parts, ReferenceSets()) is None
+        async with wiring.opened(plain, "api") as stores, layered(plain, stores, ReferenceSets()) as served:
+            assert served.checked is stores.store
+            assert keeping(plain, stores, ReferenceSets()) is None
             with pytest.raises(StoreMismatch, match="checks_snapshots"):
-                async with WORKERS["checks"].open(plain, parts):
+                async with WORKERS["checks"].open(plain, stores):
                     pass
 
     run(scene())

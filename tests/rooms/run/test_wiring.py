@@ -23,11 +23,11 @@ def test_what_reads_the_log_begins_at_the_first_event_of_a_new_folder(tmp_path: 
     async def begun() -> set[str]:
         if written:
             open_environment(settings).close()
-            async with opened(settings, "api", create=False) as parts:
-                follows = parts.graph.graphs.number("follows")
-                await parts.graph.write([parts.graph.add_write(follows, ALICE, BOB)])
-        async with opened(settings, "api") as parts:
-            places = {name: await parts.log.progress(name) for name in CONSUMERS}
+            async with opened(settings, "api", create=False) as stores:
+                follows = stores.graph.graphs.number("follows")
+                await stores.graph.write([stores.graph.add_write(follows, ALICE, BOB)])
+        async with opened(settings, "api") as stores:
+            places = {name: await stores.log.progress(name) for name in CONSUMERS}
             found = {name: place for name, place in places.items() if place is not None}
             assert not any(place.behind.lost for place in found.values())
             return set(found)

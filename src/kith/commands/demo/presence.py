@@ -41,11 +41,11 @@ class _Present(NamedTuple):
 async def make_present(settings: Settings, star: NodeId) -> frozenset[int]:
     """Make some of the star's followers want to hear of mentions, and count as online or seen lately. May be
     repeated."""
-    async with wiring.opened(settings, "chore", create=False) as parts:
-        followers = await parts.graph.store.ids(followers_of(parts.graph, star), FOLLOWERS_MAX)
+    async with wiring.opened(settings, "chore", create=False) as stores:
+        followers = await stores.graph.store.ids(followers_of(stores.graph, star), FOLLOWERS_MAX)
         found = _divided(followers)
-        await _note(parts.activity, found)
-        preferences = PreferencesKept(parts.records, parts.graph.clock)
+        await _note(stores.activity, found)
+        preferences = PreferencesKept(stores.records, stores.graph.clock)
         wanted = Preferences(mentions="these", accounts=(star,))
         users = [NodeId(user) for user in np.concatenate([found.online, found.day, found.month]).tolist()]
         for at in range(0, len(users), _AT_ONCE):

@@ -13,7 +13,7 @@ from kith.run.backups.making import BackUp
 from kith.run.backups.schedule import NAME, RETRIED_S
 from kith.run.config import Settings
 from kith.run.opening import wiring
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.run.serving import processes
 
 
@@ -21,23 +21,23 @@ async def keep(settings: Settings) -> None:
     """Make backups when they are due, until this process is ended: at any time, as what is cut short does not count."""
     logs.configure(settings.log_level)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    async with wiring.opened(settings, NAME, create=False, on_fatal=processes.replace_process) as parts:
-        await asyncio.gather(processes.stay_with_supervisor(), _keep(settings, parts))
+    async with wiring.opened(settings, NAME, create=False, on_fatal=processes.replace_process) as stores:
+        await asyncio.gather(processes.stay_with_supervisor(), _keep(settings, stores))
 
 
-async def _keep(settings: Settings, parts: Opened) -> None:
-    environment = parts.of_folder("a backup of Kith's own").environment
-    maker, keeping = schedule.over(settings, environment, settings.backup_to), Keeping(parts.log, NAME, wall_ms)
+async def _keep(settings: Settings, stores: OpenStores) -> None:
+    environment = stores.of_folder("a backup of Kith's own").environment
+    maker, keeping = schedule.over(settings, environment, settings.backup_to), Keeping(stores.log, NAME, wall_ms)
     while True:
-        async with parts.leases.hold(NAME) as held:
-            pause_s = RETRIED_S if held is None else await turn(settings, parts, maker, keeping, wall_ms())
+        async with stores.leases.hold(NAME) as held:
+            pause_s = RETRIED_S if held is None else await turn(settings, stores, maker, keeping, wall_ms())
         await asyncio.sleep(pause_s)
 
 
-async def turn(settings: Settings, parts: Opened, maker: BackUp, keeping: Keeping, now_ms: int) -> float:
+async def turn(settings: Settings, stores: OpenStores, maker: BackUp, keeping: Keeping, now_ms: int) -> float:
     """Make what is due, and have the log kept from there on; after how many seconds to look again."""
     pause_s = await schedule.turn(settings, maker, now_ms)
     if maker.until is not None:
-        positions = parts.of_folder("a backup of Kith's own").environment.positions
+        positions = stores.of_folder("a backup of Kith's own").environment.positions
         await keeping.keep(positions.of(max(0, maker.until - 1)))  # by its last event it is known
     return pause_s

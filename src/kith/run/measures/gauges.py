@@ -19,23 +19,23 @@ from kith.run.deciding import APPLY
 from kith.run.machines.behind import Level
 from kith.run.measures import measuring
 from kith.run.opening import timelines
-from kith.run.opening.stores import Folder, Opened
+from kith.run.opening.stores import Folder, OpenStores
 
 
-async def gauges(settings: Settings, parts: Opened) -> Mapping[str, float]:
+async def gauges(settings: Settings, stores: OpenStores) -> Mapping[str, float]:
     """Gauges by name, without the prefix `kith_`: of the log, of the store, and of each registered consumer."""
-    values = {"timelines": float(await _timelines(settings))} | await _of_leases(parts.log)
-    if parts.folder is not None:
-        values |= _of_folder(parts.folder)
-    if parts.deciding is not None:
-        values |= _of_commands(await parts.deciding.waiting())
-    if parts.keeping is not None and (lag := await parts.keeping.lag()) is not None:
+    values = {"timelines": float(await _timelines(settings))} | await _of_leases(stores.log)
+    if stores.folder is not None:
+        values |= _of_folder(stores.folder)
+    if stores.deciding is not None:
+        values |= _of_commands(await stores.deciding.waiting())
+    if stores.keeping is not None and (lag := await stores.keeping.lag()) is not None:
         values |= {"checks_lag_events": lag.events, "checks_lag_oldest_seconds": lag.oldest_s}
     for name, registered in CONSUMERS.items():
-        progress = await parts.log.progress(name)
+        progress = await stores.log.progress(name)
         if progress is not None:
-            values |= await _of_group(parts.log, name, progress)
-        values |= await registered.gauges(parts)
+            values |= await _of_group(stores.log, name, progress)
+        values |= await registered.gauges(stores)
     if settings.backup_to:
         status = read_status(settings)
         values |= {

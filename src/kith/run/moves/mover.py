@@ -23,7 +23,7 @@ from kith.notifications import walks
 from kith.notifications.tiers import Tier
 from kith.run.moves import progress
 from kith.run.moves.progress import MoveProgress
-from kith.run.opening.stores import Deciding, Opened
+from kith.run.opening.stores import Deciding, OpenStores
 
 GIVEN_UP_S = 600.0
 """How long an engine may be away before a move stops; the same command goes on."""
@@ -49,7 +49,7 @@ class Mover:
     """
 
     def __init__(
-        self, source: Opened, one: StoreSide, other: StoreSide, folder: Path, noted: MoveProgress, tell: Tell
+        self, source: OpenStores, one: StoreSide, other: StoreSide, folder: Path, noted: MoveProgress, tell: Tell
     ) -> None:
         self.source, self.one, self.other = source, one, other
         self.folder, self.noted, self.tell = folder, noted, tell
@@ -110,7 +110,7 @@ class Mover:
         if mentions:
             await self.copy("inboxes", "rows of inboxes looked at", wanted=lambda row: row.notice in mentions)
 
-    async def bring_credentials(self, source: Opened, target: Opened) -> None:
+    async def bring_credentials(self, source: OpenStores, target: OpenStores) -> None:
         """Let the server keys of the source in, and sign with its secrets."""
         known = set(await target.credentials.server_keys())
         for key in await source.credentials.server_keys():

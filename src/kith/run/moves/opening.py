@@ -21,14 +21,14 @@ from kith.run.moves import progress
 from kith.run.moves.progress import MoveProgress
 from kith.run.opening import one_machine, wiring
 from kith.run.opening.folders import media_folder
-from kith.run.opening.stores import Deciding, Opened
+from kith.run.opening.stores import Deciding, OpenStores
 
 
 class Sides(NamedTuple):
     """Both, open; and what moves work on."""
 
-    folder: Opened
-    cluster: Opened
+    folder: OpenStores
+    cluster: OpenStores
     here: StoreSide
     there: StoreSide
 
@@ -88,8 +88,8 @@ def _leases(folder: Path) -> FileLeases:
     return FileLeases(folder)
 
 
-def _side(parts: Opened, blobs: BlobStore | None) -> StoreSide:
-    return StoreSide(parts.store, parts.records, parts.log, parts.inboxes, parts.contents, blobs)
+def _side(stores: OpenStores, blobs: BlobStore | None) -> StoreSide:
+    return StoreSide(stores.store, stores.records, stores.log, stores.inboxes, stores.contents, blobs)
 
 
 def _files(settings: Settings, folder: Path) -> tuple[BlobStore | None, BlobStore | None]:

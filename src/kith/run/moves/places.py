@@ -9,7 +9,7 @@ from kith.core.events import LogPosition
 from kith.log.store import Failure, LogStore
 from kith.run.consumers import CONSUMERS
 from kith.run.moves.progress import SamePlace
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.webhooks.webhook import group_of
 from kith.webhooks.webhooks import webhooks_of
 
@@ -22,23 +22,23 @@ class GroupPlace(NamedTuple):
     failures: dict[LogPosition, Failure | None]
 
 
-async def groups_of(parts: Opened) -> list[str]:
+async def groups_of(stores: OpenStores) -> list[str]:
     """The groups that keep a place in the log."""
     groups = [name for name, one in CONSUMERS.items() if one.has_place]
-    return groups + [group_of(webhook.id) for webhook in await webhooks_of(parts.store)]
+    return groups + [group_of(webhook.id) for webhook in await webhooks_of(stores.store)]
 
 
-async def late(parts: Opened, points: Sequence[SamePlace]) -> dict[str, int]:
+async def late(stores: OpenStores, points: Sequence[SamePlace]) -> dict[str, int]:
     """The groups that have not come to the first point, each with how many events it is behind."""
     found = {}
-    for group in await groups_of(parts):
-        progress = await parts.log.progress(group)
-        if progress is not None and _before(parts.log, progress.at, points) is None:
+    for group in await groups_of(stores):
+        progress = await stores.log.progress(group)
+        if progress is not None and _before(stores.log, progress.at, points) is None:
             found[group] = progress.behind.events
     return found
 
 
-async def places(parts: Opened, points: Sequence[SamePlace]) -> list[GroupPlace]:
+async def places(stores: OpenStores, points: Sequence[SamePlace]) -> list[GroupPlace]:
     """Where each group goes on in the other log: at the last point that it has come to; one without a place, at the
     last.
 
@@ -46,25 +46,25 @@ async def places(parts: Opened, points: Sequence[SamePlace]) -> list[GroupPlace]
     first point (see `late`).
     """
     found = []
-    for group in await groups_of(parts):
-        progress = await parts.log.progress(group)
-        point = points[-1] if progress is None else _before(parts.log, progress.at, points) or points[0]
-        failures = {failure.event.mark: failure for failure in await parts.log.failures(group)}
+    for group in await groups_of(stores):
+        progress = await stores.log.progress(group)
+        point = points[-1] if progress is None else _before(stores.log, progress.at, points) or points[0]
+        failures = {failure.event.mark: failure for failure in await stores.log.failures(group)}
         found.append(GroupPlace(group, LogPosition(point.target), {**failures}))
     return found
 
 
-async def places_back(parts: Opened, points: Sequence[SamePlace]) -> list[GroupPlace]:
+async def places_back(stores: OpenStores, points: Sequence[SamePlace]) -> list[GroupPlace]:
     """The same on the way back, where what a group failed at lies behind the point.
 
     One that has not come to the first point is left out: it goes on where it was before the switch, and lacks nothing.
     """
     found = []
-    for group in await groups_of(parts):
-        progress, failures = await parts.log.progress(group), await parts.log.failures(group)
+    for group in await groups_of(stores):
+        progress, failures = await stores.log.progress(group), await stores.log.failures(group)
         marks = [failure.event.mark for failure in failures]
-        known = [one for one in points if not any(parts.log.covers(LogPosition(one.source), mark) for mark in marks)]
-        point = points[-1] if progress is None else _before(parts.log, progress.at, known)
+        known = [one for one in points if not any(stores.log.covers(LogPosition(one.source), mark) for mark in marks)]
+        point = points[-1] if progress is None else _before(stores.log, progress.at, known)
         if point is not None:
             found.append(GroupPlace(group, LogPosition(point.target), {}))
     return found

@@ -16,7 +16,7 @@ from kith.core.stopping import stop
 from kith.engines.blobs.archives import open_archive
 from kith.graph.graphs import BLOCKS, FOLLOWS
 from kith.run.config import Settings
-from kith.run.opening.stores import LayerUpkeep, Opened
+from kith.run.opening.stores import LayerUpkeep, OpenStores
 
 FILTERED = (FOLLOWS, BLOCKS)
 CACHED = (FOLLOWS,)
@@ -26,47 +26,47 @@ _MEASURED_S = 5.0
 
 
 @contextlib.asynccontextmanager
-async def layered(settings: Settings, parts: Opened, sets: CachedSets) -> AsyncIterator[Opened]:
+async def layered(settings: Settings, stores: OpenStores, sets: CachedSets) -> AsyncIterator[OpenStores]:
     """The stores of an API process, with layers in front of its checks. Each layer answers once it is loaded."""
     if not settings.checks_snapshots:
-        yield parts
+        yield stores
         return
-    numbers = parts.graph.graphs.number
-    filtered = FollowedFilter(_snapshots(settings), parts.log, _numbered(parts))
+    numbers = stores.graph.graphs.number
+    filtered = FollowedFilter(_snapshots(settings), stores.log, _numbered(stores))
     standing = StandingSets(sets, [numbers(name) for name in CACHED])
-    layers = LayeredEdges(parts.store, parts.log, filtered, standing, parts.metrics)
-    beside = [asyncio.create_task(one) for one in (filtered.run(), standing.run(), _told(filtered, parts))]
+    layers = LayeredEdges(stores.store, stores.log, filtered, standing, stores.metrics)
+    beside = [asyncio.create_task(one) for one in (filtered.run(), standing.run(), _told(filtered, stores))]
     try:
-        yield parts._replace(checked=layers, log=SeenLog(parts.log))
+        yield stores._replace(checked=layers, log=SeenLog(stores.log))
     finally:
         await stop(*beside)
         await layers.settled()
 
 
-async def _told(filtered: FollowedFilter, parts: Opened) -> None:
+async def _told(filtered: FollowedFilter, stores: OpenStores) -> None:
     """Tell the metrics how large the filter is."""
     while True:
         if (newest := filtered.newest) is not None:
-            parts.metrics.filtering(newest.edges, len(newest.blocks), newest.false_positives)
+            stores.metrics.filtering(newest.edges, len(newest.blocks), newest.false_positives)
         await asyncio.sleep(_MEASURED_S)
 
 
-def keeping(settings: Settings, parts: Opened, sets: CachedSets) -> LayerUpkeep | None:
+def keeping(settings: Settings, stores: OpenStores, sets: CachedSets) -> LayerUpkeep | None:
     """What keeps the layers up to date; None where there are none."""
     if not settings.checks_snapshots:
         return None
-    cached = [parts.graph.graphs.number(name) for name in CACHED]
+    cached = [stores.graph.graphs.number(name) for name in CACHED]
     maker = SnapshotMaker(
-        _snapshots(settings), parts.store, parts.log, _numbered(parts),
+        _snapshots(settings), stores.store, stores.log, _numbered(stores),
         edges_max=settings.checks_edges_max, now_ms=wall_ms,
     )  # fmt: skip
-    keeper = SetKeeper(sets, parts.log, parts.leases, cached)
-    return LayerUpkeep(sets, keeper, maker, lambda: lag(sets, parts.log, wall_ms()))
+    keeper = SetKeeper(sets, stores.log, stores.leases, cached)
+    return LayerUpkeep(sets, keeper, maker, lambda: lag(sets, stores.log, wall_ms()))
 
 
 def _snapshots(settings: Settings) -> Snapshots:
     return Snapshots(open_archive(settings.checks_snapshots))
 
 
-def _numbered(parts: Opened) -> Mapping[str, int]:
-    return {name: parts.graph.graphs.number(name) for name in FILTERED}
+def _numbered(stores: OpenStores) -> Mapping[str, int]:
+    return {name: stores.graph.graphs.number(name) for name in FILTERED}

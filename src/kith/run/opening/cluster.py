@@ -59,7 +59,7 @@ from kith.run.measures.metrics import Metrics
 from kith.run.measures.observed import observed
 from kith.run.opening.checks import keeping, layered
 from kith.run.opening.folders import metrics_folder
-from kith.run.opening.stores import Deciding, Opened
+from kith.run.opening.stores import Deciding, OpenStores
 from kith.run.serving.processes import end_with_parent
 
 _WORKERS_REST_S = 0.05
@@ -87,7 +87,7 @@ class _Engines(NamedTuple):
 @contextlib.asynccontextmanager
 async def opened(
     settings: Settings, process: str, permit: int = 0, on_fatal: Callable[[], None] = lambda: None
-) -> AsyncIterator[Opened]:
+) -> AsyncIterator[OpenStores]:
     """Connect to the engines. See `wiring.opened`. `permit`: of a move, whose writes are taken where others are not.
 
     StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong, or a store is moved
@@ -96,19 +96,19 @@ async def opened(
     async with _connected(settings, permit, process, on_fatal) as engines:
         if process not in _OF_CLOSED:
             await _closing(engines).refuse_closed()
-        metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, parts), process)
+        metrics = Metrics(metrics_folder(settings), lambda: 0, lambda: gauges(settings, stores), process)
         graphs = dict(await engines.edges.declare([*BUILT_IN, *settings.graphs]))
         looking = asyncio.create_task(_keep_known(graphs, engines))
         metrics.start()
         try:
-            parts = await _stores(settings, engines, metrics, graphs)
+            stores = await _stores(settings, engines, metrics, graphs)
             sets = RedisSets(engines.redis, prefix=settings.cassandra_keyspace)
-            parts = parts._replace(keeping=keeping(settings, parts, sets))
+            stores = stores._replace(keeping=keeping(settings, stores, sets))
             if process == "api":
-                async with layered(settings, parts, sets) as served:
+                async with layered(settings, stores, sets) as served:
                     yield served
             else:
-                yield parts
+                yield stores
         finally:
             await stop(looking)
             metrics.close()
@@ -219,11 +219,11 @@ async def _keep_known(graphs: dict[str, int], engines: _Engines) -> None:
             graphs |= await metadata.graphs()
 
 
-async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, declared: Mapping[str, int]) -> Opened:
+async def _stores(settings: Settings, engines: _Engines, metrics: Metrics, declared: Mapping[str, int]) -> OpenStores:
     session, edges = engines.session, observed(engines.edges, "edges", metrics)
     log, records = engines.kafka.log, CassandraRecords(engines.rows, engines.owners, engines.edges)
     graphs = Graphs(declared, lambda: declared)
-    return Opened(
+    return OpenStores(
         store=edges,
         checked=edges,
         records=observed(records, "records", metrics),

@@ -39,7 +39,7 @@ from kith.run.measures.gauges import gauges
 from kith.run.measures.metrics import Metrics
 from kith.run.measures.observed import observed
 from kith.run.opening.folders import metrics_folder, open_environment, refuse_unfinished_import
-from kith.run.opening.stores import Folder, Opened
+from kith.run.opening.stores import Folder, OpenStores
 
 
 @contextlib.asynccontextmanager
@@ -51,12 +51,12 @@ async def opened(
     on_fatal: Callable[[], None],
     follows: bool = False,
     committer: Committer | None = None,
-) -> AsyncIterator[Opened]:
+) -> AsyncIterator[OpenStores]:
     """Open a data folder, and drain its commit queue at the end. See `wiring.opened`. `follows`: one that is closed, to
     write to it nevertheless. `committer`: a process that writes for this one, not opened yet.
     """
     with _environment(settings, create=create, follows=follows) as environment:
-        metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: gauges(settings, parts), process)
+        metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: gauges(settings, stores), process)
         commits = _queue(settings, environment, process, metrics, on_fatal, committer=committer)
         metrics.start()
         leases = FileLeases(environment.folder)
@@ -64,13 +64,13 @@ async def opened(
         activity = EmbeddedActivity(environment.folder)
         folder = Folder(environment, commits, EmbeddedLog(environment, commits))
         try:
-            parts = _stores(settings, folder, Leases(leases), inboxes, activity, metrics)
+            stores = _stores(settings, folder, Leases(leases), inboxes, activity, metrics)
             if create and not environment.is_closed():
                 with contextlib.suppress(NotConfirmed):  # there is no standby yet, and this asks for none
-                    await begin(parts.log, [name for name, one in CONSUMERS.items() if one.has_place])
+                    await begin(stores.log, [name for name, one in CONSUMERS.items() if one.has_place])
             if committer is not None:
                 await committer.open(environment.graph_numbers().values(), metrics, on_fatal, settings.hang_timeout_s)
-            yield parts
+            yield stores
         finally:
             if committer is not None:
                 await committer.close()
@@ -115,14 +115,14 @@ def _queue(
 
 def _stores(
     settings: Settings, folder: Folder, leases: Leases, inboxes: EmbeddedInboxes, activity: Activity, metrics: Metrics
-) -> Opened:
+) -> OpenStores:
     """The stores of an open folder."""
     environment, commits = folder.environment, folder.commits
     clock, numbers = HybridClock(), Graphs(environment.graph_numbers(), lambda: environment.declare([]))
     edges = EmbeddedEdges(environment, commits)
     edges.restore_clock(clock)
     store = observed(edges, "edges", metrics)
-    return Opened(
+    return OpenStores(
         store=store,
         checked=store,
         records=observed(EmbeddedRecords(environment, commits), "records", metrics),

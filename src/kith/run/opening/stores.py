@@ -82,7 +82,7 @@ class LayerUpkeep(NamedTuple):
     lag: Callable[[], Coroutine[Any, Any, Lag | None]]
 
 
-class Opened(NamedTuple):
+class OpenStores(NamedTuple):
     """Open stores and the graph over them, the same in every process."""
 
     store: EdgeStore

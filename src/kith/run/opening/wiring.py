@@ -20,7 +20,7 @@ from kith.people.relations import RelationLimits, Relations
 from kith.run.config import Settings
 from kith.run.opening import one_machine
 from kith.run.opening.folders import open_environment
-from kith.run.opening.stores import Opened
+from kith.run.opening.stores import OpenStores
 from kith.suggestions.suggestions import Suggestions
 
 
@@ -32,19 +32,19 @@ async def opened(
     create: bool = True,
     on_fatal: Callable[[], None] = lambda: None,
     committer: Committer | None = None,
-) -> AsyncIterator[Opened]:
+) -> AsyncIterator[OpenStores]:
     """Open the stores of a process, and end what is under way at the end. `process`: its kind, for the metrics.
 
     `on_fatal` is called when this process cannot go on with its stores, and another can. StoreMismatch where an import
     was cut short. `committer`: on one machine, a process that writes for this one.
     """
     if settings.engine == "cluster":
-        async with cluster_of(settings).opened(settings, process, on_fatal=on_fatal) as parts:
-            yield parts
+        async with cluster_of(settings).opened(settings, process, on_fatal=on_fatal) as stores:
+            yield stores
     else:
         one = one_machine.opened(settings, process, create=create, on_fatal=on_fatal, committer=committer)
-        async with one as parts:
-            yield parts
+        async with one as stores:
+            yield stores
 
 
 def cluster_of(settings: Settings) -> ModuleType:
@@ -72,8 +72,8 @@ async def credentials(settings: Settings, *, create: bool = True) -> AsyncIterat
 @contextlib.asynccontextmanager
 async def opened_graph(settings: Settings, *, create: bool = True) -> AsyncIterator[Graph]:
     """The graph alone, for a command."""
-    async with opened(settings, "chore", create=create) as parts:
-        yield parts.graph
+    async with opened(settings, "chore", create=create) as stores:
+        yield stores.graph
 
 
 def relations(settings: Settings, graph: Graph, settling: Settling) -> Relations:
@@ -82,6 +82,6 @@ def relations(settings: Settings, graph: Graph, settling: Settling) -> Relations
     return Relations(graph, Privacy(graph), limits, dependents=settling)
 
 
-def suggestions(settings: Settings, parts: Opened) -> Suggestions:
+def suggestions(settings: Settings, stores: OpenStores) -> Suggestions:
     """People to follow, over open stores."""
-    return Suggestions(parts.graph, parts.suggestions, keep_ms=settings.suggestions_minutes * 60_000)
+    return Suggestions(stores.graph, stores.suggestions, keep_ms=settings.suggestions_minutes * 60_000)

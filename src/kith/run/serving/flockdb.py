@@ -34,12 +34,12 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     with serving(settings):
-        async with opened(settings, "flockdb", on_fatal=processes.replace_process) as parts:
-            executes = Executes(parts.graph)
-            jobs = Jobs(parts.graph, executes, wall_ms)
+        async with opened(settings, "flockdb", on_fatal=processes.replace_process) as stores:
+            executes = Executes(stores.graph)
+            jobs = Jobs(stores.graph, executes, wall_ms)
             put_back = await jobs.retry_dead() if retry_dead else 0
-            graphs = {number: parts.graph.graphs.number(graph) for number, graph in named.items()}
-            calls = Calls(parts.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
+            graphs = {number: stores.graph.graphs.number(graph) for number, graph in named.items()}
+            calls = Calls(stores.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
             door = ThriftDoor(calls)
             processes.spare_collections()
             try:
@@ -48,7 +48,7 @@ async def serve(
                 raise StoreUnavailable(
                     f"cannot listen on {host}:{port}: {error.strerror}; {supervisor.instead(error, 'name with --host')}"
                 ) from error
-            working = asyncio.create_task(jobs.run(parts.leases))
+            working = asyncio.create_task(jobs.run(stores.leases))
             on_listening(server.sockets[0].getsockname()[1], put_back)
             await stopping.wait()
             server.close()

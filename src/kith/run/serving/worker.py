@@ -52,10 +52,10 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
     """Run registered consumers until SIGTERM or SIGINT; then they save how far they are. If one fails, all end."""
     logs.configure(settings.log_level)
     async with contextlib.AsyncExitStack() as stack:
-        parts = await stack.enter_async_context(
+        stores = await stack.enter_async_context(
             opened(settings, "+".join(names), create=False, on_fatal=processes.replace_process)
         )
-        workers = [await stack.enter_async_context(WORKERS[name].open(settings, parts)) for name in names]
+        workers = [await stack.enter_async_context(WORKERS[name].open(settings, stores)) for name in names]
 
         if probe_port is not None:
             ready = [worker.is_ready for worker in workers]
@@ -64,7 +64,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
                     settings.host,
                     probe_port,
                     lambda: all(is_ready() for is_ready in ready),
-                    parts.metrics.render,
+                    stores.metrics.render,
                 )
             )
 
@@ -79,7 +79,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
         beside = [
             asyncio.create_task(processes.stay_with_supervisor()),
             *(
-                asyncio.create_task(_every(task, do, parts.leases, parts.check_clock))
+                asyncio.create_task(_every(task, do, stores.leases, stores.check_clock))
                 for one in workers
                 for task, do in one.tasks.items()
             ),
