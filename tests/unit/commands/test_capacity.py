@@ -16,7 +16,6 @@ from kith.commands.capacity import (
     ClaimVerdict,
     Demand,
     article_000,
-    filter_bits,
     in_words,
     per_second,
     plan,
@@ -43,10 +42,9 @@ def test_a_day_divides_by_86_400_and_the_peak_is_twice_the_average() -> None:
 
 
 def test_a_filter_takes_14_4_bits_a_key_at_one_in_a_thousand() -> None:
-    assert filter_bits(0.001) == pytest.approx(14.378, abs=0.001)
-    keys, bits, hashes = 1e6, 1e6 * filter_bits(0.001), 10  # the usual estimate: (1 - e^(-kn/m))^k
+    assert pytest.approx(14.378, abs=0.001) == article_module.FILTER_BITS
+    keys, bits, hashes = 1e6, 1e6 * article_module.FILTER_BITS, 10  # the usual estimate: (1 - e^(-kn/m))^k
     assert (1 - math.exp(-hashes * keys / bits)) ** hashes == pytest.approx(0.001, rel=0.01)
-    assert filter_bits(0.001) == article_module.FILTER_BITS
 
 
 def test_a_town_fits_one_machine_and_each_figure_is_its_product() -> None:
@@ -89,11 +87,11 @@ def test_a_cluster_is_sized_by_the_scarcest_need_of_each_role() -> None:
     assert cluster.storage.edges_bytes == 2e11 * 2 * 80 * 3
     assert cluster.storage.log_bytes == pytest.approx(10.5e12)
     assert cluster.memory.hot_bytes == pytest.approx(2e11 * 0.2 * 68 * 2)
-    assert cluster.memory.filter_bytes == pytest.approx(2 * 359.4e9, rel=1e-3)
+    assert cluster.memory.filter_bytes == 0, "330 GB a process"
     assert cluster.storage.largest_list_partitions == 160
     checks, writes = 1_157_407.4, 115_740.74
-    api = (checks * 0.6 / 30_000 + checks * 0.4 / 16_000 + writes / 870) / 0.7
-    store = (checks * 0.4 * 0.3 / 10_000 + writes * 3 / 1_600) / 0.7
+    api = (checks / 16_000 + writes / 870) / 0.7
+    store = (checks * 0.3 / 10_000 + writes * 3 / 1_600) / 0.7
     log = writes * 3 / 5_000 / 0.7
     roles = {role.name: role for role in cluster.roles}
     assert roles["api"].cores == pytest.approx(api)
@@ -106,7 +104,7 @@ def test_a_cluster_is_sized_by_the_scarcest_need_of_each_role() -> None:
         "log": (math.ceil(log / 16), "cores"),
     }
     assert cluster.machines == sum(role.nodes for role in cluster.roles)
-    written, read = writes * 3 * (100 + 160), checks * 0.4 * (68 + 0.3 * 80)
+    written, read = writes * 3 * (100 + 160), checks * (68 + 0.3 * 80)
     assert cluster.network.internal_bytes_per_s == pytest.approx(written + read)
     assert cluster.traffic_usd_month == pytest.approx((written + read) / 2 * 730 * 3600 / 1e9 * 0.01)
     hardware = cluster.machines * (16 * 26 + 128 * 2.5) + (roles["store"].nodes + roles["log"].nodes) * 3.75 * 80
@@ -138,6 +136,13 @@ def test_homes_posts_timelines_and_inboxes_are_priced_each() -> None:
     assert roles["log"] - before["log"] == pytest.approx(32 * 1.5 * 3 / 5_000 / 0.7)
 
 
+def test_checks_end_at_a_filter_only_where_each_process_has_room_for_it() -> None:
+    few, many = with_(TOWN, users=15_000_000).cluster, with_(TOWN, users=20_000_000).cluster
+    assert few.memory.filter_bytes == pytest.approx(few.roles[0].nodes * 16 * 2 * 1.5e9 * 1.65)
+    assert many.memory.filter_bytes == 0
+    assert many.network.internal_bytes_per_s > few.network.internal_bytes_per_s
+
+
 def test_a_small_cluster_still_has_every_copy() -> None:
     cluster = plan(TOWN).cluster
     assert {role.name: role.nodes for role in cluster.roles} == {"api": 2, "cache": 2, "store": 3, "log": 3}
@@ -165,11 +170,12 @@ def test_asking_for_more_never_costs_less(need: str) -> None:
 
 
 def test_assumptions_in_words_follow_the_numbers() -> None:
-    changed = plan(TOWN, Assumptions(edge_bytes=111, core_usd=7, filter_false_share=0.01)).assumptions
+    changed = plan(TOWN, Assumptions(edge_bytes=111, core_usd=7, filter_edge_bytes=1.5)).assumptions
     text = "\n".join(changed)
     assert "an edge takes 111 B embedded" in text
     assert "a month costs 7 USD a core" in text
-    assert "9.6 bits an edge for 1.0% false positives" in text
+    assert "each process has one of 1.5 B an edge" in text
+    assert "60% of checks end at the filter" in text
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from kith.commands.capacity.arithmetic import (
 )
 from kith.commands.capacity.article import ArticleRow, ClaimVerdict, article_000, in_words
 from kith.commands.capacity.article_003 import article_003
-from kith.commands.capacity.inputs import ARTICLE_DEMAND, Assumptions, Demand, filter_bits, per_second
+from kith.commands.capacity.inputs import ARTICLE_DEMAND, Assumptions, Demand, per_second
 from kith.commands.capacity.notifications import (
     MENTION_LINES,
     MentionCost,
@@ -49,7 +49,6 @@ __all__ = [
     "Storage",
     "article_000",
     "article_003",
-    "filter_bits",
     "in_words",
     "mention_costs",
     "per_second",

@@ -10,7 +10,7 @@ import math
 import msgspec
 
 from kith.commands.capacity.article import DAY_S, in_words
-from kith.commands.capacity.inputs import Assumptions, Demand, filter_bits, spelled_out
+from kith.commands.capacity.inputs import Assumptions, Demand, filter_of_node, spelled_out
 
 MONTH_S = 730 * 3600
 
@@ -40,12 +40,13 @@ class Storage(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Bytes, copies included. `total_bytes` is what to buy: with base and the share that must stay free."""
+    """Bytes, copies included. `filter_bytes`: 0 where there is none, as it does not fit. `total_bytes` is what to buy:
+    with base and the share that must stay free.
+    """
 
     hot_bytes: float
     timelines_bytes: float
     filter_bytes: float
-    filter_bits_per_edge: float
     total_bytes: float
 
 
@@ -140,7 +141,7 @@ def _embedded(demand: Demand, given: Assumptions) -> EmbeddedPlan:
         largest_list_partitions=1,
     )
     used_bytes = hot_bytes + timelines_bytes + given.base_memory_bytes
-    memory = Memory(hot_bytes, timelines_bytes, 0.0, 0.0, used_bytes / given.memory_use_max)
+    memory = Memory(hot_bytes, timelines_bytes, 0.0, used_bytes / given.memory_use_max)
     batched = demand.checks_per_s * demand.batched_share
     cores = (
         (demand.checks_per_s - batched) / given.core_checks_per_s
@@ -182,23 +183,22 @@ def _cluster(demand: Demand, given: Assumptions) -> ClusterPlan:
         largest_list_bytes=list_bytes,
         largest_list_partitions=max(1, math.ceil(list_bytes / given.partition_bytes_max)),
     )
-    bits = filter_bits(given.filter_false_share)
     hot_bytes = demand.edges * given.hot_share * given.cached_member_bytes * given.cache_copies
     timelines_bytes = demand.timelines * given.timeline_bytes * given.cache_copies
-    filter_bytes = demand.edges * bits / 8 * given.filter_copies
     api, cache, store, log = _cluster_cores(demand, given)
     roles = (
-        _role("api", 2, cores=api, memory=filter_bytes, given=given),
+        _role("api", 2, cores=api, given=given),
         _role("cache", given.cache_copies, cores=cache, memory=hot_bytes + timelines_bytes, given=given),
         _role("store", demand.replicas, cores=store, disk_bytes=store_disk, given=given),
         _role("log", demand.replicas, cores=log, disk_bytes=log_disk, given=given),
     )
+    filter_bytes = roles[0].nodes * filter_of_node(demand, given)
     network = Network(*_callers(demand, given), _internal(demand, given))
     month_bytes = network.internal_bytes_per_s / given.peak_factor * MONTH_S
     traffic_usd = month_bytes / 1e9 * given.traffic_gb_usd
     return ClusterPlan(
         storage=storage,
-        memory=Memory(hot_bytes, timelines_bytes, filter_bytes, bits, sum(role.memory_bytes for role in roles)),
+        memory=Memory(hot_bytes, timelines_bytes, filter_bytes, sum(role.memory_bytes for role in roles)),
         cores=sum(role.cores for role in roles),
         network=network,
         roles=roles,
@@ -210,7 +210,8 @@ def _cluster(demand: Demand, given: Assumptions) -> ClusterPlan:
 
 def _past_filter(demand: Demand, given: Assumptions) -> tuple[float, float]:
     """Checks a second that the filter does not end, and those of them that the cache does not either."""
-    asked = demand.checks_per_s * (1 - given.filter_no_share)
+    ended = given.filter_no_share if filter_of_node(demand, given) else 0.0
+    asked = demand.checks_per_s * (1 - ended)
     return asked, asked * (1 - given.cache_hit_share)
 
 

@@ -43,7 +43,9 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     core_use_max (article 000: scale out at 70%), memory_use_max, disk_use_max, and store_disk_use_max of a
     Cassandra disk (compaction needs room; DataStax: 50 to 80%). peak_factor: peak over average (article 000).
 
-    Copies: a filter slice on filter_copies instances and a cached list in cache_copies, so that one may fail.
+    Each API process, one a core, has a whole filter of filter_edge_bytes an edge (1% of false positives, room for a
+    quarter more: decision 44), and two while a newer one takes over. Copies: a cached list in cache_copies, so that one
+    may fail.
 
     Machines: the one of `embedded` is a large server; its writes take turns, one LMDB writer at a time (measured: 7,460
     durable follows in process, mean of 8 runs on 2 cores; decision 14). base_memory_bytes is for the system and
@@ -91,9 +93,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     post_writes: float = 1.5
 
     hot_share: float = 0.2
-    filter_false_share: float = 0.001
+    filter_edge_bytes: float = 1.65
     filter_no_share: float = 0.6
-    filter_copies: int = 2
     cache_hit_share: float = 0.7
     cache_copies: int = 2
     peak_factor: float = 2.0
@@ -192,9 +193,10 @@ def per_second(count_per_day: float, peak_factor: float = 2.0) -> float:
     return count_per_day / DAY_S * peak_factor
 
 
-def filter_bits(false_share: float) -> float:
-    """Bits a key in a Bloom filter with this share of false positives: -ln p / ln² 2; 14.4 at 0.1%. Bloom 1970."""
-    return -math.log(false_share) / math.log(2) ** 2
+def filter_of_node(demand: Demand, given: Assumptions) -> float:
+    """Bytes of the filters of a node's processes; 0 where they do not fit it: there are none then."""
+    filters = 2 * demand.edges * given.filter_edge_bytes * given.node_cores
+    return filters if filters <= given.node_memory_bytes * given.memory_use_max - given.base_memory_bytes else 0.0
 
 
 ARTICLE_DEMAND = Demand(
@@ -209,7 +211,7 @@ ARTICLE_DEMAND = Demand(
 
 def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
     """What a plan of `demand` rests on, a line each."""
-    bits = filter_bits(given.filter_false_share)
+    has_filter = bool(filter_of_node(demand, given))
     return (
         f"rates are of the busiest second, {given.peak_factor:g} times the average; log and traffic use the average",
         f"an edge takes {given.edge_bytes:g} B embedded: both directions, counts and versions",
@@ -218,9 +220,10 @@ def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
         f"a log event takes {given.event_bytes:g} B and is kept {demand.log_days:g} days",
         f"the hot {given.hot_share:.0%} of the edges stay in memory: as file pages embedded, in the cluster as "
         f"{given.cache_copies} cached copies of {given.cached_member_bytes:g} B a member, forward lists only",
-        f"embedded needs no filter; the cluster's takes {bits:.1f} bits an edge "
-        f"for {given.filter_false_share:.1%} false positives, in {given.filter_copies} copies over all instances",
-        f"{given.filter_no_share:.0%} of checks end at the filter, "
+        f"embedded needs no filter; in the cluster each process has one of {given.filter_edge_bytes:g} B an edge, and "
+        f"two while a newer one takes over, where a node of {given.node_cores} processes has room for them: "
+        f"{'it has here' if has_filter else 'it has not here'}",
+        f"{given.filter_no_share if has_filter else 0:.0%} of checks end at the filter, "
         f"{given.cache_hit_share:.0%} of the rest in the cache",
         f"a core does {given.core_checks_per_s:,.0f} checks/s, {given.core_batched_checks_per_s:,.0f} in batches, "
         f"{given.core_writes_per_s:,.0f} writes/s or {given.core_pages_per_s:,.0f} pages/s; "
