@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coroutines import Run
 
+from kith.core.errors import StoreFull
 from kith.run.measures.metrics import Metrics
 
 
@@ -35,6 +36,16 @@ def test_what_a_process_counted_stays_and_one_that_counted_nothing_leaves_no_fil
     assert 'kith_responses_total{operation="check",status="200"} 1.0' in text
     assert 'kith_store_call_seconds_bucket{le="0.005",method="apply",port="edges"} 1.0' in text
     assert 'kith_store_call_errors_total{code="STORE_FULL",method="apply",port="edges"} 1.0' in text
+    later.close()
+
+
+def test_failures_of_commits_are_told_before_the_first_so_that_an_alert_sees_it_come(tmp_path: Path, run: Run) -> None:
+    counting = metrics(tmp_path)
+    assert 'kith_commit_failures_total{code="STORE_FULL"} 0.0' in run(counting.render()).decode()
+    counting.failed(StoreFull("no room"))
+    counting.close()
+    later = metrics(tmp_path, "later")
+    assert 'kith_commit_failures_total{code="STORE_FULL"} 1.0' in run(later.render()).decode()
     later.close()
 
 

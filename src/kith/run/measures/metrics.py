@@ -21,12 +21,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kith.core.errors import KithError
+from kith.core.errors import KithError, StoreFull, StoreUnavailable
 from kith.run.measures.paced import Paced
 
 LATENCY_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 _WRITTEN_EVERY_S = 0.5
+_FAILURES = (StoreFull.code, StoreUnavailable.code)
+"""Errors of commits that are told from 0 on: an alert on their increase sees no first one of a new series."""
 
 
 class Histogram(msgspec.Struct):
@@ -47,7 +49,7 @@ class ProcessCounts(msgspec.Struct):
     responses: dict[str, int] = {}  # "operation status"
     commit_s: Histogram = msgspec.field(default_factory=lambda: Histogram([0] * (len(LATENCY_S) + 1)))
     commit_writes: Histogram = msgspec.field(default_factory=lambda: Histogram([0] * (len(SIZES) + 1)))
-    commit_failures: dict[str, int] = {}
+    commit_failures: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(_FAILURES, 0))
     calls: dict[str, Histogram] = {}  # of ports, by "port method"
     call_errors: dict[str, int] = {}  # "port method code"
     queue_depth: int = 0
