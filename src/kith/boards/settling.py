@@ -194,9 +194,9 @@ class Settling:
             if ended and boards:
                 noted = await self._note_end(user, owner)
         settled = await self.settle([(user, board) for board in boards])
-        return (
-            settled if settled is NO_MARK else self.graph.later_mark(noted, settled)
-        )  # without boards it ended nothing
+        if settled is NO_MARK:  # without boards it ended nothing
+            return settled
+        return self.graph.later_mark(noted, settled)
 
     async def _note_end(self, user: NodeId, owner: NodeId) -> WriteMark:
         """Give the row of a follow that is not there a new version: from then on, what the user said of boards is

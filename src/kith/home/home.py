@@ -109,9 +109,9 @@ class Home:
     ) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
 
-        `must_reflect`: how far the log must be (read-your-writes); `refresh`: past the timeline. `prefetch`:
-        reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
-        `window.until`: pins before it keep their place in this scroll, whatever was pinned since.
+        `must_reflect`: the place in the log that the page must reflect (read-your-writes); `refresh`: past the
+        timeline. `prefetch`: reads what the posts are shown with; where the rules drop some, it is not asked about
+        those in their place. `window.until`: pins before it keep their place in this scroll, whatever was pinned since.
         """
         visit, posts = await self._visit(reader, prefetch, window.until), list[Post]()
         after, size, read_size = window.after, 2 * window.limit, window.limit + _SPARED

@@ -69,7 +69,7 @@ class CachedOrders:
     ) -> tuple[Slate, PageChoice | None] | None:
         """The reader's slate, begun now, and what a page of `limit` was chosen of it; None: it must be ranked anew.
 
-        `must_reflect`: how far the log must be.
+        `must_reflect`: the place in the log that the slate must reflect.
         """
         order = self._orders.get(reader)
         if (

@@ -85,8 +85,8 @@ class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
-    """A user as strangers get them, who may see them or not. `picture`: a token for their avatar,
-    another one after each change of it; compare with `is`.
+    """A user as strangers get them, who may see them or not. `picture`: a token for their avatar, another one
+    after each change of it; compare with `is`.
     """
 
     node: Node
@@ -121,7 +121,7 @@ class ProfilesResource:
     async def get_user(self, call: Call, user_id: Id) -> bytes:
         """Profile, state and exact counts. Ids come from the app, so a user nobody has met yet is simply empty."""
         viewer = call.viewer
-        if viewer is not SYSTEM and viewer != user_id and self._graph.store.immediate:  # where a look takes no time
+        if viewer is not SYSTEM and viewer != user_id and self._graph.store.immediate:  # where a refresh takes no time
             await self._memory.refresh()
             if self._memory.moment:
                 return await self._to_stranger(viewer, user_id)

@@ -47,8 +47,9 @@ class Own(NamedTuple):
 
 
 class ReaderFacts(NamedTuple):
-    """What ranking knows of a reader. `seen`: the newest posts they saw; `affinities`: or what they are computed
-    from."""
+    """What ranking knows of a reader. `seen`: the newest posts they saw. `affinities`: theirs, or what they
+    did, which these are computed from.
+    """
 
     id: NodeId
     own: Own

@@ -35,7 +35,7 @@ from kith.records.tables import Remembered, make_room
 
 BOARDS_MAX = 100
 FOLLOWEES_SEARCHED_MAX = 200
-"""Boards are refreshed for among this many of the users whom the reader followed last."""
+"""Boards are looked for among this many of the users whom the reader followed last."""
 PINS_EACH = 20
 BOARDS_KEPT_MS = 30_000
 _READERS_MAX = 20_000
@@ -59,7 +59,7 @@ _NONE = HomePins()
 class _Kept(NamedTuple):
     """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists when these were read.
 
-    `followed`: the users whose boards were refreshed for. `told`: what was told of boards before that.
+    `followed`: the users whose boards were looked for. `told`: what was told of boards before that.
     """
 
     lengths: list[int]

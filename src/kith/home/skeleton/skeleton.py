@@ -136,7 +136,8 @@ class Skeletons:
         """What fan-out has noted, where timelines can be relied on now; None where they cannot.
 
         It may be a moment old. That is safe because the events that the log holds beyond it are looked at too.
-        `must_reflect`: how far the log must be; `refresh`: the reader wants none of the timeline.
+        `must_reflect`: the place in the log that the answer must reflect; `refresh`: the reader wants none of the
+        timeline.
         """
         if refresh:
             return None
