@@ -10,7 +10,7 @@ from edges import edge_of
 
 from kith.core.clock import Hlc, hlc_of
 from kith.engines.cassandra.commands import AnyCommand
-from kith.engines.cassandra.edge_commands import CountEntries, DivideList, EndEdges, ForgetEdges, ListEdges, WriteEdges
+from kith.engines.cassandra.edge_commands import DivideList, EndEdges, ForgetEdges, ListEdges, WriteEdges
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.row_commands import (
     ChangeNode,
@@ -83,9 +83,7 @@ def some_command(chance: random.Random, source: int) -> AnyCommand:
             return EndEdges([(1, *pair) for pair in pairs])
         case 2:
             return ListEdges([(1, *pair) for pair in pairs])
-        case 3:
-            return CountEntries([Listing(1, source, Direction.OUT, chance.choice(list(State)))])
-        case 4:
+        case 3 | 4:
             state = chance.choice([None, *State])
             return ChangeNode(
                 source, state, chance.choice([None, True, False]), only_from=chance.choice([None, *State])

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
 from kith.engines.cassandra.reading import Key, Values
-from kith.engines.cassandra.rows import JournalRow, ListPart, RowChange, listed, of_node
+from kith.engines.cassandra.rows import JournalRow, RowChange, listed, of_node
 from kith.graph.shapes import Listing
 
 
@@ -56,14 +56,6 @@ class MemoryRows:
         return [
             [key[5] for key in self.table("ending") if key[:4] == listed(listing) and key[4] <= now_ms]
             for listing in listings
-        ]
-
-    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
-        await _Step()
-        entries = self.table("list_entries")
-        return [
-            [(key[6], values[0]) for key, values in entries.items() if key[:5] == (*listed(listing), part)]
-            for listing, part in parts
         ]
 
     async def write(self, changes: Sequence[RowChange]) -> None:

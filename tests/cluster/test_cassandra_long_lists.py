@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from cassandra_stores import PART_MAX, Opened, opened_in, shared
+from cassandra_stores import PART_MAX, Opened, offset_of_now, opened_in, shared
 from cast import DANA
 from edges import FOLLOWERS_OF_DANA, G, all_pages, edge_of, marks_of, writes_of
 
@@ -21,10 +21,12 @@ from kith.engines.cassandra import batch
 from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.dividing import Divider
 from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
+from kith.engines.cassandra.rows import RowChange, listed, of_node
 from kith.graph.audit import audit
 from kith.graph.edge import State
 
 FOLLOWERS = range(100, 160)
+ENTRIES = "SELECT other FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
 
 
 @pytest.fixture
@@ -56,10 +58,10 @@ async def check(opened: Opened, positions: dict[int, int]) -> None:
     ]
     assert (await edges.ids(FOLLOWERS_OF_DANA, 30)).tolist() == [mark.id for mark in expected][:30]
     assert await edges.count_many([FOLLOWERS_OF_DANA]) == [len(expected)]
-    entries = await shared().rows.entries([(FOLLOWERS_OF_DANA, begin) for begin in parts.begins])
+    entries = [await shared().rows.session.rows(ENTRIES, *listed(FOLLOWERS_OF_DANA), begin) for begin in parts.begins]
     assert sum(map(len, entries)) == len(expected)
     for begin, some in zip(parts.begins, entries, strict=True):
-        held = {positions[other] for other, _ in some}
+        held = {positions[other] for (other,) in some}
         assert {parts.of(position) for position in held} <= {begin}
         assert len(some) <= PART_MAX or len(held) == 1
 
@@ -143,5 +145,42 @@ def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: tuple[typ
         assert await opened.divider.divide_long() > 1
         await check(opened, positions)
         assert await shared().rows.session.rows("SELECT node FROM long_lists") == []
+
+    call(scene())
+
+
+def test_a_divided_list_is_counted_anew_while_followers_come(opened: Opened) -> None:
+    async def follow(followers: range) -> None:
+        for id_ in followers:
+            await opened.edges.apply(writes_of(edge_of(id_, DANA, id_ % 40)))
+
+    async def scene() -> None:
+        await follow(FOLLOWERS)
+        while await opened.divider.divide(FOLLOWERS_OF_DANA):
+            pass
+        wrong = [RowChange("counts", (*of_node(FOLLOWERS_OF_DANA), at), (at, 0), offset_of_now()) for at in (0, 2)]
+        await shared().rows.write(wrong)
+        opened.begin_again()  # owners with nothing in memory
+        opened.edges._recounter._stretch = 5
+        following = asyncio.ensure_future(follow(range(1000, 1100)))
+        assert not (await audit(opened.edges, "follows", G, repair=True, looks_s=(0,))).clean
+        await following
+        assert await opened.edges.count_many([FOLLOWERS_OF_DANA]) == [len(FOLLOWERS) + 100]
+        assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
+
+    with patch.object(Divider, "_settle", return_value=None):
+        call(scene())
+
+
+def test_a_list_that_is_written_while_it_is_counted_is_not_wrong(opened: Opened) -> None:
+    async def follow() -> None:
+        for id_ in range(1000, 1400):
+            await opened.edges.apply(writes_of(edge_of(id_, DANA, id_)))
+
+    async def scene() -> None:
+        following = asyncio.ensure_future(follow())
+        while not following.done():
+            assert await opened.edges.check_counts(G, repair=False) == []
+        await following
 
     call(scene())

@@ -13,9 +13,11 @@ from typing import cast
 from kith.core.clock import Hlc
 from kith.core.events import Event
 from kith.core.ids import NodeId
+from kith.core.paging import Mark
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import ListParts, parts_row, parts_values, read_parts
 from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.recount import Recount
 from kith.engines.cassandra.rows import RowChange, cell_row, listed
 from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.graphs import UserEnds
@@ -64,7 +66,7 @@ def list_rows(edge: Edge, partition: int) -> Iterable[Key]:
 
 class RowBatch:
     """A batch in progress. `read`: rows by key, None where there is none; `lengths`: how long lists are without this
-    partition's entries; `entries`: how many of these a list has, and how many of them expire.
+    partition's entries; `recounts`: the recounts of lists that are under way, which become what the batch leaves.
 
     `missing`: rows that a command looked at and that were not read. Where there are any, nothing else here counts.
     """
@@ -75,11 +77,11 @@ class RowBatch:
         partitions: Partitions,
         read: Mapping[Key, Values | None],
         lengths: Mapping[Listing, int],
-        entries: Mapping[Listing, tuple[int, int]],
+        recounts: Mapping[Listing, Recount],
         user_ends: UserEnds,
     ) -> None:
         self.user_ends, self.partition, self.partitions = user_ends, partition, partitions
-        self._read, self._lengths, self._entries = read, lengths, entries
+        self._read, self._lengths, self.recounts = read, lengths, dict(recounts)
         self._changes: dict[Key, RowChange] = {}
         self.missing: dict[Key, None] = {}
         self._timestamp = 0
@@ -151,8 +153,8 @@ class RowBatch:
             (int(edge.state), edge.position, edge.updated_at, edge.expires_ms),
         )
         self.list_edge(edge)
-        for listing, _ in listings_of(edge):
-            self._count(listing, 1, edge)
+        for listing, other in listings_of(edge):
+            self._count(listing, other, 1, edge)
         before = None if stored is None else int(stored.state)
         data = _EXPIRY.pack(edge.expires_ms) if edge.expires_ms else b""
         event = Event(
@@ -183,7 +185,7 @@ class RowBatch:
                 self.delete(key)
             if stored.expires_ms:
                 self.delete(Key("ending", (*listed(listing), stored.expires_ms, other)))
-            self._count(listing, -1, stored)
+            self._count(listing, other, -1, stored)
         if stored.expires_ms:
             self.delete(self._expiry(stored))
 
@@ -202,23 +204,20 @@ class RowBatch:
     def _expiry(self, edge: Edge) -> Key:
         return Key("expiring", (self.partition, edge.expires_ms, edge.graph, edge.source, edge.destination))
 
-    def _count(self, listing: Listing, more: int, edge: Edge) -> None:
+    def _count(self, listing: Listing, other: int, more: int, edge: Edge) -> None:
         entries, expiring = self._cell(listing)
-        self._put_cell(listing, entries + more, expiring + (more if edge.expires_ms else 0))
+        ending = more if edge.expires_ms else 0
+        self.put_cell(listing, entries + more, expiring + ending)
         if more > 0 and (entries + more) % self._noted_every == 0:
             self.put(Key("long_lists", (self.partition, *listed(listing))), ())
-
-    def recount(self, listing: Listing) -> None:
-        """Correct the count of our entries of a list, of which the batch has read `entries`."""
-        entries, expiring = self._entries[listing]
-        known = self._read[self._cell_key(listing)] or (0, 0)
-        now = self._cell(listing)
-        self._put_cell(listing, entries + now[0] - known[0], expiring + now[1] - known[1])
+        if (recount := self.recounts.get(listing)) is not None:
+            self.recounts[listing] = recount.with_change(Mark(edge.position, other), more, ending)
 
     def _cell(self, listing: Listing) -> tuple[int, int]:
         return cast("tuple[int, int]", self.get(self._cell_key(listing)) or (0, 0))
 
-    def _put_cell(self, listing: Listing, entries: int, expiring: int) -> None:
+    def put_cell(self, listing: Listing, entries: int, expiring: int) -> None:
+        """Say how many entries of a list are ours, and how many of these expire."""
         self.put(self._cell_key(listing), (entries, expiring))
 
     def _cell_key(self, listing: Listing) -> Key:

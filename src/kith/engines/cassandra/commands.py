@@ -14,7 +14,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.events import LogPosition
 from kith.engines.cassandra.closing import CloseStore, refusal
 from kith.engines.cassandra.edge_commands import (
-    CountEntries,
+    CountStretch,
     DivideList,
     EndEdges,
     ForgetEdges,
@@ -36,7 +36,7 @@ from kith.engines.cassandra.row_commands import (
 from kith.log.commands import Commands, Reply
 
 AnyCommand = (
-    WriteEdges | ForgetEdges | EndEdges | ListEdges | UnlistStrays | CountEntries | DivideList | ForgetLong
+    WriteEdges | ForgetEdges | EndEdges | ListEdges | UnlistStrays | CountStretch | DivideList | ForgetLong
     | ChangeNode | PutNote | WriteRecords | ForgetRecords | TakeClaim | TakeClaims | ReleaseClaim | CloseStore
 )  # fmt: skip
 T = TypeVar("T")

@@ -11,9 +11,10 @@ from kith.core.clock import Hlc
 from kith.core.events import EDGE_FORGOTTEN, Event
 from kith.engines.cassandra.batch import RowBatch, edge_row, entry_row, list_rows
 from kith.engines.cassandra.owner_command import OwnerCommand
-from kith.engines.cassandra.parts import ListParts, parts_row
+from kith.engines.cassandra.parts import LOWEST, ListParts, Span, parts_row
 from kith.engines.cassandra.reading import Key
-from kith.engines.cassandra.rows import cell_row, listed
+from kith.engines.cassandra.recount import Recount, StretchOutcome
+from kith.engines.cassandra.rows import listed
 from kith.graph.edge import (
     BARRING,
     REFUSED,
@@ -166,22 +167,39 @@ class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
         return deleted
 
 
-class CountEntries(OwnerCommand, frozen=True, tag="count"):
-    """Count this partition's entries of lists anew."""
+class CountStretch(OwnerCommand, frozen=True, tag="stretch"):
+    """Count our entries of a list anew, a stretch after another down to the oldest entry; see `recount`. Answers a
+    `StretchOutcome`.
 
-    listings: list[Listing]
+    `name`: of this recount. `span`: the stretch; None: begin. `entries`: how many of it are ours, `expiring`: how many
+    of these expire.
+    """
+
+    listing: Listing
+    name: int
+    span: Span | None = None
+    entries: int = 0
+    expiring: int = 0
 
     def reads(self, partition: int) -> Iterable[Key]:
-        for listing in self.listings:
-            yield cell_row(listing, partition)
-            yield parts_row(listing)
+        return []
 
-    def recounted(self) -> Iterable[Listing]:
-        return self.listings
-
-    def run(self, batch: RowBatch) -> None:
-        for listing in self.listings:
-            batch.recount(listing)
+    def run(self, batch: RowBatch) -> StretchOutcome:
+        known = batch.recounts.get(self.listing)
+        if self.span is None:
+            batch.recounts[self.listing] = Recount(self.name)
+        elif known is None or (known.name, known.below) != (self.name, self.span.top):
+            return StretchOutcome.FORGOTTEN
+        elif known.changed is not None and known.changed > self.span.above:
+            batch.recounts[self.listing] = known._replace(changed=None)
+            return StretchOutcome.CHANGED
+        else:
+            entries, expiring = known.entries + self.entries, known.expiring + self.expiring
+            batch.recounts[self.listing] = Recount(self.name, self.span.above, entries, expiring)
+            if self.span.above == LOWEST:
+                del batch.recounts[self.listing]
+                batch.put_cell(self.listing, entries, expiring)
+        return StretchOutcome.COUNTED
 
 
 class DivideList(OwnerCommand, frozen=True, tag="divide"):

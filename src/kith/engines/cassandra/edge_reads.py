@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kith.core.paging import Mark, Page, Window
 from kith.core.together import together
 from kith.engines.cassandra.batch import edge_row, read_edge, read_node
-from kith.engines.cassandra.list_reading import TOGETHER_MAX, ListStretch, NewestReader
+from kith.engines.cassandra.list_reading import BETWEEN, TOGETHER_MAX, ListStretch, NewestReader
 from kith.engines.cassandra.parts import HIGHEST, LOWEST, WHOLE, ListParts, Span, parts_row, read_parts
 from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.rows import CassandraRows, listed
@@ -28,10 +28,6 @@ from kith.graph.shapes import Chunk, EdgeKey, IdLists, Ids, Listing, Node, Pair,
 _PAGE_ROWS = 5_000
 _MARK = struct.Struct(">qq")
 _LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
-_BETWEEN = (
-    f"SELECT position, other, expires_ms FROM list_entries WHERE {_LISTED} AND part = ?"
-    " AND (position, other) > (?, ?) AND (position, other) <= (?, ?)"
-)
 _OLDEST_FIRST = " ORDER BY position ASC, other ASC"
 _OVER = f"SELECT COUNT(*) FROM ending WHERE {_LISTED} AND expires_ms <= ?"
 _PARTS_AT_ONCE = 2
@@ -182,7 +178,7 @@ class EdgeReads:
             if len(found) == len(rows) or len(rows) < limit:
                 return found[:limit]
             found = []  # some that are over stand among them: read on
-        statement = _BETWEEN + (_OLDEST_FIRST if oldest_first else "")
+        statement = BETWEEN + (_OLDEST_FIRST if oldest_first else "")
         size = min(limit, _PAGE_ROWS)
         async for rows in self._session.pages(statement, *listed(listing), part, *span.above, *span.top, size=size):
             found += [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]

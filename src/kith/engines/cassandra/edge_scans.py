@@ -5,21 +5,30 @@ A scan of one graph passes the rows of all. It is for audits, exports and jobs o
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 
+from kith.core.paging import Mark
 from kith.core.together import together
 from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import Owners
-from kith.engines.cassandra.edge_commands import CountEntries, ListEdges, ListEntry, UnlistStrays, shows
-from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
+from kith.engines.cassandra.edge_commands import ListEdges, ListEntry, UnlistStrays, shows
+from kith.engines.cassandra.list_reading import BETWEEN
+from kith.engines.cassandra.parts import ListParts, Span, parts_row, read_parts
+from kith.engines.cassandra.recounting import Recounter
 from kith.engines.cassandra.rows import CassandraRows, listed
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.shapes import Degrees, DegreesPart, EdgeKey, Ends, Listing, Pair
 
 _SCAN_ROWS = 1_000
 _AT_ONCE = 100
+_PAGE_ROWS = 5_000
+_LOOKS, _LOOKED_AGAIN_S = 3, 0.5
+"""How often a list whose length differs is looked at."""
+_RECOUNTED_AT_ONCE = 20
+"""Lists; each takes a command for each owner at once."""
 _TOKEN = struct.Struct(">q")
 _EDGES = (
     "SELECT source, destination, state, position, updated_at, expires_ms FROM edges WHERE graph = ? ALLOW FILTERING"
@@ -31,12 +40,15 @@ _NODES_AFTER = "SELECT DISTINCT node, token(node) FROM counts WHERE token(node) 
 _CELLS = "SELECT direction, state, length FROM counts WHERE graph = ? AND node = ?"
 _LENGTH = "SELECT COUNT(*) FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
 
+_OTHERS = "SELECT other FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
+
 
 class EdgeScans:
     """See `graph.store.Scans`."""
 
     def __init__(self, rows: CassandraRows, owners: Owners) -> None:
         self._rows, self._session, self._owners = rows, rows.session, owners
+        self._recounter = Recounter(self._newest_in, owners)
 
     async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
         async for chunk in self.stored(graph):
@@ -103,24 +115,64 @@ class EdgeScans:
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         wrong: list[tuple[Listing, int, int]] = []
         async for some in self._listings(graph):
-            real = await together(False, *(self._length(listing) for listing, _ in some))
-            wrong += [
-                (listing, stored, length)
-                for (listing, stored), length in zip(some, real, strict=True)
-                if stored != length
-            ]
+            looked_at = await together(False, *(self._looked_at(*one) for one in some))
+            wrong += [found for found in looked_at if found is not None]
         if repair:
-            await self._recount([listing for listing, _, _ in wrong])
+            for at in range(0, len(wrong), _RECOUNTED_AT_ONCE):
+                some_wrong = wrong[at : at + _RECOUNTED_AT_ONCE]
+                await together(False, *(self._recounter.recount(listing) for listing, _, _ in some_wrong))
         return wrong
+
+    async def _looked_at(self, listing: Listing, stored: int) -> tuple[Listing, int, int] | None:
+        """A list with its stored length and the real one where they differ each time.
+
+        A list that is written to while it is counted differs too: it is right if its length was what it was before, or
+        after, or between.
+        """
+        for look in range(_LOOKS):
+            if look:
+                await asyncio.sleep(_LOOKED_AGAIN_S)
+            length, before = await self._length(listing), stored
+            if length == before:
+                return None
+            (cells,) = await self._rows.cells([listing])
+            stored = sum(entries for _, entries, _ in cells)
+            if min(before, stored) <= length <= max(before, stored):
+                return None
+        return listing, stored, length
 
     async def _length(self, listing: Listing) -> int:
         """How many entries a list has; what is being moved is counted once."""
         parts = (await self._divided([listing]))[listing]
-        if parts.moving is None:
-            counted = (self._session.rows(_LENGTH, *listed(listing), begin) for begin in parts.begins)
-            return sum(length for ((length,),) in await together(False, *counted))
-        found = await self._rows.entries([(listing, begin) for begin in parts.begins])
-        return len({other for some in found for other, _ in some})
+        moving = [] if parts.moving is None else parts.places(parts.moving)
+        counted = (
+            self._session.rows(_LENGTH, *listed(listing), begin) for begin in parts.begins if begin not in moving
+        )
+        length = sum(int(length) for ((length,),) in await together(False, *counted))
+        if not moving:
+            return length
+        others: set[int] = set()
+        for part in reversed(moving):
+            async for rows in self._session.pages(_OTHERS, *listed(listing), part, size=_PAGE_ROWS):
+                others.update(other for (other,) in rows)
+        return length + len(others)
+
+    async def _newest_in(self, listing: Listing, span: Span, limit: int) -> list[tuple[Mark, int]]:
+        """See `recounting.NewestEntries`."""
+        parts, found = (await self._divided([listing]))[listing], list[tuple[Mark, int]]()
+        for places, within in parts.within(span):
+            of_places: dict[Mark, int] = {}
+            for part in reversed(places):
+                bounds, read = (*listed(listing), part, *within.above, *within.top), 0
+                async for rows in self._session.pages(BETWEEN, *bounds, size=min(limit, _PAGE_ROWS)):
+                    of_places.update((Mark(position, other), expires_ms) for position, other, expires_ms in rows)
+                    read += len(rows)
+                    if read >= limit - len(found):
+                        break
+            found += sorted(of_places.items(), reverse=True)[: limit - len(found)]
+            if len(found) == limit:
+                break
+        return found
 
     async def _listings(self, graph: int) -> AsyncIterator[list[tuple[Listing, int]]]:
         """Every list with its stored length: those that are counted, then those that are only there."""
@@ -137,17 +189,6 @@ class EdgeScans:
             lists = list(dict.fromkeys(found))
             cells = await self._rows.cells(lists)
             yield [(listing, 0) for listing, some in zip(lists, cells, strict=True) if not some]
-
-    async def _recount(self, listings: Sequence[Listing]) -> None:
-        """Have each owner of entries count them anew, some lists at a time, as it decides nothing else meanwhile."""
-        partitions = self._owners.partitions
-        for at in range(0, len(listings), _AT_ONCE):
-            asked: dict[int, list[Listing]] = defaultdict(list)
-            for listing in listings[at : at + _AT_ONCE]:
-                out = listing.direction is Direction.OUT
-                for partition in [partitions.of_node(listing.node)] if out else range(partitions.count):
-                    asked[partition].append(listing)
-            await self._owners.many([(partition, CountEntries(some)) for partition, some in asked.items()], type(None))
 
     async def strays(self, graph: int, repair: bool) -> int:
         found = 0

@@ -24,6 +24,12 @@ TOGETHER_MAX = _SIZES[-1]
 """Longer stretches are read alone, a page after another."""
 _ROWS_MAX = 4_096
 """Of a statement."""
+BETWEEN = (
+    "SELECT position, other, expires_ms FROM list_entries"
+    " WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
+    " AND (position, other) > (?, ?) AND (position, other) <= (?, ?)"
+)
+"""The entries of a part of a list that are greater than the first mark and not greater than the second."""
 NewestEntry: TypeAlias = tuple[int, int, int]
 """Position, other end, expires_ms."""
 

@@ -20,8 +20,8 @@ from kith.engines.cassandra.closing import closed_by, closed_row, refusal_to
 from kith.engines.cassandra.commands import read_command
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.partitions import Partitions
-from kith.engines.cassandra.parts import parts_row, read_parts
 from kith.engines.cassandra.reading import Key, Values
+from kith.engines.cassandra.recount import Recount
 from kith.engines.cassandra.rows import RowChange, Rows, cell_row
 from kith.engines.cassandra.schema import TABLES_BY_NAME
 from kith.graph.edge import Direction
@@ -34,6 +34,8 @@ HELD_MAX = 20_000
 """Rows of a partition that are kept in memory."""
 _UNREAD: Final[Any] = object()
 _TAKES_MAX = 20
+_RECOUNTS_MAX = 1_000
+"""Lists of a partition that are being counted anew; beyond, the oldest recount is forgotten."""
 _ENDED_MAX = 500
 """How many expired edges a batch removes beside its own work."""
 
@@ -50,7 +52,6 @@ class _Needed(NamedTuple):
 
     rows: dict[Key, Values | None]
     lengths: Mapping[Listing, int]
-    entries: Mapping[Listing, tuple[int, int]]
     ended: Sequence[EdgeKey]
 
 
@@ -61,6 +62,7 @@ class CassandraOwner:
         self._rows, self._partitions, self.user_ends = rows, partitions, user_ends
         self._epochs: dict[int, int] = {}
         self._held: dict[int, dict[Key, Values | None]] = {}
+        self._recounts: dict[int, dict[Listing, Recount]] = {}
 
     async def take(self, partition: int, next_write: int) -> Sequence[Decided]:
         self._forget(partition)
@@ -75,7 +77,7 @@ class CassandraOwner:
             if decided:
                 _check_known(partition, written.changes)
                 await self._rows.write(written.changes)
-        self._epochs[partition], self._held[partition] = epoch, {}
+        self._epochs[partition], self._held[partition], self._recounts[partition] = epoch, {}, {}
         return decided
 
     async def _take_over(self, partition: int) -> int:
@@ -101,7 +103,7 @@ class CassandraOwner:
         except BaseException:
             self._forget(partition)  # what is in memory may not be what is stored
             raise
-        self._hold(partition, batch.changes)
+        self._hold(partition, batch)
         return decided
 
     async def _decided(self, partition: int, commands: Sequence[Command]) -> tuple[RowBatch, list[Decided]]:
@@ -109,7 +111,8 @@ class CassandraOwner:
         asked = [read_command(command.data) for command in commands]
         read = await self._read(partition, [one for one in asked if one is not None], commands[-1].at_ms)
         while True:
-            batch = RowBatch(partition, self._partitions, read.rows, read.lengths, read.entries, self.user_ends)
+            recounts = self._recounts[partition]
+            batch = RowBatch(partition, self._partitions, read.rows, read.lengths, recounts, self.user_ends)
             decided = _decide(batch, commands, asked, read.ended)
             if not batch.missing:
                 return batch, decided
@@ -122,7 +125,6 @@ class CassandraOwner:
     async def _read(self, partition: int, asked: Sequence[OwnerCommand], now_ms: int) -> _Needed:
         """What the commands look at, as far as they know."""
         lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
-        counted = list(dict.fromkeys(listing for one in asked for listing in one.recounted()))
         keys = (key for one in asked for key in one.reads(partition))
         cells_of_lists = (cell_row(listing, partition) for listing in lists)
         read = await self._known(partition, chain((closed_row(partition),), keys, cells_of_lists))
@@ -137,7 +139,7 @@ class CassandraOwner:
             or (read[cell_row(listing, partition)] or (0, 0))[1]
         ]
         ended = await self._ended(partition, expiring, lengths, now_ms)
-        return _Needed(read, lengths, await self._entries(partition, counted, read), ended)
+        return _Needed(read, lengths, ended)
 
     async def _ended(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
@@ -166,18 +168,6 @@ class CassandraOwner:
             held.update((key, values) for key, values in found.items() if self._is_ours(partition, key))
         return known
 
-    async def _entries(
-        self, partition: int, listings: Sequence[Listing], read: Mapping[Key, Values | None]
-    ) -> dict[Listing, tuple[int, int]]:
-        """How many entries of each list are ours, and how many of these expire."""
-        parts = [(listing, begin) for listing in listings for begin in read_parts(read[parts_row(listing)]).begins]
-        ours: dict[Listing, dict[int, int]] = {listing: {} for listing in listings}
-        for (listing, _), found in zip(parts, await self._rows.entries(parts) if parts else [], strict=True):
-            for other, expires_ms in found:
-                if self._partitions.of_node(_edge(listing, other)[1]) == partition:
-                    ours[listing][other] = expires_ms  # one that moves may be in two parts
-        return {listing: (len(some), sum(map(bool, some.values()))) for listing, some in ours.items()}
-
     def _is_ours(self, partition: int, key: Key) -> bool:
         """Whether only this owner writes a row, and it is worth keeping in memory."""
         if key.table == "closed":
@@ -186,9 +176,14 @@ class CassandraOwner:
             return bool(key.key[-1] == partition)
         return key.table in ("edges", "nodes") and self._partitions.of_node(key.key[0]) == partition
 
-    def _hold(self, partition: int, changes: Sequence[RowChange]) -> None:
+    def _hold(self, partition: int, batch: RowBatch) -> None:
+        recounts = self._recounts[partition] = batch.recounts
+        for listing in list(
+            islice(recounts, max(0, len(recounts) - _RECOUNTS_MAX))
+        ):  # its repairer has gone, most likely
+            del recounts[listing]
         held = self._held[partition]
-        for change in changes:
+        for change in batch.changes:
             if change.table in ("edges", "counts", "nodes", "closed"):
                 held[Key(change.table, change.key)] = change.values
         for key in list(islice(held, max(0, len(held) - HELD_MAX))):  # a list of all would cost more than the batch
@@ -197,6 +192,7 @@ class CassandraOwner:
     def _forget(self, partition: int) -> None:
         self._epochs.pop(partition, None)
         self._held.pop(partition, None)
+        self._recounts.pop(partition, None)
 
 
 def _check_known(partition: int, changes: Iterable[RowChange]) -> None:

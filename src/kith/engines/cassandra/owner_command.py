@@ -28,7 +28,3 @@ class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     def lengths(self) -> Iterable[Listing]:
         """Lists whose length it needs."""
         return ()
-
-    def recounted(self) -> Iterable[Listing]:
-        """Lists whose entries of this partition it counts anew."""
-        return ()

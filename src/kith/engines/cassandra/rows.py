@@ -17,8 +17,6 @@ from kith.engines.cassandra.reading import Key, RowReader, Values
 from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
 from kith.graph.shapes import Listing
 
-ListPart = tuple[Listing, int]
-"""A part of a list, by where it begins; see `parts`."""
 JOURNAL_PART_BYTES = 1 << 20
 """Of a batch, in one row of the journal: Cassandra takes rows of some MB."""
 _NAME_BYTES, _COUNT = 8, struct.Struct(">H")
@@ -73,10 +71,6 @@ class Rows(Protocol):
         """The other ends of the entries of each list that are over by now, and still there."""
         ...
 
-    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
-        """Each part of a list whole, as (other end, expires_ms)."""
-        ...
-
     async def write(self, changes: Sequence[RowChange]) -> None:
         """Write rows, in any order. Doing it again changes nothing, nor does doing it late."""
         ...
@@ -110,10 +104,6 @@ class CassandraRows:
     async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
         found = await together(False, *(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
         return [[other for (other,) in rows] for rows in found]
-
-    async def entries(self, parts: Sequence[ListPart]) -> list[list[tuple[int, int]]]:
-        found = await together(False, *(self.session.rows(_ENTRIES, *listed(listing), part) for listing, part in parts))
-        return [[(other, expires_ms) for other, expires_ms in rows] for rows in found]
 
     async def write(self, changes: Sequence[RowChange]) -> None:
         await self.session.together([_written(change) for change in changes])
@@ -156,7 +146,6 @@ def _whole(parts: Mapping[int, bytes]) -> bytes:
 
 _LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
 _ENDED = f"SELECT other FROM {ENDING.name} WHERE {_LISTED} AND expires_ms <= ?"
-_ENTRIES = f"SELECT other, expires_ms FROM list_entries WHERE {_LISTED} AND part = ?"
 _JOURNAL = f"SELECT epoch, number, written FROM {JOURNALS.name} WHERE partition = ?"
 _BEGIN = f"INSERT INTO {JOURNALS.name} (partition, epoch) VALUES (?, ?) IF NOT EXISTS"
 _TAKE_OVER = f"UPDATE {JOURNALS.name} SET epoch = ? WHERE partition = ? IF epoch = ?"
