@@ -7,6 +7,6 @@ moves, during which it takes no other writes (`closing`, `closed_store`). A writ
 asks to the rows: `commands` (as bytes, and the client) · `partitions` (who owns what) · `owner` · `owner_command`,
 `edge_commands` and `row_commands` (what each does) · `batch` (what was read, and what will be) · `rows`. Lists:
 `parts` (how a long one is divided), `dividing` · `recount` (how one is counted anew), `recounting`. Under them:
-`connecting`, `reading` and `list_reading` (rows by key, and the newest of lists, together), `schema`, `metadata` (facts of the
-cluster), `node_time`, `clock_watch` (whether this machine's clock may date writes).
+`connecting`, `reading` and `list_reading` (rows by key, and the newest of lists, together), `schema`, `metadata`
+(facts of the cluster), `node_time`, `clock_watch` (whether this machine's clock may date writes).
 """

@@ -1,6 +1,7 @@
 """Commands of every kind as bytes, and the client that asks owners to decide them.
 
-A command that an owner does not know, as from a newer Kith, changes nothing and has an empty answer.
+A command that an owner does not know, as from a newer Kith, changes nothing and has an empty answer; nor does one at
+which the owner fails change anything, and those beside it are decided.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kith.engines.cassandra.edge_commands import (
     UnlistStrays,
     WriteEdges,
 )
+from kith.engines.cassandra.owner_command import FAILED
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.row_commands import (
     ChangeNode,
@@ -87,6 +89,8 @@ class Owners:
 def _answer(reply: Reply, kind: Any) -> Any:
     if not reply.outcome:
         raise StoreUnavailable("the owner of these rows runs an older Kith, which cannot do this; upgrade it")
+    if reply.outcome == FAILED:
+        raise RuntimeError("the owner of these rows failed at this write, which changed nothing; its log says how")
     if (refused := refusal(reply.outcome)) is not None:
         raise refused
     return msgspec.msgpack.decode(reply.outcome, type=kind)

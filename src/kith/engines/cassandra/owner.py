@@ -13,12 +13,13 @@ from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import structlog
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.closing import closed_by, closed_row, refusal_to
 from kith.engines.cassandra.commands import read_command
-from kith.engines.cassandra.owner_command import OwnerCommand
+from kith.engines.cassandra.owner_command import FAILED, OwnerCommand
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.recount import Recount
@@ -33,6 +34,7 @@ from kith.log.store import Fenced
 HELD_MAX = 20_000
 """Rows of a partition that are kept in memory."""
 _UNREAD: Final[Any] = object()
+_log = structlog.get_logger("kith.log")
 _TAKES_MAX = 20
 _RECOUNTS_MAX = 1_000
 """Lists of a partition that are being counted anew; beyond, the oldest recount is forgotten."""
@@ -53,6 +55,23 @@ class _Needed(NamedTuple):
     rows: dict[Key, Values | None]
     lengths: Mapping[Listing, int]
     ended: Sequence[EdgeKey]
+
+
+class _CommandFailed(Exception):
+    """The command at this place of a batch raised; what the batch has of it is of no use."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+
+class _Failed(OwnerCommand, frozen=True):
+    """In place of a command that raised."""
+
+    def reads(self, partition: int) -> Iterable[Key]:
+        return []
+
+    def run(self, batch: RowBatch) -> msgspec.Raw:
+        return msgspec.Raw(FAILED)
 
 
 class CassandraOwner:
@@ -107,16 +126,27 @@ class CassandraOwner:
         return decided
 
     async def _decided(self, partition: int, commands: Sequence[Command]) -> tuple[RowBatch, list[Decided]]:
-        """Decide on what the commands are known to need; once they looked at more, on that too."""
-        asked = [read_command(command.data) for command in commands]
+        """Decide on what the commands are known to need; once they looked at more, on that too.
+
+        If one fails, all others are decided without it: it would fail again with each owner, and hold them up for good.
+        """
+        asked: list[OwnerCommand | None] = [read_command(command.data) for command in commands]
         read = await self._read(partition, [one for one in asked if one is not None], commands[-1].at_ms)
         while True:
             recounts = self._recounts[partition]
             batch = RowBatch(partition, self._partitions, read.rows, read.lengths, recounts, self.user_ends)
-            decided = _decide(batch, commands, asked, read.ended)
-            if not batch.missing:
-                return batch, decided
-            read.rows.update(await self._known(partition, batch.missing))
+            try:
+                decided = _decide(batch, commands, asked, read.ended)
+            except _CommandFailed as failed:
+                if not batch.missing:  # otherwise it may have failed at what was not read
+                    offset, kind = commands[failed.at].offset, type(asked[failed.at]).__name__
+                    _log.exception("a write failed, and changed nothing", partition=partition, offset=offset, kind=kind)
+                    asked[failed.at] = _Failed()
+            else:
+                if not batch.missing:
+                    return batch, decided
+            if batch.missing:
+                read.rows.update(await self._known(partition, batch.missing))
 
     async def _write_down(self, partition: int, epoch: int, written: _Written) -> None:
         if not await self._rows.write_down(partition, epoch, msgspec.msgpack.encode(written)):
@@ -208,13 +238,13 @@ def _check_known(partition: int, changes: Iterable[RowChange]) -> None:
 def _decide(
     batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], ended: Sequence[EdgeKey]
 ) -> list[Decided]:
-    """Decide commands in order; expired edges are removed with the first."""
+    """Decide commands in order; expired edges are removed with the first. _CommandFailed where one raises."""
     batch.begin(commands[0].offset, commands[-1].at_ms)
     for edge in ended:
         batch.current(edge)
     removed = batch.events
     decided = []
-    for command, one in zip(commands, asked, strict=True):
+    for at, (command, one) in enumerate(zip(commands, asked, strict=True)):
         batch.begin(command.offset, command.at_ms)
         closed = closed_by(batch)
         if one is None:
@@ -222,7 +252,10 @@ def _decide(
         elif closed is not None and closed.permit != one.permit:
             outcome = refusal_to(closed)
         else:
-            outcome = msgspec.msgpack.encode(one.run(batch))
+            try:
+                outcome = msgspec.msgpack.encode(one.run(batch))
+            except Exception as error:
+                raise _CommandFailed(at) from error
         decided.append(Decided(command.offset, outcome, [*removed, *batch.events]))
         removed = []
     return decided

@@ -11,6 +11,9 @@ from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.reading import Key
 from kith.graph.shapes import Listing
 
+FAILED = b"\xc1"
+"""The outcome of a command that raised, which changes nothing; no MessagePack begins so."""
+
 
 class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A command, as it stands in its partition; see `commands`. `permit`: by which a closed store is written to."""
