@@ -13,6 +13,20 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+_USES = [
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+]
+_signs = x509.KeyUsage(**{use: use == "key_cert_sign" for use in _USES})
+_serves = x509.KeyUsage(**{use: use == "digital_signature" for use in _USES})
+
 
 class Authority:
     """Who signs certificates of tests."""
@@ -35,9 +49,13 @@ class Authority:
             .not_valid_after(now + datetime.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(_signs if ca else _serves, critical=True)
         )
+        if not ca:  # Python 3.13 asks for all of this, as browsers do
+            by = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+            builder = builder.add_extension(by, critical=False)
         if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=not list(name))
         return builder.sign(self._key, hashes.SHA256())
 
     def trusted(self) -> ssl.SSLContext:

@@ -133,7 +133,7 @@ def test_a_post_with_other_fields_that_mean_nothing_is_refused(acting: Acting, p
         b'{"content":{"text":"x"}',
         b"",
         b'{"content":{"text":"x"},"attributes":{"x":1e999}}',
-        b'{"content":{"text":"x"},"attributes":' + b'{"x":' * 5_000 + b"1" + b"}" * 5_001,
+        b'{"content":{"text":"x"},"attributes":' + b'{"x":' * 50_000 + b"1" + b"}" * 50_001,
     ],
     ids=lambda body: str(body)[:40],
 )
