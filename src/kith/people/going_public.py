@@ -10,11 +10,14 @@ consent are accepted: those to follow it, if it is public, and its own to accoun
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from kith.core.clock import ms_of
+from kith.core.events import user_changed
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOW_REQUESTS
@@ -25,36 +28,37 @@ from kith.people.relations import Relations
 
 _PAGE = 250
 _NOTE = "opening/"
-_PREPARED_MS = 60_000
-"""Longer than a request takes from `prepare` to `start`."""
+_CHANGED_WITHIN_MS = 60_000
+"""Longer than a request takes from the note to the change of the account."""
 
 
 class RequestAcceptor:
-    """Accepts the follow requests of accounts that become public."""
+    """Makes accounts private and public, and accepts the follow requests of those that become public."""
 
     def __init__(self, graph: Graph, relations: Relations, leases: Leases) -> None:
         self._graph, self._store, self._relations = graph, graph.store, relations
         self._background = Background(leases)
 
-    async def prepare(self, user: NodeId) -> str:
-        """Note that an account is about to become public; `start` with what this returns once it is."""
-        note = f"{_NOTE}{user}-{self._graph.clock.next():x}"
-        await self._store.put_note(note, str(user).encode())
-        return note
+    async def set_private(
+        self, user: NodeId, *, private: bool, was: bool, wrote: Callable[[WriteMark], object]
+    ) -> None:
+        """Make an account private or public. Who asked to follow it does once it is public, in the background.
 
-    def start(self, note: str, user: NodeId) -> None:
-        """Accept the requests of a public account in the background."""
-        self._background.start(note, partial(self._run, user))
-
-    async def accept_waiting_requests(self, user: NodeId) -> None:
-        """After an account was made public that seemed public before: accept what was asked while it was private."""
-        if (await self._relations.requests(user, Window(1))).items:
-            self.start(await self.prepare(user), user)
+        `was`: whether it was private when the caller looked; where it was not, requests may wait that were made
+        meanwhile. `wrote` is called as soon as the account is changed: what comes after it may fail. May be repeated.
+        """
+        note = await self._note(user) if was and not private else None
+        told = user_changed(user, self._graph.clock.next())
+        wrote((await self._store.change_node(user, private=private, tell=told)).mark)
+        if note is None and not private and (await self._relations.requests(user, Window(1))).items:
+            note = await self._note(user)
+        if note is not None:
+            self._start(note, user)
 
     async def resume(self) -> None:
         """Resume the openings that no process works on any more."""
         for note, user in (await self._store.notes(_NOTE)).items():
-            self.start(note, NodeId(int(user)))
+            self._start(note, NodeId(int(user)))
 
     async def wait(self) -> None:
         """Return once all openings of this process are done."""
@@ -71,6 +75,15 @@ class RequestAcceptor:
         while window is not None:
             window = await self._accepted(user, window)
 
+    async def _note(self, user: NodeId) -> str:
+        """Note that an account is about to become public, or is; the note's name."""
+        note = f"{_NOTE}{user}-{self._graph.clock.next():x}"
+        await self._store.put_note(note, str(user).encode())
+        return note
+
+    def _start(self, note: str, user: NodeId) -> None:
+        self._background.start(note, partial(self._run, user))
+
     async def _run(self, user: NodeId, held: Held) -> None:
         if await retried(held, lambda: self._is_about_to_open(user, held.lease.name)):
             return
@@ -83,7 +96,7 @@ class RequestAcceptor:
         """Whether a note is so new that the request that made it may still be about to open the account."""
         (node,) = await self._store.nodes([user])
         made_at_ms = ms_of(int(note.rpartition("-")[2], 16))
-        return node.private and ms_of(self._graph.clock.next()) < made_at_ms + _PREPARED_MS
+        return node.private and ms_of(self._graph.clock.next()) < made_at_ms + _CHANGED_WITHIN_MS
 
     async def _accept_all(self, user: NodeId) -> None:
         window: Window | None = Window(_PAGE)

@@ -43,10 +43,8 @@ def lists(run: Run, room: Services) -> tuple[list[int], list[int]]:
     return followers, requests
 
 
-async def open_account(room: Services, openings: RequestAcceptor) -> None:
-    note = await openings.prepare(ALICE)
-    await room.edges.change_node(ALICE, private=False)
-    openings.start(note, ALICE)
+async def open_account(openings: RequestAcceptor) -> None:
+    await openings.set_private(ALICE, private=False, was=True, wrote=lambda _: None)
 
 
 def test_who_waits_at_a_public_account_is_let_in_when_it_is_made_public_once_more(run: Run, room: Services) -> None:
@@ -55,7 +53,7 @@ def test_who_waits_at_a_public_account_is_let_in_when_it_is_made_public_once_mor
     async def play() -> None:
         openings = RequestAcceptor(room.graph, room.people, own_leases())
         await room.edges.change_node(ALICE, private=False)
-        await openings.accept_waiting_requests(ALICE)
+        await openings.set_private(ALICE, private=False, was=False, wrote=lambda _: None)
         await openings.wait()
 
     run(play())
@@ -77,7 +75,7 @@ def test_what_a_crash_left_is_resumed_by_the_next_process(
     async def play() -> None:
         killed = RequestAcceptor(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", stalling)
-        await open_account(room, killed)
+        await open_account(killed)
         await reached.wait()
         await killed.close()
         followers = await room.people.followers(ALICE, Window(20))
@@ -91,9 +89,18 @@ def test_what_a_crash_left_is_resumed_by_the_next_process(
     assert lists(run, room) == (FANS, [])
 
 
-def test_a_crash_before_the_account_was_public_accepts_nobody(run: Run, room: Services) -> None:
+def test_a_crash_before_the_account_was_public_accepts_nobody(
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stop(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("the process ends here")
+
     async def play() -> None:
-        note = await RequestAcceptor(room.graph, room.people, own_leases()).prepare(ALICE)
+        with monkeypatch.context() as patched:
+            patched.setattr(room.edges, "change_node", stop)
+            with pytest.raises(StoreUnavailable):
+                await open_account(RequestAcceptor(room.graph, room.people, own_leases()))
+        (note,) = await room.edges.notes("opening/")
         following = RequestAcceptor(room.graph, room.people, own_leases())
         await following.resume()
         await following.wait()
@@ -129,10 +136,10 @@ def test_an_account_that_leaves_while_one_opens_has_its_requests_accepted_once_i
                 return await apply(writes)
 
             monkeypatch.setattr(room.edges, "apply", overtaken)
-            await open_account(room, openings)
+            await open_account(openings)
         else:
             await operate(NodeOperation.ARCHIVE)
-            await open_account(room, openings)
+            await open_account(openings)
         await openings.wait()
         assert await room.edges.notes("opening/") == {}
         await operate(NodeOperation.RESTORE)
@@ -168,7 +175,7 @@ def test_who_becomes_private_again_meanwhile_accepts_no_more(
     async def play() -> None:
         openings = RequestAcceptor(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", overtaken)
-        await open_account(room, openings)
+        await open_account(openings)
         await openings.wait()
 
     run(play())
@@ -187,7 +194,7 @@ def test_a_store_that_refuses_is_asked_again(run: Run, room: Services, monkeypat
         openings = RequestAcceptor(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", refuse)
         with time_flies():
-            await open_account(room, openings)
+            await open_account(openings)
             await openings.wait()
 
     run(play())

@@ -16,7 +16,6 @@ from kith.api.operations import get, patch, post_query, put
 from kith.api.parameters import Id
 from kith.api.presenter import Presenter, read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
-from kith.core.events import user_changed
 from kith.core.ids import NodeId, parse_id
 from kith.core.together import together
 from kith.graph.edge import Direction
@@ -199,13 +198,7 @@ class ProfilesResource:
         changes = _changes(body)
         await call.writing(self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes)))
         if body.private is not UNSET:
-            opening = await self._openings.prepare(user) if was.private and not body.private else None
-            told = user_changed(user, self._graph.clock.next())
-            call.wrote((await self._graph.store.change_node(user, private=body.private, tell=told)).mark)
-            if opening is not None:
-                self._openings.start(opening, user)
-            elif not body.private:
-                await self._openings.accept_waiting_requests(user)
+            await self._openings.set_private(user, private=body.private, was=was.private, wrote=call.wrote)
         try:
             return await self._seen(user, user)
         except UserNotFound:  # removed while this was written; what came before, the removal forgets
