@@ -31,7 +31,7 @@ from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeOperation
 from kith.graph.shapes import Listing
-from kith.people.going_public import RequestAcceptor
+from kith.people.going_public import GoingPublic
 from kith.people.removal import account_jobs
 
 either_store = pytest.mark.parametrize("transactional", [True, False], ids=["transactions", "no-transactions"])
@@ -128,7 +128,7 @@ def test_a_request_that_was_taken_back_is_not_accepted_as_the_account_opens(tran
 
         async def open_account() -> None:
             await world.store.change_node(DANA, private=False)
-            await RequestAcceptor(world.any(), world.any().people, own_leases()).returned(DANA)
+            await GoingPublic(world.any(), world.any().people, own_leases()).returned(DANA)
 
         await world.together([open_account(), world.any().people.unfollow(ALICE, DANA)])
         return world.state(FOLLOWS, ALICE, DANA) == REMOVED

@@ -133,7 +133,7 @@ def test_every_answer_is_the_same_and_every_promise_is_kept(tmp_path: Path, seed
             key = {"X-Kith-User": "1", "Idempotency-Key": "once and for all"}
             once = await http.post(f"{API}/posts", json={"content": {"text": "once"}}, headers=key)
             await services.jobs.wait()  # accounts that come and go do so in the background
-            await services.openings.wait()
+            await services.going_public.wait()
             before = await answers(http, community)
         with Environment(tmp_path / "data") as source, Environment(tmp_path / "again") as target:
             rebuild(source, target)

@@ -32,7 +32,7 @@ _CHANGED_WITHIN_MS = 60_000
 """Longer than a request takes from the note to the change of the account."""
 
 
-class RequestAcceptor:
+class GoingPublic:
     """Makes accounts private and public, and accepts the follow requests of those that become public."""
 
     def __init__(self, graph: Graph, relations: Relations, leases: Leases) -> None:

@@ -147,7 +147,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
         RelationsResource(services.relations, access, present, ByName(profiles), PeopleSearch(graph, profiles)),
         AccountsResource(services.jobs, profiles),
-        ProfilesResource(profiles, graph, services.privacy, services.media, services.openings, present, people),
+        ProfilesResource(profiles, graph, services.privacy, services.media, services.going_public, present, people),
         SuggestionsResource(services.suggestions),
         PostsResource(services.posts, access, present, shown),
         EngagementResource(services.engagement, present),

@@ -43,7 +43,7 @@ from kith.notifications.push import push
 from kith.notifications.push.device import Offer
 from kith.notifications.push.devices import Devices
 from kith.outbound.addresses import networks_of
-from kith.people.going_public import RequestAcceptor
+from kith.people.going_public import GoingPublic
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
 from kith.people.relations import Relations
@@ -87,7 +87,7 @@ class Services(NamedTuple):
     relations: Relations
     profiles: Profiles
     jobs: NodeJobs
-    openings: RequestAcceptor
+    going_public: GoingPublic
     suggestions: Suggestions
     posts: Posts
     comments: Comments
@@ -160,11 +160,11 @@ async def _services(
     known = await keys.known(stores.credentials, settings)
     devices = Devices(stores.records, graph.clock, known.signing)
     people = relations(settings, graph, settling)
-    openings = RequestAcceptor(graph, people, stores.leases)
+    going_public = GoingPublic(graph, people, stores.leases)
     jobs = account_jobs(
         graph, stores.leases, posts.erase, comments.erase, stories.erase, boards.erase,
         forget=_each(profiles.forget, told.notifications.forget, devices.forget),
-        restored=openings.returned, beside=comments.beside,
+        restored=going_public.returned, beside=comments.beside,
     )  # fmt: skip
     privacy = Privacy(graph)
     watch = _watch(stores, privacy, known.signing, posts, stories, comments, boards)
@@ -172,22 +172,22 @@ async def _services(
     presence, being_here = _presence(stores, live)
     ahead = asyncio.create_task(facts.read_ahead())
     try:
-        async with _looked_after(stores, jobs, openings):
+        async with _looked_after(stores, jobs, going_public):
             yield Services(
                 opened=stores, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
-                jobs=jobs, openings=openings, suggestions=suggested, posts=posts, comments=comments, media=media,
-                engagement=engagement, moderation=Moderation(posts), boards=boards, board_following=following,
-                pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author), home=home, memory=memory,
-                cached_posts=cached_posts, unrestricted=unrestricted, live=live, watch=watch, webhooks=hooks,
-                notifications=told.notifications, outside=told.outside, presence=presence, devices=devices,
-                push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
+                jobs=jobs, going_public=going_public, suggestions=suggested, posts=posts, comments=comments,
+                media=media, engagement=engagement, moderation=Moderation(posts), boards=boards,
+                board_following=following, pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author),
+                home=home, memory=memory, cached_posts=cached_posts, unrestricted=unrestricted, live=live, watch=watch,
+                webhooks=hooks, notifications=told.notifications, outside=told.outside, presence=presence,
+                devices=devices, push_offer=push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
     finally:
         await stop(being_here, ahead)
         await live.close()
         await watch.close()
         await jobs.close()
-        await openings.close()
+        await going_public.close()
         await suggested.close()
         served.flush()
         media.close()
@@ -230,19 +230,19 @@ def _webhooks(settings: Settings, stores: OpenStores, secrets: Secrets) -> Webho
 
 
 @contextlib.asynccontextmanager
-async def _looked_after(stores: OpenStores, jobs: NodeJobs, openings: RequestAcceptor) -> AsyncIterator[None]:
+async def _looked_after(stores: OpenStores, jobs: NodeJobs, going_public: GoingPublic) -> AsyncIterator[None]:
     """What a primary does beside answering: it resumes jobs whose process is gone, and tells the primary before it."""
     store = None if stores.folder is None else stores.folder.environment
     if store is not None and store_role.why_closed(store) is not None:
         yield
         return
-    beside = [keep_looking(jobs.resume, openings.resume)]
+    beside = [keep_looking(jobs.resume, going_public.resume)]
     if store is not None:
         beside.append(fencing.keep_telling(store, stores.leases))
     tasks = [asyncio.create_task(one) for one in beside]
     try:
         await jobs.resume()
-        await openings.resume()
+        await going_public.resume()
         yield
     finally:
         await stop(*tasks)

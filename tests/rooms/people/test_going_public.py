@@ -18,7 +18,7 @@ from kith.core.paging import Window
 from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeOperation
 from kith.people import going_public
-from kith.people.going_public import RequestAcceptor
+from kith.people.going_public import GoingPublic
 from kith.people.removal import account_jobs
 
 FANS = [NodeId(user) for user in range(100, 107)]
@@ -43,18 +43,18 @@ def lists(run: Run, room: Services) -> tuple[list[int], list[int]]:
     return followers, requests
 
 
-async def open_account(openings: RequestAcceptor) -> None:
-    await openings.set_private(ALICE, private=False, was=True, wrote=lambda _: None)
+async def open_account(opening: GoingPublic) -> None:
+    await opening.set_private(ALICE, private=False, was=True, wrote=lambda _: None)
 
 
 def test_who_waits_at_a_public_account_is_let_in_when_it_is_made_public_once_more(run: Run, room: Services) -> None:
     """One device made it private for a moment, in which they asked; another had read before that it is public."""
 
     async def play() -> None:
-        openings = RequestAcceptor(room.graph, room.people, own_leases())
+        opening = GoingPublic(room.graph, room.people, own_leases())
         await room.edges.change_node(ALICE, private=False)
-        await openings.set_private(ALICE, private=False, was=False, wrote=lambda _: None)
-        await openings.wait()
+        await opening.set_private(ALICE, private=False, was=False, wrote=lambda _: None)
+        await opening.wait()
 
     run(play())
     assert lists(run, room) == (FANS, [])
@@ -73,14 +73,14 @@ def test_what_a_crash_left_is_resumed_by_the_next_process(
         return await apply(writes)
 
     async def play() -> None:
-        killed = RequestAcceptor(room.graph, room.people, own_leases())
+        killed = GoingPublic(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", stalling)
         await open_account(killed)
         await reached.wait()
         await killed.close()
         followers = await room.people.followers(ALICE, Window(20))
         assert {mark.id for mark in followers.items} == set(FANS[-2:])
-        following = RequestAcceptor(room.graph, room.people, own_leases())
+        following = GoingPublic(room.graph, room.people, own_leases())
         await following.resume()
         await following.wait()
         assert await room.edges.notes("opening/") == {}
@@ -99,9 +99,9 @@ def test_a_crash_before_the_account_was_public_accepts_nobody(
         with monkeypatch.context() as patched:
             patched.setattr(room.edges, "change_node", stop)
             with pytest.raises(StoreUnavailable):
-                await open_account(RequestAcceptor(room.graph, room.people, own_leases()))
+                await open_account(GoingPublic(room.graph, room.people, own_leases()))
         (note,) = await room.edges.notes("opening/")
-        following = RequestAcceptor(room.graph, room.people, own_leases())
+        following = GoingPublic(room.graph, room.people, own_leases())
         await following.resume()
         await following.wait()
         assert list(await room.edges.notes("opening/")) == [note], "it may be about to be public"
@@ -119,8 +119,8 @@ def test_a_crash_before_the_account_was_public_accepts_nobody(
 def test_an_account_that_leaves_while_one_opens_has_its_requests_accepted_once_it_is_back(
     run: Run, room: Services, monkeypatch: pytest.MonkeyPatch, leaver: NodeId, opened: str
 ) -> None:
-    openings = RequestAcceptor(room.graph, room.people, own_leases())
-    jobs = account_jobs(room.graph, own_leases(), restored=openings.returned)
+    opening = GoingPublic(room.graph, room.people, own_leases())
+    jobs = account_jobs(room.graph, own_leases(), restored=opening.returned)
 
     async def operate(operation: NodeOperation) -> None:
         await jobs.start(operation, leaver)
@@ -136,11 +136,11 @@ def test_an_account_that_leaves_while_one_opens_has_its_requests_accepted_once_i
                 return await apply(writes)
 
             monkeypatch.setattr(room.edges, "apply", overtaken)
-            await open_account(openings)
+            await open_account(opening)
         else:
             await operate(NodeOperation.ARCHIVE)
-            await open_account(openings)
-        await openings.wait()
+            await open_account(opening)
+        await opening.wait()
         assert await room.edges.notes("opening/") == {}
         await operate(NodeOperation.RESTORE)
 
@@ -149,8 +149,8 @@ def test_an_account_that_leaves_while_one_opens_has_its_requests_accepted_once_i
 
 
 def test_an_account_that_comes_back_private_accepts_nobody(run: Run, room: Services) -> None:
-    openings = RequestAcceptor(room.graph, room.people, own_leases())
-    jobs = account_jobs(room.graph, own_leases(), restored=openings.returned)
+    opening = GoingPublic(room.graph, room.people, own_leases())
+    jobs = account_jobs(room.graph, own_leases(), restored=opening.returned)
 
     async def play() -> None:
         for user in (ALICE, FANS[0]):
@@ -173,10 +173,10 @@ def test_who_becomes_private_again_meanwhile_accepts_no_more(
         return await apply(writes)
 
     async def play() -> None:
-        openings = RequestAcceptor(room.graph, room.people, own_leases())
+        opening = GoingPublic(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", overtaken)
-        await open_account(openings)
-        await openings.wait()
+        await open_account(opening)
+        await opening.wait()
 
     run(play())
     assert lists(run, room) == ([], FANS)
@@ -191,11 +191,11 @@ def test_a_store_that_refuses_is_asked_again(run: Run, room: Services, monkeypat
         return await apply(writes)
 
     async def play() -> None:
-        openings = RequestAcceptor(room.graph, room.people, own_leases())
+        opening = GoingPublic(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", refuse)
         with time_flies():
-            await open_account(openings)
-            await openings.wait()
+            await open_account(opening)
+            await opening.wait()
 
     run(play())
     assert lists(run, room) == (FANS, [])

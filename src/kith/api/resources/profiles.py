@@ -25,7 +25,7 @@ from kith.graph.questions import Questions
 from kith.graph.shapes import Node
 from kith.media.library import MediaLibrary
 from kith.media.media import Media
-from kith.people.going_public import RequestAcceptor
+from kith.people.going_public import GoingPublic
 from kith.people.privacy import SYSTEM, Privacy, Viewer, is_there
 from kith.people.profiles import Profile, Profiles
 from kith.people.unrestricted import UnrestrictedPeople
@@ -103,12 +103,12 @@ class ProfilesResource:
         graph: Graph,
         privacy: Privacy,
         media: MediaLibrary,
-        openings: RequestAcceptor,
+        going_public: GoingPublic,
         present: Presenter,
         unrestricted: UnrestrictedPeople,
     ) -> None:
         self._profiles, self._graph, self._privacy = profiles, graph, privacy
-        self._media, self._openings, self._present = media, openings, present
+        self._media, self._going_public, self._present = media, going_public, present
         follows, authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
         self._unrestricted, self._memory = unrestricted, unrestricted.memory
         memory = unrestricted.memory
@@ -198,7 +198,7 @@ class ProfilesResource:
         changes = _changes(body)
         await call.writing(self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes)))
         if body.private is not UNSET:
-            await self._openings.set_private(user, private=body.private, was=was.private, wrote=call.wrote)
+            await self._going_public.set_private(user, private=body.private, was=was.private, wrote=call.wrote)
         try:
             return await self._seen(user, user)
         except UserNotFound:  # removed while this was written; what came before, the removal forgets
