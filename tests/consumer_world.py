@@ -75,7 +75,7 @@ class World:
         numbers = range(self.written + 1, self.written + 1 + count)
         self.written += count
         edges = [edge_of(1 + number % SOURCES, number, version=version) for number in numbers]
-        self.mark = self._run(self._edges.apply(writes_of(*edges)))[-1].mark
+        self.mark = self._run(self._edges.apply(writes_of(*edges)))[-1].log_position
         assert self._run(self.log.reached(self.mark))
 
     def runner(self, pace: Pace = PACE) -> Runner:

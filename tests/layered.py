@@ -58,11 +58,11 @@ class Layered:
         made = [self.graph.edge_now(FOLLOWS, ALICE, NodeId(one), State.NORMAL) for one in whom]
         edges = [msgspec.structs.replace(edge, expires_ms=expires_ms) for edge in made]
         changes = await self.edges.apply([EdgeWrite(edge, supersede=True) for edge in edges])
-        return changes[-1].mark
+        return changes[-1].log_position
 
     async def unfollow(self, whom: int) -> Any:
         (change,) = await self.edges.apply([self.graph.remove_write(FOLLOWS, ALICE, NodeId(whom))])
-        return change.mark
+        return change.log_position
 
     async def keep(self) -> None:
         while await self.keeper.step():

@@ -116,7 +116,7 @@ class Scene:
         """Each command counted once; each told once, in order; each answered by what is told."""
         log = KafkaLog(self._broker, self._book, self._recent, lambda source: source % self._broker.partitions)
         for reply in replies:
-            assert await log.reached(reply.mark)
+            assert await log.reached(reply.log_position)
         async with asyncio.timeout(PATIENCE_S):  # what nobody waits for any more may be under way
             while True:
                 batch = await log.read(NOWHERE, 1_000_000)
@@ -132,10 +132,10 @@ class Scene:
         assert set(answered) <= set(told)
         assert len(set(answered)) == len(answered)
         assert len(told) <= len(answered) + self.unknown
-        marks = {(event.source, event.position): event.mark for event in batch.events}
+        marks = {(event.source, event.position): event.log_position for event in batch.events}
         for reply in replies:
-            assert log.covers(reply.mark, marks[self.account(reply)])
-            assert log.covers(batch.next, reply.mark)
+            assert log.covers(reply.log_position, marks[self.account(reply)])
+            assert log.covers(batch.next, reply.log_position)
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait for a condition."""

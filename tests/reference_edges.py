@@ -171,8 +171,8 @@ class ReferenceEdges:
             skipped = write.chained and refused
             change = EdgeChange(Outcome.UNCHANGED, None, None) if skipped else self._apply(write)
             if change.outcome is Outcome.APPLIED:
-                mark = joined(mark, change.mark)
-                change = msgspec.structs.replace(change, mark=mark)
+                mark = joined(mark, change.log_position)
+                change = msgspec.structs.replace(change, log_position=mark)
             changes.append(change)
             refused = skipped or change.outcome in REFUSED
         return changes

@@ -68,7 +68,7 @@ class Partitions:
         at = event.source % self.count
         self.ends[at] += 1 if self._gaps is None else self._gaps.randint(1, 4)
         mark = packed({at: self.ends[at]})
-        logged = msgspec.structs.replace(event, mark=mark, logged_ms=self.now_ms())
+        logged = msgspec.structs.replace(event, log_position=mark, logged_ms=self.now_ms())
         self.all.append(logged)
         self.placed.append(Placed(logged, at, self.ends[at], (event.graph, event.source, event.destination)))
         return mark
@@ -100,8 +100,8 @@ class ReferenceLog:
 
     def _picked(self, parts: list[list[Event]], limit: int) -> list[Event]:
         """The next of these events, `limit` at most."""
-        wanted = {event.mark for part in parts for event in part}
-        return [one.event for one in self.readable() if one.event.mark in wanted][:limit]
+        wanted = {event.log_position for part in parts for event in part}
+        return [one.event for one in self.readable() if one.event.log_position in wanted][:limit]
 
     def shared(self, group: str, subscription: ReferenceSubscription) -> None:
         """A subscription was opened: it gets all partitions."""
@@ -138,10 +138,10 @@ class ReferenceLog:
         await self._called()
         return self._behind(unpacked(after))
 
-    async def reached(self, mark: LogPosition) -> bool:
-        while self.covers(self._logged.end, mark):
+    async def reached(self, position: LogPosition) -> bool:
+        while self.covers(self._logged.end, position):
             await self._called()
-            if self.covers(packed(self._ends()), mark):
+            if self.covers(packed(self._ends()), position):
                 return True
         return False
 
@@ -248,7 +248,7 @@ class ReferenceLog:
             parts.append([one.event for one in kept if one.offset > reached[at]])
         events = self._picked(parts, limit)
         for event in events:
-            reached |= unpacked(event.mark)
+            reached |= unpacked(event.log_position)
         return Batch(events, packed(reached), lost)
 
     def _behind(self, after: Offsets) -> Backlog:

@@ -101,7 +101,7 @@ class World:
             self.written += 1
             source = SOURCES[self.written % len(SOURCES)]
             (change,) = await self.edges.apply(writes_of(edge_of(source, self.written)))
-            assert await self.log.reached(change.mark)
+            assert await self.log.reached(change.log_position)
 
     def worker(self) -> WebhookWorker:
         """As a new process has it."""

@@ -243,7 +243,7 @@ async def died(services: Services, *destinations: int) -> None:
     await services.opened.store.apply(writes_of(*(edge_of(ALICE, one) for one in destinations)))
     events = (await log.read(start, 100)).events
     failures = {
-        event.mark: Failure("fanout", event, 8, "ValueError: <b>no</b>", 1_700_000_000_000, 0, dead=True)
+        event.log_position: Failure("fanout", event, 8, "ValueError: <b>no</b>", 1_700_000_000_000, 0, dead=True)
         for event in events
     }
     await log.save("fanout", await log.end(), failures)

@@ -129,7 +129,9 @@ async def give_up_all(server: Server, group: str) -> None:
     async with wiring.opened(Settings(data=str(server.data)), "test", create=False) as parts:
         follows = parts.graph.graphs.number("follows")
         events = (await parts.log.read(NOWHERE, 10_000)).events
-        dead = {one.mark: Failure(group, one, 9, "why", 0, 0, dead=True) for one in events if one.graph == follows}
+        dead = {
+            one.log_position: Failure(group, one, 9, "why", 0, 0, dead=True) for one in events if one.graph == follows
+        }
         await parts.log.save(group, None, dead)
 
 

@@ -78,8 +78,8 @@ class KafkaEdges(ReferenceEdges):
         replies = await self.engine.commands.ask_many([(at, b"%d" % number) for at, number in asked])
         mark = NOWHERE
         for reply in replies:
-            mark = self.engine.log.joined(mark, reply.mark)
-        return [msgspec.structs.replace(self._changes.pop(number)[0], mark=mark) for _, number in asked]
+            mark = self.engine.log.joined(mark, reply.log_position)
+        return [msgspec.structs.replace(self._changes.pop(number)[0], log_position=mark) for _, number in asked]
 
     async def close(self) -> None:
         if self.owning is not None:

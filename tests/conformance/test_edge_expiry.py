@@ -105,7 +105,7 @@ async def check_rows(logged: Logged, shown: list[int]) -> None:
 async def removals(logged: Logged) -> list[Event]:
     """The removals that the log tells, once it has told of a write of now."""
     (change,) = await logged.edges.apply(writes_of(edge_of(9, 10)))
-    assert await logged.log.reached(change.mark)
+    assert await logged.log.reached(change.log_position)
     events = (await logged.log.read(NOWHERE, 10_000)).events
     return [event for event in events if event.ended]
 

@@ -131,7 +131,7 @@ def test_one_answer_a_write_in_order_with_before_and_after(store: EdgeStore, run
 def test_every_applied_write_has_a_mark_and_each_call_its_own(store: EdgeStore, run: Run) -> None:
     one = run(store.apply(writes_of(edge_of(1, 2), edge_of(1, 3), edge_of(1, 2))))
     two = run(store.apply(writes_of(edge_of(1, 4))))
-    first, second, unchanged, third = (change.mark for change in one + two)
+    first, second, unchanged, third = (change.log_position for change in one + two)
     assert unchanged == NOWHERE
     assert NOWHERE not in (first, second, third)
     assert third not in (first, second)
@@ -202,7 +202,7 @@ def test_any_order_and_repetition_of_batches_leaves_the_same_rows_lists_and_coun
 def test_keep_live_leaves_a_normal_edge_in_its_place(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(ALICE, BOB, 5))))
     (change,) = run(store.apply([EdgeWrite(edge_of(ALICE, BOB, 9, version=1), keep_live=True)]))
-    assert (change.outcome, change.mark) == (Outcome.UNCHANGED, NOWHERE)
+    assert (change.outcome, change.log_position) == (Outcome.UNCHANGED, NOWHERE)
     assert run(marks_of(store, OUT)) == [Mark(5, BOB)]
 
 
@@ -353,6 +353,6 @@ def test_forgetting_is_no_change_and_an_older_write_comes_back(store: EdgeStore,
     run(store.forget(G, [(ALICE, BOB)]))
     older = edge_of(ALICE, BOB, version=1)
     two = run(store.apply(writes_of(older)))
-    assert len({change.mark for change in one + two} - {NOWHERE}) == 2
+    assert len({change.log_position for change in one + two} - {NOWHERE}) == 2
     assert run(store.get_many(G, [(ALICE, BOB)])) == [older]
     run(store.forget(G, []))

@@ -36,7 +36,7 @@ async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
     mark, everything = NOWHERE, NOWHERE
     for at in range(first, first + count, 20):
         for change in await logged.edges.apply(writes_of(*(edge_of(1 + n % 7, 100 + n) for n in range(at, at + 20)))):
-            mark, everything = change.mark, logged.log.joined(everything, change.mark)
+            mark, everything = change.log_position, logged.log.joined(everything, change.log_position)
     assert await logged.log.reached(everything)
     return mark
 

@@ -30,7 +30,7 @@ async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
     mark = NOWHERE
     for number in range(first, first + count):
         (change,) = await logged.edges.apply(writes_of(edge_of(SOURCES[number % len(SOURCES)], 100 + number)))
-        mark = change.mark
+        mark = change.log_position
         assert await logged.log.reached(mark)
     return mark
 
@@ -78,7 +78,7 @@ def test_every_event_is_read_once_and_those_of_a_source_in_their_order(logged: L
         await written(logged, 60)
         events = await read_all(logged, NOWHERE, limit)
         assert of_each_source(events) == [list(range(at, 60, len(SOURCES))) for at in range(len(SOURCES))]
-        assert len({event.mark for event in events}) == 60
+        assert len({event.log_position for event in events}) == 60
         half = await logged.log.read(NOWHERE, 30)
         rest = await read_all(logged, half.next, limit)
         assert sorted(numbers([*half.events, *rest])) == list(range(60))
@@ -90,7 +90,7 @@ def test_an_event_tells_the_edge_and_the_state_before(logged: Logged, run: Run) 
     async def scene() -> None:
         first, second = edge_of(ALICE, 7, 5, version=1), edge_of(ALICE, 7, -5, State.ARCHIVED, 2)
         changes = await logged.edges.apply(writes_of(first, second))
-        assert await logged.log.reached(changes[-1].mark)
+        assert await logged.log.reached(changes[-1].log_position)
         told = [
             (event.graph, event.before, event.state, event.source, event.destination, event.position, event.updated_at)
             for event in await read_all(logged, NOWHERE, 10)
@@ -134,7 +134,7 @@ def test_a_position_covers_what_was_read_up_to_it_and_nothing_later(logged: Logg
             positions.append(batch.next)
             batches.append(batch)
         for (at, position), (number, batch) in product(enumerate(positions), enumerate(batches, 1)):
-            assert all(log.covers(position, event.mark) == (number <= at) for event in batch.events)
+            assert all(log.covers(position, event.log_position) == (number <= at) for event in batch.events)
         for (at, one), (number, other) in product(enumerate(positions), repeat=2):
             assert log.covers(one, other) == (number <= at)
             assert log.covers(log.joined(one, other), positions[max(at, number)])
@@ -151,8 +151,8 @@ def test_marks_joined_to_a_position_are_the_position_behind_these_events(logged:
         events = (await log.read(NOWHERE, 25)).events
         at = NOWHERE
         for number, event in enumerate(events):
-            assert not log.covers(at, event.mark)
-            at = log.joined(at, event.mark)
+            assert not log.covers(at, event.log_position)
+            at = log.joined(at, event.log_position)
             rest = await read_all(logged, at, 1_000)
             assert sorted(numbers([*events[: number + 1], *rest])) == list(range(25))
 
@@ -175,11 +175,11 @@ def test_the_mark_of_a_write_covers_all_its_changes_and_is_reached(logged: Logge
         await written(logged, 5)
         before = await log.end()
         changes = await logged.edges.apply(writes_of(*(edge_of(source, 99) for source in SOURCES)))
-        assert not log.covers(before, changes[0].mark)
-        assert await log.reached(changes[-1].mark)
+        assert not log.covers(before, changes[0].log_position)
+        assert await log.reached(changes[-1].log_position)
         batch = await log.read(before, 100)
         assert len(batch.events) == len(SOURCES)
-        assert all(log.covers(changes[-1].mark, event.mark) for event in batch.events)
+        assert all(log.covers(changes[-1].log_position, event.log_position) for event in batch.events)
 
     run(scene())
 
@@ -222,7 +222,7 @@ def test_an_event_that_is_no_edge_is_announced(logged: Logged, run: Run) -> None
         await logged.log.announce(Event(0, None, TIMELINE_WANTED, int(ALICE), 0, 0, Hlc(77)))
         (event,) = (await logged.log.read(before, 10)).events
         assert (event.state, event.source, event.updated_at) == (TIMELINE_WANTED, ALICE, 77)
-        assert event.mark != NOWHERE
+        assert event.log_position != NOWHERE
         assert not event.began
         assert not event.ended
 
@@ -278,7 +278,7 @@ def test_what_was_not_saved_comes_again_and_nothing_else_does(logged: Logged, ru
         progress = await logged.log.progress(GROUP)
         assert progress is not None
         assert progress.behind.events == 22
-        assert all(logged.log.covers(progress.at, event.mark) for event in saved.events)
+        assert all(logged.log.covers(progress.at, event.log_position) for event in saved.events)
         await share.close()
         other = await logged.log.subscribe(GROUP)
         again = await taken(other)
@@ -306,14 +306,14 @@ def test_failures_are_kept_by_event_until_they_are_settled(logged: Logged, run: 
         await written(logged, 6)
         batch = await share.read(10)
         first, second, *_ = batch.events
-        await share.save(batch.next, {event.mark: failure_of(event) for event in (first, second)})
-        kept = {failure.event.mark: failure for failure in await share.failures()}
-        assert kept == {event.mark: failure_of(event) for event in (first, second)}
+        await share.save(batch.next, {event.log_position: failure_of(event) for event in (first, second)})
+        kept = {failure.event.log_position: failure for failure in await share.failures()}
+        assert kept == {event.log_position: failure_of(event) for event in (first, second)}
         assert len(await logged.log.failures(GROUP)) == 2
         assert len(await logged.log.failures(GROUP, 1)) == 1
         assert not await logged.log.failures("others")
-        await share.save(None, {first.mark: None})
-        await logged.log.save(GROUP, None, {second.mark: None})
+        await share.save(None, {first.log_position: None})
+        await logged.log.save(GROUP, None, {second.log_position: None})
         assert not await share.failures()
 
     run(scene())
@@ -326,8 +326,8 @@ def test_nothing_is_left_of_a_group_that_was_forgotten(logged: Logged, run: Run)
         await begun(logged, share)
         await written(logged, 6)
         batch = await share.read(10)
-        await share.save(batch.next, {event.mark: failure_of(event) for event in batch.events[:2]})
-        await logged.log.save("others", batch.next, {batch.events[0].mark: failure_of(batch.events[0])})
+        await share.save(batch.next, {event.log_position: failure_of(event) for event in batch.events[:2]})
+        await logged.log.save("others", batch.next, {batch.events[0].log_position: failure_of(batch.events[0])})
         await logged.log.forget(GROUP)
         assert await logged.log.progress(GROUP) is None
         assert not await logged.log.failures(GROUP)
@@ -349,7 +349,7 @@ def test_who_was_handed_over_can_save_nothing_and_the_other_reads_on_from_what_w
         held = await old.read(20)  # and now another worker takes over, in the middle of it
         await old.close()
         new = await logged.log.subscribe(GROUP)
-        for failures in ({}, {held.events[0].mark: failure_of(held.events[0])}):
+        for failures in ({}, {held.events[0].log_position: failure_of(held.events[0])}):
             with pytest.raises(Fenced):
                 await old.save(held.next, failures)
         assert not await logged.log.failures(GROUP)
@@ -393,7 +393,7 @@ def test_what_a_group_saved_outlives_the_store(lasting: Engine, tmp_path: Path, 
         run(begun(logged, share))
         run(written(logged, 9))
         batch = run(share.read(4))
-        run(share.save(batch.next, {batch.events[0].mark: failure_of(batch.events[0])}))
+        run(share.save(batch.next, {batch.events[0].log_position: failure_of(batch.events[0])}))
     with lasting.logs(tmp_path / "data", events_max=1_000) as logged:
         share = run(logged.log.subscribe(GROUP))
         assert run(share.failures()) == [failure_of(batch.events[0])]

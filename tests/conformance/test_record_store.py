@@ -177,12 +177,12 @@ def test_a_claim_that_is_over_can_be_taken_again(run: Run, stores: Stores) -> No
 def test_the_mark_has_a_place_and_the_version_of_what_was_written(run: Run, stores: Stores) -> None:
     put = run(stores.records.put([record(version=5)], writes_of(edge_of(ALICE, BOB), edge_of(ALICE, DANA))))
     assert put.mark.updated_at == record(version=5).updated_at
-    assert NOWHERE not in (put.mark.at, *(change.mark for change in put.changes))
+    assert NOWHERE not in (put.mark.at, *(change.log_position for change in put.changes))
 
 
 def _without_marks(put: Put) -> Put:
     """An answer without what only its engine can read."""
-    changes = [msgspec.structs.replace(change, mark=NOWHERE) for change in put.changes]
+    changes = [msgspec.structs.replace(change, log_position=NOWHERE) for change in put.changes]
     return put._replace(changes=changes, mark=put.mark._replace(at=NOWHERE))
 
 

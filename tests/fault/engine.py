@@ -50,7 +50,7 @@ class Obedient:
 
     async def write(self, first: int, count: int) -> dict[str, Any]:
         changes = await self._store.apply([self._write(first + step) for step in range(count)])
-        return {"sequence": int.from_bytes(changes[-1].mark, "big")}
+        return {"sequence": int.from_bytes(changes[-1].log_position, "big")}
 
     async def many(self, calls: int) -> dict[str, Any]:
         asked = [self._store.apply([self._write(5_000_000 + call)]) for call in range(calls)]

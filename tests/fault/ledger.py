@@ -129,7 +129,7 @@ class Ledger:
             first, last = event_log.bounds(txn, environment.log)
             assert first == 1, f"the log begins at {first}"
             for event in event_log.read(txn, environment.log, environment.positions, self.replayed_to, last):
-                number = environment.positions.sequence(event.mark)
+                number = environment.positions.sequence(event.log_position)
                 assert number == self.replayed_to + 1, f"{number} follows {self.replayed_to}"
                 self.replayed_to = number
                 if event.state > State.REMOVED:

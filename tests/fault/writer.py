@@ -80,7 +80,7 @@ def line_of(change: EdgeChange) -> str:
     if edge is None:
         return ""
     fields = (edge.graph, edge.source, edge.destination, int(edge.state), edge.position, edge.updated_at)
-    return " ".join(map(str, (*fields, int.from_bytes(change.mark, "big")))) + "\n"
+    return " ".join(map(str, (*fields, int.from_bytes(change.log_position, "big")))) + "\n"
 
 
 def content_of(id_: int, version: int) -> bytes:

@@ -98,7 +98,7 @@ class World:
             asked = EdgeWrite(ending, supersede=True)
         (change,) = await self.edges.apply([asked])
         if change.outcome is Outcome.APPLIED:
-            await self.check(key, change.mark)
+            await self.check(key, change.log_position)
 
     def holds(self, key: tuple[int, int, int]) -> bool:
         row = self.edges.rows.get(key)

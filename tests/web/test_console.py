@@ -102,7 +102,9 @@ def give_up(server: Server, *destinations: int) -> None:
         async with wiring.opened(settings_of(server), "chore", create=False) as stores:
             events = (await stores.log.read(NOWHERE, 10_000)).events
             gone = {
-                event.mark: Failure("fanout", event, 8, f"ValueError: {HOSTILE}", 1_700_000_000_000, 0, dead=True)
+                event.log_position: Failure(
+                    "fanout", event, 8, f"ValueError: {HOSTILE}", 1_700_000_000_000, 0, dead=True
+                )
                 for event in events
                 if event.destination in destinations
             }

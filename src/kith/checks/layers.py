@@ -58,10 +58,10 @@ class SeenLog:
         found = self.__dict__[name] = getattr(self._log, name)
         return found
 
-    async def reached(self, mark: LogPosition) -> bool:
+    async def reached(self, position: LogPosition) -> bool:
         """See `LogStore.reached`."""
-        found = await self._log.reached(mark)
-        _seen.set(mark)
+        found = await self._log.reached(position)
+        _seen.set(position)
         return found
 
 

@@ -36,9 +36,9 @@ _END = Struct(">Q")
 class Event(msgspec.Struct, frozen=True, gc=False):
     """One change of an edge. `before`: its state until then, None if there was no edge.
 
-    `logged_ms`: when it was logged, in ms since the epoch, independent of its version; 0 until then. `mark`: how far a
-    log is that ends with this event; no other event has the same. The log gives both. `data`: what else it says, where
-    it is not about an edge.
+    `logged_ms`: when it was logged, in ms since the epoch, independent of its version; 0 until then. `log_position`:
+    how far a log is that ends with this event; no other event has the same. The log gives both. `data`: what else it
+    says, where it is not about an edge.
     """
 
     graph: int
@@ -49,7 +49,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     position: int
     updated_at: Hlc
     logged_ms: int = 0
-    mark: LogPosition = NOWHERE
+    log_position: LogPosition = msgspec.field(default=NOWHERE, name="mark")  # by its old name where it is stored
     data: bytes = b""
 
     @property

@@ -142,9 +142,10 @@ outcome is compared faster than hashed.
 class EdgeChange(msgspec.Struct, frozen=True, gc=False):
     """The answer to one write: the edge before it (None if there was none) and the edge now stored.
 
-    `length`: how many NORMAL edges the list has that the write asked for (`EdgeWrite.counted`), with this edge as it is
-    now; 0 if it asked for none, or was not looked at (`chained`). Exact on a transactional engine. On others what else
-    changed may be missing, as in counts, but never this edge.
+    `log_position`: where APPLIED; a log that covers it has this change, and those before it in the call. `length`: how
+    many NORMAL edges the list has that the write asked for (`EdgeWrite.counted`), with this edge as it is now; 0 if it
+    asked for none, or was not looked at (`chained`). Exact on a transactional engine. On others what else changed may
+    be missing, as in counts, but never this edge.
 
     `any_listed`: whether any list of `EdgeWrite.any_of` has an entry, one that has expired included, in the state of
     the store that the write leaves. Only transactional engines answer it; on others it is false.
@@ -153,7 +154,7 @@ class EdgeChange(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome
     before: Edge | None
     after: Edge | None
-    mark: LogPosition = NOWHERE  # where APPLIED: a log that covers it has this change, and those before it in the call
+    log_position: LogPosition = msgspec.field(default=NOWHERE, name="mark")  # by its old name on the wire
     length: int = 0
     any_listed: bool = False
 

@@ -117,5 +117,5 @@ def write_mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
     """The mark of the last of `changes` that was applied; NO_MARK if none was."""
     for change in reversed(changes):
         if change.outcome is Outcome.APPLIED and change.after is not None:
-            return WriteMark(change.mark, change.after.updated_at)
+            return WriteMark(change.log_position, change.after.updated_at)
     return NO_MARK

@@ -44,10 +44,10 @@ class Decided(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer to a command. `mark`: a log that covers it has all events of the command."""
+    """The answer to a command. `log_position`: a log that covers it has all events of the command."""
 
     outcome: bytes
-    mark: LogPosition
+    log_position: LogPosition
 
 
 class Waiting(NamedTuple):

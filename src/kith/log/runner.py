@@ -169,7 +169,7 @@ class Runner:
         return len(batch.events)
 
     async def _handle(self, events: Sequence[Event]) -> dict[LogPosition, Failure | None]:
-        """Handle a batch; if it fails, its events one by one. Returns the failures by their event's mark."""
+        """Handle a batch; if it fails, its events one by one. Returns the failures by their event's log position."""
         try:
             await self.consumer.handle(events)
             return {}
@@ -180,7 +180,7 @@ class Runner:
             for event in events:
                 failure = await self._try(event, tries=1)
                 if failure is not None:
-                    failures[event.mark] = failure
+                    failures[event.log_position] = failure
             if len(self._waiting) + self._dead + len(failures) > self._pace.failures_max:
                 raise Unavailable(
                     f"{self.consumer.name} failed on too many events; the log says how, `kith dead` lists what died"
@@ -197,7 +197,9 @@ class Runner:
         except Exception as error:
             now = self._now_ms()
             dead = tries >= self._pace.tries_max
-            _log.exception("an event failed", group=self.consumer.name, mark=event.mark.hex(), tries=tries, dead=dead)
+            _log.exception(
+                "an event failed", group=self.consumer.name, mark=event.log_position.hex(), tries=tries, dead=dead
+            )
             next_try = now + int(self._delay_s(tries) * 1000)
             return Failure(self.consumer.name, event, tries, f"{type(error).__name__}: {error}", now, next_try, dead)
 
@@ -219,12 +221,12 @@ class Runner:
         if self._is_due(self._reload_due_ms, int(RELOADED_S * 1000)):
             self._reload_due_ms = self._now_ms() + int(RELOADED_S * 1000)
             waiting = await share.failures()
-            self._waiting = {failure.event.mark: failure for failure in waiting if not failure.dead}
+            self._waiting = {failure.event.log_position: failure for failure in waiting if not failure.dead}
             self._dead = len(waiting) - len(self._waiting)
         wait_ms = int(self._pace.backoff_max_s * 1000)
         due = [failure for failure in self._waiting.values() if self._is_due(failure.next_try_ms, wait_ms)]
         if due:
-            again = {failure.event.mark: await self._try(failure.event, failure.tries + 1) for failure in due}
+            again = {failure.event.log_position: await self._try(failure.event, failure.tries + 1) for failure in due}
             await self._save(self._at, again)
         return bool(due)
 
@@ -236,12 +238,12 @@ class Runner:
             return
         await self._share.save(None if at == self._saved_at else at, failures)
         self._saved_at, self._save_due_ms = at, self._now_ms() + int(self._pace.save_s * 1000)
-        for mark, failure in failures.items():
+        for position, failure in failures.items():
             if failure is None or failure.dead:
-                self._waiting.pop(mark, None)
+                self._waiting.pop(position, None)
                 self._dead += failure is not None
             else:
-                self._waiting[mark] = failure
+                self._waiting[position] = failure
 
     async def _rest(self, bell: Bell, worked_s: float) -> None:
         """Wait for new events, until a checkpoint is due, `idle_s` at most."""
@@ -289,15 +291,17 @@ async def begin(log: LogStore, groups: Iterable[str]) -> None:
 
 async def dead(log: LogStore, group: str) -> dict[str, Failure]:
     """Every dead event of a group, by the name that `kith dead` gives it: `<group>/<mark>`."""
-    return {f"{group}/{failure.event.mark.hex()}": failure for failure in await log.failures(group) if failure.dead}
+    return {
+        f"{group}/{failure.event.log_position.hex()}": failure for failure in await log.failures(group) if failure.dead
+    }
 
 
 async def drop(log: LogStore, failure: Failure) -> None:
     """Forget a dead event; it is never handled."""
-    await log.save(failure.group, None, {failure.event.mark: None})
+    await log.save(failure.group, None, {failure.event.log_position: None})
 
 
 async def replay(log: LogStore, failure: Failure) -> None:
     """Have a dead event tried again from the first try on; a running worker takes it up within RELOADED_S."""
     revived = msgspec.structs.replace(failure, dead=False, tries=0, next_try_ms=0)
-    await log.save(failure.group, None, {failure.event.mark: revived})
+    await log.save(failure.group, None, {failure.event.log_position: revived})

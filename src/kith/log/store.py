@@ -104,7 +104,7 @@ class Subscription(Protocol):
         ...
 
     async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
-        """Move the checkpoint to `at` (None: leave it); set failures by their event's mark, or remove them (None).
+        """Move the checkpoint to `at` (None: leave it); set failures by their event's position, or remove them (None).
 
         All or nothing. Fenced, if a partition that was read here was handed over since.
         """
@@ -157,12 +157,12 @@ class LogStore(Protocol):
         """What follows a position, without reading it."""
         ...
 
-    async def reached(self, mark: LogPosition) -> bool:
-        """Wait until what was acknowledged with this mark can be read. False if this log does not have it."""
+    async def reached(self, position: LogPosition) -> bool:
+        """Wait until what was acknowledged with this position can be read. False if this log does not have it."""
         ...
 
     async def announce(self, event: Event) -> None:
-        """Append an event that is no edge (its mark and its time are given by the log)."""
+        """Append an event that is no edge (its position and its time are given by the log)."""
         ...
 
     async def lease(self, name: str, at: LogPosition) -> bool:

@@ -71,12 +71,14 @@ class EventAuditor:
         handled = await self._log.progress(NAME)
         if handled is None:
             return found
-        failed = {failure.event.mark: failure.dead for failure in await self._log.failures(NAME)}
+        failed = {failure.event.log_position: failure.dead for failure in await self._log.failures(NAME)}
         at, covers = NOWHERE, self._log.covers
         while True:
             batch = await self._log.read(at, READ_AT_ONCE)
-            events = [one for one in batch.events if one.logged_ms >= self._since_ms and covers(handled.at, one.mark)]
-            looked_at = [one for one in events if failed.get(one.mark, True)]  # others are being tried
+            events = [
+                one for one in batch.events if one.logged_ms >= self._since_ms and covers(handled.at, one.log_position)
+            ]
+            looked_at = [one for one in events if failed.get(one.log_position, True)]  # others are being tried
             looked_at = [one for one in looked_at if sample >= 1 or chosen.random() < sample]
             for first in range(0, len(looked_at), PART):
                 await self._look(looked_at[first : first + PART], {*failed}, found, repair=repair)
@@ -89,12 +91,12 @@ class EventAuditor:
         claims = await self._notices.claimed([draft for _, draft in pairs])
         allowed = {*await self._recipients.worth_storing([draft for _, draft in pairs])}
         untold = [pair for pair, claim in zip(pairs, claims, strict=True) if claim is None]
-        open_ = [(event, draft) for event, draft in untold if draft in allowed and event.mark not in dead]
+        open_ = [(event, draft) for event, draft in untold if draft in allowed and event.log_position not in dead]
         changed = await self._changed(open_)
         missing = [draft for (_, draft), was_changed in zip(open_, changed, strict=True) if not was_changed]
         expected = sum(draft.instead_of is None for _, draft in pairs)  # however many reasons there are for it
         not_told = [event for event, draft in untold if draft.instead_of is None]
-        gone = sum(event.mark in dead for event in not_told)
+        gone = sum(event.log_position in dead for event in not_told)
         found.expected += expected
         found.told += expected - len(not_told)
         found.dead += gone

@@ -323,6 +323,6 @@ def missed_since(
     """
     reader = ResumingReader(user)
     for change in changes:
-        if change.with_numbers or not covers(place.posts, change.step.mark):
+        if change.with_numbers or not covers(place.posts, change.step.log_position):
             change.missed(reader)
     return reader

@@ -59,8 +59,8 @@ class OpenStreams:
 
     def not_told(self, readers: Iterable[int], step: Step) -> list[Stream]:
         """The readers' streams that were not told of a change: neither as they joined nor before an error."""
-        covers, mark = self._progress.covers, step.mark
-        return [stream for reader in readers for stream in self.of(reader) if not covers(stream.told_to, mark)]
+        covers, position = self._progress.covers, step.log_position
+        return [stream for reader in readers for stream in self.of(reader) if not covers(stream.told_to, position)]
 
     def send(self, streams: Sequence[Stream], message: Message) -> None:
         """Send one message to some streams, each with its own place."""

@@ -35,12 +35,12 @@ class StreamPosition(NamedTuple):
 class Step(NamedTuple):
     """A change's place in the order in which this process read the log.
 
-    `number`: how many events it had read by then. `mark`: that of the event. `before`, `at`: the positions without and
-    with it.
+    `number`: how many events it had read by then. `log_position`: that of the event. `before`, `at`: the positions
+    without and with it.
     """
 
     number: int
-    mark: LogPosition
+    log_position: LogPosition
     before: LogPosition
     at: LogPosition
 

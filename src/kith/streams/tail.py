@@ -64,7 +64,7 @@ class RecentChanges:
         """Every change that `position` does not cover; it must cover `self.start`."""
         covers = self._covers
         first = bisect_left(self._changes, True, key=lambda change: not covers(position, change.step.at))
-        return [change for change in self._changes[first:] if not covers(position, change.step.mark)]
+        return [change for change in self._changes[first:] if not covers(position, change.step.log_position)]
 
 
 class Tail:
@@ -137,7 +137,7 @@ class Tail:
         events, read_to, at = 0, position, position
         while not self._log.covers(read_to, end):
             found = await self._log.read(read_to, _READ_MAX)
-            older = [event for event in found.events if self._log.covers(end, event.mark)]
+            older = [event for event in found.events if self._log.covers(end, event.log_position)]
             if found.lost or events + len(older) > self._resume_events:
                 return None
             steps = list(self._steps(number + events, at, older))
@@ -150,8 +150,8 @@ class Tail:
     def _steps(self, number: int, at: LogPosition, events: Sequence[Event]) -> Iterator[Step]:
         joined = self._log.joined
         for event in events:
-            before, at, number = at, joined(at, event.mark), number + 1
-            yield Step(number, event.mark, before, at)
+            before, at, number = at, joined(at, event.log_position), number + 1
+            yield Step(number, event.log_position, before, at)
 
     def _note_progress(self) -> None:
         self._progress.posts = self._waiting[0].step.before if self._waiting else self.read_to

@@ -189,7 +189,7 @@ class Watch:
     async def tell(self, events: Sequence[Event]) -> list[Change]:
         """Events that have a kind, as watchers are told of them."""
         await self._know(events)
-        return [told(event, self.token(event.mark), self._graphs) for event in events]
+        return [told(event, self.token(event.log_position), self._graphs) for event in events]
 
     async def close(self) -> None:
         """End every watcher."""
@@ -236,9 +236,9 @@ class Watch:
                 watcher.end("behind")
                 break
             at = batch.next
-            earlier = [event for event in batch.events if self._log.covers(self._at, event.mark)]
+            earlier = [event for event in batch.events if self._log.covers(self._at, event.log_position)]
             watcher.write(await self._told_to(watcher, earlier, place.at))
-            told_to = _Place(watcher, reduce(self._log.joined, (event.mark for event in earlier), place.at))
+            told_to = _Place(watcher, reduce(self._log.joined, (event.log_position for event in earlier), place.at))
             self._joining = [told_to if one is place else one for one in self._joining]
             place = told_to
         if place in self._joining:
@@ -276,7 +276,7 @@ class Watch:
             ahead, at, unknown = self._ahead.get(watcher), before, by_node.of(watcher.wanted.nodes)
             if ahead is not None:
                 at = self._log.joined(before, ahead)
-                unknown = [event for event in unknown if not self._log.covers(ahead, event.mark)]
+                unknown = [event for event in unknown if not self._log.covers(ahead, event.log_position)]
             if not watcher.has_room:
                 self.leave(watcher)
                 self._catch_up(watcher, at)
@@ -330,7 +330,7 @@ class Watch:
             pending = [Pending(event, told(event, "", self._graphs)) for event in asked]
             pending = [one for one in pending if wanted.wants(one.change)]
             for event, change in await self._seeing.seen(user, pending, self._graphs) if pending else ():
-                at = self._log.joined(at, event.mark)
+                at = self._log.joined(at, event.log_position)
                 changes.append(msgspec.structs.replace(change, token=self.token(at, user)))
         except Unavailable as error:
             _log.warning("a watcher is ended; it comes back with its token", error=error.message)
@@ -343,7 +343,7 @@ class Watch:
     def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame, at: LogPosition) -> bytes:
         """The wanted events after `at`, as bytes on the wire. The token of each covers those before it."""
         asked = wanted.among(events)
-        places = list(accumulate((event.mark for event in asked), self._log.joined, initial=at))[1:]
+        places = list(accumulate((event.log_position for event in asked), self._log.joined, initial=at))[1:]
         tokens, graphs = self._tokens.issue_all(places), self._graphs
         changes = [told(event, token, graphs) for event, token in zip(asked, tokens, strict=True)]
         return frame(changes if wanted.nodes is None else [change for change in changes if wanted.wants(change)])

@@ -151,12 +151,12 @@ class Delivering:
         self._gap = self._gap or batch.lost
         graphs = await desk.graphs_of(batch.events, webhook.graphs)
         wanted = wanted_of(webhook.kinds, webhook.graphs, (), graphs).among(batch.events)
-        changes = dict(zip((event.mark for event in wanted), self._changes(wanted, graphs), strict=True))
+        changes = dict(zip((event.log_position for event in wanted), self._changes(wanted, graphs), strict=True))
         until = self._read_to
         for event in batch.events:
-            until = desk.log.joined(until, event.mark)
-            if event.mark in changes:
-                self._due.append(DueDelivery(event, changes[event.mark], until))
+            until = desk.log.joined(until, event.log_position)
+            if event.log_position in changes:
+                self._due.append(DueDelivery(event, changes[event.log_position], until))
         self._read_to = batch.next
         if not self._due:
             self._done = self._read_to
@@ -181,7 +181,7 @@ class Delivering:
             self._done = self._due.popleft().until
         if not self._due:
             self._done = self._read_to
-        await self._save({one.event.mark: self._dead(one.event, tries, outcome.error) for one in given_up})
+        await self._save({one.event.log_position: self._dead(one.event, tries, outcome.error) for one in given_up})
 
     @property
     def _standing(self) -> DeliveryStanding:
@@ -230,9 +230,9 @@ class Delivering:
             return
         self._look_due_ms = desk.now_ms() + int(LOOK_S * 1000)
         revived = [one for one in await desk.log.failures(self._group, DEAD_MAX) if not one.dead]
-        letters, tries = [one.event for one in revived], {one.event.mark: one.tries + 1 for one in revived}
+        letters, tries = [one.event for one in revived], {one.event.log_position: one.tries + 1 for one in revived}
         changes = self._changes(letters, await desk.graphs_of(letters))
-        due = [DueDelivery(event, change, event.mark) for event, change in zip(letters, changes, strict=True)]
+        due = [DueDelivery(event, change, event.log_position) for event, change in zip(letters, changes, strict=True)]
         while due:
             part = _fitting(due, CHANGES_MAX)
             outcome = await self._send([one.change for one in part], replayed=True)
@@ -243,12 +243,12 @@ class Delivering:
                 dead = {mark: self._dead(event, tries[mark], outcome.error) for event, _, mark in due}
                 await desk.log.save(self._group, None, dead)
                 return
-            await desk.log.save(self._group, None, dict.fromkeys((one.event.mark for one in part), None))
+            await desk.log.save(self._group, None, dict.fromkeys((one.event.log_position for one in part), None))
             due = due[len(part) :]
 
     def _changes(self, events: Sequence[Event], graphs: Graphs) -> list[bytes]:
         """Events as they are told."""
-        tokens = self._desk.tokens([event.mark for event in events])
+        tokens = self._desk.tokens([event.log_position for event in events])
         return [_encode(told(event, token, graphs)) for event, token in zip(events, tokens, strict=True)]
 
     def _dead(self, event: Event, tries: int, error: str) -> Failure:

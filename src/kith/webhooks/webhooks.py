@@ -186,7 +186,7 @@ class Webhooks:
     async def replay(self, id_: int) -> int:
         """Have all dead letters sent once more by the worker, beside what is new; how many. WebhookNotFound."""
         found = await self.dead(id_)
-        revived = {one.event.mark: msgspec.structs.replace(one, dead=False, next_try_ms=0) for one in found}
+        revived = {one.event.log_position: msgspec.structs.replace(one, dead=False, next_try_ms=0) for one in found}
         if revived:
             await self._log.save(group_of(id_), None, revived)
         return len(revived)

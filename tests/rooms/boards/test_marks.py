@@ -46,5 +46,5 @@ def test_a_mark_covers_all_that_a_write_changed_in_any_partition(run: Run, do: S
     mark = run(do(kith, boards))
     changed = edges.log[before:]
     assert changed
-    assert [event for event in changed if not log.covers(mark.at, event.mark)] == []
+    assert [event for event in changed if not log.covers(mark.at, event.log_position)] == []
     assert mark.updated_at == max(event.updated_at for event in changed)

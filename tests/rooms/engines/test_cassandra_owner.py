@@ -249,7 +249,7 @@ class Model:
                 yield None
                 continue
             (change,) = at_once(self.edges.apply([write]))
-            yield msgspec.structs.replace(change, mark=NOWHERE)
+            yield msgspec.structs.replace(change, log_position=NOWHERE)
             refused = change.outcome in REFUSED
             if first_decides and at == 0 and refused:
                 return

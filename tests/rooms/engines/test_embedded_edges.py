@@ -106,7 +106,9 @@ def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, 
     assert [type(found).__name__ for found in answers] == ["list", "list", "ValueError", "list", "list", "list"]
     assert run(store.count_many([OUT])) == [5]
     of = store._environment.positions.of
-    assert [found[0].mark for found in answers if isinstance(found, list)] == [of(number) for number in range(1, 6)]
+    assert [found[0].log_position for found in answers if isinstance(found, list)] == [
+        of(number) for number in range(1, 6)
+    ]
 
 
 def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store: EdgeStore, run: Run) -> None:

@@ -244,7 +244,7 @@ def test_a_worker_goes_on_after_many_long_events_that_it_cannot_handle(run: Run)
         runner.stop()
         await running
         assert len(await engine.log.failures(consumer.name)) == 250
-        failures = {one.event.mark: one for one in await engine.log.failures(consumer.name)}
+        failures = {one.event.log_position: one for one in await engine.log.failures(consumer.name)}
         await engine.log.save(consumer.name, await engine.log.end(), failures)
         await engine.close()
 

@@ -46,7 +46,7 @@ def test_what_is_announced_between_two_commits_is_told_between_them(run: Run) ->
         events, after = [], NOWHERE
         while batch := (await engine.log.read(after, 2)).events:
             events += batch
-            after = engine.log.joined(after, batch[-1].mark)
+            after = engine.log.joined(after, batch[-1].log_position)
         assert [event.destination for event in events] == list(range(30))
         again = PartitionEnd(kafka, 0)
         await again.take(START)

@@ -265,8 +265,8 @@ def test_consumers_of_a_new_primary_go_on_where_the_old_ones_were(
     for group in ("webhook/7", "push", "boards", "fanout"):
         run(log.save(group, of(last - 1 if group == "push" else last), {}))
     failed = [Failure("boards", event, 1, "why", 0, 0) for event in run(log.read(of(last - 6), 3)).events]
-    run(log.save("boards", None, {one.event.mark: one for one in failed}))
-    run(log.save("push", None, {failed[0].event.mark: failed[0]}))
+    run(log.save("boards", None, {one.event.log_position: one for one in failed}))
+    run(log.save("push", None, {failed[0].event.log_position: failed[0]}))
     monkeypatch.setattr(shipping, "SEGMENT_BYTES", 1)
     monkeypatch.setattr(places, "FAILURES_MAX", 2)
 

@@ -277,12 +277,12 @@ def back(home: HomeScene, events: int) -> LogPosition:
 
 def stranger(home: HomeScene, number: int) -> Event:
     """A follow of somebody whom Alice does not know."""
-    return Event(1, None, 0, 10**6 + number, 1, 0, Hlc(1), mark=home.log._positions.of(number))  # type: ignore[attr-defined]
+    return Event(1, None, 0, 10**6 + number, 1, 0, Hlc(1), log_position=home.log._positions.of(number))  # type: ignore[attr-defined]
 
 
 def failed(home: HomeScene, *events: Event) -> dict[LogPosition, Failure | None]:
     """Failures of events of the group that keeps timelines."""
-    return {event.mark: Failure(GROUP, event, 1, "a bug", 0, 0, dead=True) for event in events}
+    return {event.log_position: Failure(GROUP, event, 1, "a bug", 0, 0, dead=True) for event in events}
 
 
 def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: HomeScene) -> None:

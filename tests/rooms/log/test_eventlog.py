@@ -43,7 +43,7 @@ def read(environment: Environment, after: int = 0, limit: int = 10**9) -> list[E
 
 
 def numbers(environment: Environment, events: list[Event]) -> list[int | None]:
-    return [environment.positions.sequence(event.mark) for event in events]
+    return [environment.positions.sequence(event.log_position) for event in events]
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_bulk_load_is_one_event_with_its_size(opened: tuple[Environment, Embed
     load = event_log.bulk_loaded(G, 10**12, Hlc(77))
     run(EmbeddedLog(environment, store._commits).announce(load))
     (event,) = read(environment)
-    assert event == msgspec.structs.replace(load, mark=event.mark, logged_ms=event.logged_ms)
+    assert event == msgspec.structs.replace(load, log_position=event.log_position, logged_ms=event.logged_ms)
     assert (event.state, event.source) == (BULK_LOADED, 10**12)
 
 
@@ -153,7 +153,7 @@ def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, Embedded
     with pytest.raises(ValueError, match="own fault"):
         run(store._commits.run(fails))
     (change,) = run(store.apply(writes_of(edge_of(ALICE, DANA))))
-    assert environment.positions.sequence(change.mark) == 2
+    assert environment.positions.sequence(change.log_position) == 2
     assert numbers(environment, read(environment)) == [1, 2]
 
 

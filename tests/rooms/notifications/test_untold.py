@@ -43,7 +43,7 @@ async def handled(desk: Desk, leaves_out: set[int] | None = None, fails: str = "
     batch = await log.read(desk.began, 1_000)
     lost = [event for event in batch.events if event.source in (leaves_out or ()) and event.began]
     await desk.intake.handle([event for event in batch.events if event not in lost])
-    failures = {one.mark: Failure(NAME, one, 9, "a bug", 0, 0, fails == "dead") for one in lost if fails}
+    failures = {one.log_position: Failure(NAME, one, 9, "a bug", 0, 0, fails == "dead") for one in lost if fails}
     await log.save(NAME, batch.next, failures)
     desk.services.clock.ms += 2 * CACHED_MS
 

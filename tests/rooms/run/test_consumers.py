@@ -90,11 +90,11 @@ async def failed(settings: Settings) -> AsyncIterator[OpenStores]:
         await stores.store.apply(writes_of(edge_of(ALICE, 2), edge_of(ALICE, 3)))
         first, second = (await stores.log.read(NOWHERE, 10)).events
         kept = {
-            first.mark: failure_of("fanout", first, dead=True),
-            second.mark: failure_of("fanout", second, dead=False),
+            first.log_position: failure_of("fanout", first, dead=True),
+            second.log_position: failure_of("fanout", second, dead=False),
         }
-        await stores.log.save("fanout", second.mark, kept)
-        await stores.log.save(OTHER, first.mark, {second.mark: failure_of(OTHER, second, dead=True)})
+        await stores.log.save("fanout", second.log_position, kept)
+        await stores.log.save(OTHER, first.log_position, {second.log_position: failure_of(OTHER, second, dead=True)})
         yield stores
 
 
@@ -162,7 +162,7 @@ def test_kith_dead_lists_the_events_of_each_consumer(settings: Settings, run: Ru
     async def fail() -> None:
         async with wiring.opened(settings, "test", create=False) as stores:
             mark = stores.of_folder("this").environment.positions.of(1)
-            event = Event(0, None, 0, 1, 2, 0, stores.graph.clock.next(), mark=mark)
+            event = Event(0, None, 0, 1, 2, 0, stores.graph.clock.next(), log_position=mark)
             for group in (OTHER, *CONSUMERS):
                 await stores.log.save(group, mark, {mark: failure_of(group, event, dead=True)})
 

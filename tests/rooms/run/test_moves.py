@@ -85,7 +85,7 @@ def test_on_the_way_back_a_consumer_misses_nothing_that_it_has_not_done(tmp_path
         failed = (await logged.log.read(ends[1], 1)).events[0]
         for group, end in (("early", ends[0]), ("failing", ends[5]), ("far", ends[5])):
             await logged.log.save(group, end, {})
-        await logged.log.save("failing", None, {failed.mark: Failure("failing", failed, 1, "x", 0, 0)})
+        await logged.log.save("failing", None, {failed.log_position: Failure("failing", failed, 1, "x", 0, 0)})
         points = [SamePlace(ends[at], b"%d" % at) for at in (1, 3, 4)]
         found = await places.places_back(SimpleNamespace(log=logged.log), points)  # type: ignore[arg-type]
         assert [(place.group, place.at) for place in found] == [("failing", b"1"), ("far", b"4"), ("new", b"4")]

@@ -162,7 +162,7 @@ def test_a_token_covers_what_was_told_and_nothing_else() -> None:
         reader = Reader(wanted_of((), (), (), GRAPHS))
         await watch.follow(reader, NOWHERE)
         await until(lambda: len(reader.told) == EVENTS)
-        marks = {event.destination: event.mark for event in (await log.read(NOWHERE, 10**6)).events}
+        marks = {event.destination: event.log_position for event in (await log.read(NOWHERE, 10**6)).events}
         for at in range(0, EVENTS, 37):
             place: LogPosition = await watch.place(reader.told[at]["token"])
             covered = {number for number, mark in marks.items() if log.covers(place, mark)}

@@ -17,8 +17,8 @@ from kith.core.tokens import WriteMark, WriteTokens
 class Log:
     """A log that has come to b"here"."""
 
-    async def reached(self, mark: LogPosition) -> bool:
-        return mark <= b"here"
+    async def reached(self, position: LogPosition) -> bool:
+        return position <= b"here"
 
 
 @pytest.mark.parametrize("at", [b"here", b"later"])

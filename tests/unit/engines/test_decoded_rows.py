@@ -34,7 +34,7 @@ def test_a_row_that_grew_is_read_anew() -> None:
 def test_a_row_of_another_history_is_read_anew() -> None:
     rows, restored = DecodedRows(), StorePositions(History((Restore(7, 0),)))
     (first,), (later,) = (rows.events_of(1, row(4), positions) for positions in (POSITIONS, restored))
-    assert (first.mark, later.mark) == (POSITIONS.of(1), restored.of(1))
+    assert (first.log_position, later.log_position) == (POSITIONS.of(1), restored.of(1))
 
 
 def test_few_rows_are_kept_and_no_large_ones() -> None:

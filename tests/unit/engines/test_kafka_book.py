@@ -164,7 +164,7 @@ def test_a_snapshot_holds_everything(written: Written) -> None:
         NameLog(b"name"),
         NameLog(b"late"),
         join("a"),
-        Save(GROUP, "", None, {0: Place(1, 2)}, [(0, event.mark, failure)]),
+        Save(GROUP, "", None, {0: Place(1, 2)}, [(0, event.log_position, failure)]),
         TakeLease("backup", {0: Place(10, 5)}, 0, 100),
         Forget(0, Place(5, 2), Place(0, 0), 0),
     )

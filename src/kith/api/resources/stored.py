@@ -273,7 +273,7 @@ class StoredResource:
         shown["graph"] = graphs.name(event.graph) if graphs.knows([event.graph]) else str(event.graph)
         shown["state"] = states.get(event.state, f"kind {event.state}")
         return DeadEvent(
-            failure.group, event.mark.hex(), failure.tries, failure.error, time_of(failure.failed_at_ms), shown
+            failure.group, event.log_position.hex(), failure.tries, failure.error, time_of(failure.failed_at_ms), shown
         )
 
 

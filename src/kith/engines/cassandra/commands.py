@@ -68,9 +68,9 @@ class Owners:
         self.partitions = Partitions(commands.partitions)
 
     async def one(self, partition: int, command: AnyCommand, kind: type[T]) -> tuple[T, LogPosition]:
-        """What a command answers, and a mark that covers it."""
-        ((answer, mark),) = await self.many([(partition, command)], kind)
-        return answer, mark
+        """What a command answers, and a log position that covers it."""
+        ((answer, position),) = await self.many([(partition, command)], kind)
+        return answer, position
 
     async def many(self, asked: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
         """Like `one`, for several at once; those of one partition in their order."""
@@ -78,7 +78,7 @@ class Owners:
         if self.permit:
             asked = [(at, msgspec.structs.replace(command, permit=self.permit)) for at, command in asked]
         encoded = [(partition, msgspec.msgpack.encode(command)) for partition, command in asked]
-        return [(_answer(reply, kind), reply.mark) for reply in await self.commands.ask_many(encoded)]
+        return [(_answer(reply, kind), reply.log_position) for reply in await self.commands.ask_many(encoded)]
 
     async def pass_batches(self) -> None:
         """Wait until every owner, or who has taken over from it, is done with the batches that it began before."""

@@ -56,7 +56,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         changes: list[EdgeChange] = []
-        mark, refused = NOWHERE, False
+        position, refused = NOWHERE, False
         while len(changes) < len(writes):
             at = len(changes)
             if writes[at].chained and refused:
@@ -65,10 +65,10 @@ class CassandraEdges(EdgeReads, EdgeScans):
             stage = [msgspec.structs.replace(writes[at], chained=False), *self._rest(writes, at)]
             some = await self._write(stage)
             for change, reached in some:
-                mark = self._owners.joined(mark, reached)
+                position = self._owners.joined(position, reached)
                 told = _SKIPPED if change is None else change
                 if told.outcome is Outcome.APPLIED:
-                    told = msgspec.structs.replace(told, mark=mark)
+                    told = msgspec.structs.replace(told, log_position=position)
                 changes.append(told)
             last = some[-1][0]
             refused = last is None or last.outcome in REFUSED
@@ -107,8 +107,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
         commands = [(owner, WriteEdges([writes[at] for at in some])) for owner, some in asked]
         answers = await self._owners.many(commands, list[EdgeChange | None])
         told: dict[int, tuple[EdgeChange | None, LogPosition]] = {}
-        for (_, some), (changes, mark) in zip(asked, answers, strict=True):
-            told |= {at: (change, mark) for at, change in zip(some, changes, strict=True)}
+        for (_, some), (changes, position) in zip(asked, answers, strict=True):
+            told |= {at: (change, position) for at, change in zip(some, changes, strict=True)}
         return [told[at] for at in range(len(writes))]
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
@@ -139,8 +139,8 @@ class CassandraEdges(EdgeReads, EdgeScans):
         tell: Event | None = None,
     ) -> NodeChanged:
         command = ChangeNode(node, state, private, labels, only_from, tell)
-        changed, mark = await self._owners.one(self._owners.partitions.of_node(node), command, Node)
-        return NodeChanged(changed, WriteMark(mark, 0 if tell is None else tell.updated_at))
+        changed, position = await self._owners.one(self._owners.partitions.of_node(node), command, Node)
+        return NodeChanged(changed, WriteMark(position, 0 if tell is None else tell.updated_at))
 
     async def get_note(self, key: str) -> bytes | None:
         (values,) = await self._rows.get([note_row(key)])

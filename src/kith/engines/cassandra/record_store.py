@@ -74,21 +74,22 @@ class CassandraRecords:
             lambda some: WriteRecords([Conditional(one, None) for _, one in some]),
             int,
         )
-        marks = dict.fromkeys(range(len(writes)), NOWHERE)
-        reached = [(at, mark) for some, _, mark in taken for at, _ in some]
-        reached += [(at, mark) for some, _, mark in written for at, _ in some]
-        for at, mark in reached:
-            marks[at] = self._owners.joined(marks[at], mark)
+        positions = dict.fromkeys(range(len(writes)), NOWHERE)
+        reached = [(at, position) for some, _, position in taken for at, _ in some]
+        reached += [(at, position) for some, _, position in written for at, _ in some]
+        for at, position in reached:
+            positions[at] = self._owners.joined(positions[at], position)
         newest = [max((record.updated_at for record in one.records), default=0) for one in writes]
         return [
-            Put(held.get(at) is None, [], WriteMark(marks[at], newest[at]), held.get(at)) for at in range(len(writes))
+            Put(held.get(at) is None, [], WriteMark(positions[at], newest[at]), held.get(at))
+            for at in range(len(writes))
         ]
 
     async def _at_owners(
         self, items: Iterable[tuple[int, T, int]], command: Callable[[list[T]], AnyCommand], kind: type[A]
     ) -> list[tuple[list[T], A, LogPosition]]:
         """Ask owners for items (owner, item, bytes), in their order, many in a command; items with their answer and
-        mark."""
+        position."""
         parts: dict[int, list[list[T]]] = defaultdict(list)
         room: dict[int, int] = defaultdict(int)
         for owner, item, size in items:
@@ -99,7 +100,7 @@ class CassandraRecords:
             room[owner] -= size
         asked = [(owner, some) for owner, all_ in parts.items() for some in all_]
         answers = await self._owners.many([(owner, command(some)) for owner, some in asked], kind)
-        return [(some, answer, mark) for (_, some), (answer, mark) in zip(asked, answers, strict=True)]
+        return [(some, answer, position) for (_, some), (answer, position) in zip(asked, answers, strict=True)]
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         rows = await self._rows.get([record_row(kind, id_) for id_ in ids])
@@ -173,7 +174,7 @@ class _Putting:
         self._versions = {one[:2]: one.version for one in only_if}
         self._others = [one for one in only_if if one[:2] not in {(record.kind, record.id) for record in records}]
         self._newest = max((record.updated_at for record in records), default=0)
-        self._mark = NOWHERE
+        self._reached = NOWHERE
 
     async def put(self, edges: Sequence[EdgeWrite]) -> Put:
         if self._others and not await self._store.hold(self._others):
@@ -181,8 +182,8 @@ class _Putting:
             return self._answer(stored=False)
         if self._claim is not None:
             owner = self._owners.partitions.of_claim(self._claim.key)
-            held, mark = await self._owners.one(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
-            self._reach(mark)
+            held, position = await self._owners.one(owner, TakeClaim(self._claim), bytes | None)  # type: ignore[arg-type]
+            self._reach(position)
             if held is not None:
                 return self._answer(stored=False)._replace(claimed=held)
         written = await self._write()
@@ -195,20 +196,20 @@ class _Putting:
         if put.refusal is not None:
             await self._release()
             return put._replace(stored=False)
-        return put._replace(mark=WriteMark(self._mark, self._newest))
+        return put._replace(mark=WriteMark(self._reached, self._newest))
 
     async def _see(self, conditions: Sequence[AtVersion]) -> None:
-        """Return a mark that covers the change because of which a condition does not hold."""
+        """Return a position that covers the change because of which a condition does not hold."""
         owners = {self._owners.partitions.of_record(one.kind, one.id) for one in conditions}
-        for _, mark in await self._owners.many([(owner, WriteRecords([])) for owner in owners], int):
-            self._reach(mark)
+        for _, position in await self._owners.many([(owner, WriteRecords([])) for owner in owners], int):
+            self._reach(position)
 
     async def _write(self) -> int:
         """Write records in their order, those that follow each other and have one owner together; how many were."""
         done = 0
         for owner, some in self._by_owner():
-            written, mark = await self._owners.one(owner, WriteRecords(some), int)
-            self._reach(mark)
+            written, position = await self._owners.one(owner, WriteRecords(some), int)
+            self._reach(position)
             done += written
             if written < len(some):
                 break
@@ -230,11 +231,11 @@ class _Putting:
         of_node = self._owners.partitions.of_node
         owner = of_node(edges[0].edge.source)
         if all(of_node(write.edge.source) == owner for write in edges):
-            answered, mark = await self._owners.one(
+            answered, position = await self._owners.one(
                 owner, WriteEdges(list(edges), first_decides=True), list[EdgeChange | None]
             )
-            self._reach(mark)
-            return [_marked(change, self._mark) for change in answered]
+            self._reach(position)
+            return [_at_position(change, self._reached) for change in answered]
         if may_be_refused(edges[0]):
             changes = await self._edges.apply(edges[:1])
             if changes[0].outcome not in REFUSED:
@@ -242,7 +243,7 @@ class _Putting:
         else:
             changes = await self._edges.apply(edges)
         for change in changes:
-            self._reach(change.mark)
+            self._reach(change.log_position)
         return changes
 
     async def _release(self) -> None:
@@ -250,11 +251,11 @@ class _Putting:
             owner = self._owners.partitions.of_claim(self._claim.key)
             await self._owners.one(owner, ReleaseClaim(self._claim), type(None))
 
-    def _reach(self, mark: LogPosition) -> None:
-        self._mark = self._owners.joined(self._mark, mark)
+    def _reach(self, position: LogPosition) -> None:
+        self._reached = self._owners.joined(self._reached, position)
 
     def _answer(self, *, stored: bool) -> Put:
-        return Put(stored, [], WriteMark(self._mark, self._newest))
+        return Put(stored, [], WriteMark(self._reached, self._newest))
 
 
 def may_be_refused(write: EdgeWrite) -> bool:
@@ -262,7 +263,7 @@ def may_be_refused(write: EdgeWrite) -> bool:
     return write.if_active or write.if_public or bool(write.unless) or write.limit is not None
 
 
-def _marked(change: EdgeChange | None, mark: LogPosition) -> EdgeChange:
+def _at_position(change: EdgeChange | None, position: LogPosition) -> EdgeChange:
     if change is None:
         return EdgeChange(Outcome.UNCHANGED, None, None)
-    return msgspec.structs.replace(change, mark=mark) if change.outcome is Outcome.APPLIED else change
+    return msgspec.structs.replace(change, log_position=position) if change.outcome is Outcome.APPLIED else change

@@ -54,11 +54,11 @@ class Transaction:
         self.append(event)
 
     def write_edge(self, stored: Edge | None, edge: Edge) -> LogPosition:
-        """Store an edge in place of `stored`, which is what is stored, and log it; the mark of its event."""
+        """Store an edge in place of `stored`, which is what is stored, and log it; the log position of its event."""
         db, rows = self.environment.graph_db(edge.graph), self.environment.rows
         replace_edge(self.txn, self.cursor(edge.graph), db, rows, stored, edge)
         self.append(changes.edge_changed(None if stored is None else stored.state, edge))
-        return self.mark()
+        return self.log_position()
 
     def over(self) -> expiries.Over | None:
         """The expired edges that are still stored unchanged; None if there is none."""
@@ -93,7 +93,7 @@ class Transaction:
             self._changes += events
         self.log.append_all(events)
 
-    def mark(self) -> LogPosition:
+    def log_position(self) -> LogPosition:
         """The log up to the newest event of this batch."""
         return self.environment.positions.of(self.log.last)
 

@@ -322,7 +322,9 @@ class EmbeddedEdges(EmbeddedScans):
             batch.do(changes.node_changed(node, after))
             return after
 
-        return await self._commits.run(lambda batch: NodeChanged(change(batch), WriteMark(batch.mark(), version)))
+        return await self._commits.run(
+            lambda batch: NodeChanged(change(batch), WriteMark(batch.log_position(), version))
+        )
 
     async def get_note(self, key: str) -> bytes | None:
         return self._environment.get_note(key)

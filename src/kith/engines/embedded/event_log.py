@@ -214,8 +214,8 @@ def read(
 def events_of(first: int, row: bytes, positions: StorePositions) -> list[Event]:
     """The events of a row, of which the first has this number."""
     heads, data = _parts_of(row)
-    marks = positions.of_many(first, len(heads) // _EVENT_BYTES)
-    return list(map(_event, marks, _HEAD_OF.iter_unpack(heads), data or repeat(b"")))
+    positions_of_events = positions.of_many(first, len(heads) // _EVENT_BYTES)
+    return list(map(_event, positions_of_events, _HEAD_OF.iter_unpack(heads), data or repeat(b"")))
 
 
 def read_logged(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[Logged]:
@@ -394,7 +394,7 @@ def _events_in(row: bytes) -> int:
     return EVENTS_PER_ROW if form == _DEFLATED else row[_BODY_AT]
 
 
-def _event(mark: LogPosition, head: tuple[Any, ...], data: bytes) -> Event:
+def _event(log_position: LogPosition, head: tuple[Any, ...], data: bytes) -> Event:
     high, low, graph, before, state, source, destination, position, updated_at = head
     known = None if before == NONE_BEFORE else before
-    return Event(graph, known, state, source, destination, position, updated_at, high << 32 | low, mark, data)
+    return Event(graph, known, state, source, destination, position, updated_at, high << 32 | low, log_position, data)

@@ -71,7 +71,7 @@ class EmbeddedLog:
         events = event_log.read(txn, self._environment.log, self._positions, sequence, limit, self._decode)
         if not events:
             return store.Batch((), self._positions.of(sequence))
-        return store.Batch(events, events[-1].mark, events[0].mark != self._positions.of(sequence + 1))
+        return store.Batch(events, events[-1].log_position, events[0].log_position != self._positions.of(sequence + 1))
 
     def nothing_done(self, txn: Txn) -> store.Batch:
         """The progress of a group that never saved a checkpoint."""
@@ -96,13 +96,13 @@ class EmbeddedLog:
         (oldest,) = event_log.read(txn, self._environment.log, self._positions, sequence, 1)
         return Backlog(end, last - sequence, oldest.logged_ms)
 
-    async def reached(self, mark: LogPosition) -> bool:
-        if self.covers(await self.end(), mark):  # every read sees every acknowledged write, of any process
+    async def reached(self, position: LogPosition) -> bool:
+        if self.covers(await self.end(), position):  # every read sees every acknowledged write, of any process
             return True
-        if self._positions.sequence(mark) is None or not self._environment.is_closed():
+        if self._positions.sequence(position) is None or not self._environment.is_closed():
             return False
         until_s = time.monotonic() + REACHED_S
-        while not self.covers(await self.end(), mark):  # the standby comes to it
+        while not self.covers(await self.end(), position):  # the standby comes to it
             if time.monotonic() > until_s:
                 raise StandbyBehind("this standby has not come to what your token stands for; ask the primary")
             await asyncio.sleep(_LOOKED_S)
@@ -197,10 +197,10 @@ class EmbeddedLog:
     ) -> None:
         """See `save`. `owner`: Fenced if the group's events are for another."""
         rows = {
-            f"{FAILURE}{group}/{self.sequence(mark):020}": (
+            f"{FAILURE}{group}/{self.sequence(position):020}": (
                 None if failure is None else msgspec.msgpack.encode(failure)
             )
-            for mark, failure in failures.items()
+            for position, failure in failures.items()
         }
         if at is not None:
             rows[GROUP + group] = str(self.sequence(at)).encode()
@@ -241,7 +241,7 @@ class EmbeddedLog:
 
     def _failure(self, sequence: int, row: bytes) -> Failure:
         failure = msgspec.msgpack.decode(row, type=Failure)
-        event = msgspec.structs.replace(failure.event, mark=self._positions.of(sequence))
+        event = msgspec.structs.replace(failure.event, log_position=self._positions.of(sequence))
         return msgspec.structs.replace(failure, event=event)
 
 

@@ -114,7 +114,7 @@ def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[
     graph = next(iter(writes.values())).edge.graph
     cursor, away = batch.cursor(graph), batch.away(writes.values())
     stored_row = dict(cursor.getmulti(sorted(writes))).get
-    marks = iter(batch.environment.positions.of_many(batch.log.last + 1, len(writes)))
+    positions = iter(batch.environment.positions.of_many(batch.log.last + 1, len(writes)))
     merged: list[EdgeChange] = []
     events: list[bytes] = []
     new: list[bytes] = []
@@ -137,7 +137,7 @@ def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[
             new.append(event)
         else:
             replaced.append((stored, edge))
-        merged.append(EdgeChange(Outcome.APPLIED, stored, edge, next(marks)))
+        merged.append(EdgeChange(Outcome.APPLIED, stored, edge, next(positions)))
     if new:
         add_new(cursor, new)
     for stored, edge in replaced:
@@ -196,9 +196,9 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
         return length if over is None else length - sum(over.count(listing) for listing in listings)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, limited=limited)
-    mark, after = NOWHERE, stored
+    log_position, after = NOWHERE, stored
     if outcome is Outcome.APPLIED:
-        mark, after = batch.write_edge(stored, edge), edge
+        log_position, after = batch.write_edge(stored, edge), edge
     length = 0 if write.counted is None else length_of(write.counted)
     listed = bool(write.any_of) and batch.any_listed(write.any_of)
-    return EdgeChange(outcome, stored, after, mark, length, listed)
+    return EdgeChange(outcome, stored, after, log_position, length, listed)

@@ -152,16 +152,16 @@ def _put(
     newest = max((record.updated_at for record in records), default=0)
     claimed = None if claim is None else _claimed(txn, db, claim)
     if claimed is not None or not all(_holds(txn, db, condition) for condition in only_if):
-        return Put(False, [], WriteMark(batch.mark(), newest), claimed)
+        return Put(False, [], WriteMark(batch.log_position(), newest), claimed)
     changes = apply_all(batch, edges[:1]) if edges else []
     if changes and changes[0].outcome in REFUSED:
-        return Put(False, changes, WriteMark(batch.mark(), newest))
+        return Put(False, changes, WriteMark(batch.log_position(), newest))
     changes += apply_all(batch, edges[1:])
     if claim is not None:
         _forget_expired(batch, claim.now_ms, _FORGOTTEN_A_CLAIM)
         _take(batch, claim)
     _store(batch, records)
-    return Put(True, changes, WriteMark(batch.mark(), newest))
+    return Put(True, changes, WriteMark(batch.log_position(), newest))
 
 
 def _put_many(batch: Transaction, writes: Sequence[Write]) -> list[Put]:
@@ -178,7 +178,7 @@ def _put_many(batch: Transaction, writes: Sequence[Write]) -> list[Put]:
                 _take(batch, claim)
             _store(batch, records)
     newest = max((record.updated_at for one in writes for record in one.records), default=0)
-    mark = WriteMark(batch.mark(), newest)
+    mark = WriteMark(batch.log_position(), newest)
     return [Put(claimed is None, [], mark, claimed) for claimed in known]
 
 

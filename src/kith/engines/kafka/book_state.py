@@ -28,7 +28,7 @@ FULL = "full"
 
 
 KeptFailure: TypeAlias = tuple[int, LogPosition, Failure | None]
-"""The partition of an event, its mark, and how it failed; None: it is settled."""
+"""The partition of an event, its log position, and how it failed; None: it is settled."""
 
 
 class NameLog(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -70,7 +70,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6):
 class Save(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """`since`: of the partitions concerned, the offset by which the worker got each. None: a person's tool saves.
 
-    `failures`: (partition, mark, failure; None: remove it).
+    `failures`: (partition, log position, failure; None: remove it).
     """
 
     group: str
@@ -236,10 +236,10 @@ def _saved(book: Book, entry: Save) -> bool:
         return False
     if entry.places is not None:
         group.saved = (group.saved or {}) | entry.places
-    for partition, mark, failure in entry.failures:
-        group.failures.pop(mark, None)
+    for partition, position, failure in entry.failures:
+        group.failures.pop(position, None)
         if failure is not None:
-            group.failures[mark] = partition, failure
+            group.failures[position] = partition, failure
     return True
 
 

@@ -128,7 +128,7 @@ class ToldRecord(NamedTuple):
         return [answer for of, some in self.answers if of == name for answer in _answers(some)]
 
     def events(self, positions: Positions, partition: int) -> list[Event]:
-        """Its events; the last one's mark is the place behind this record."""
+        """Its events; the last one's log position is the place behind this record."""
         rows = _rows(self.rows) if isinstance(self.rows, msgspec.Raw) else [self.rows]
         return [
             Event(

@@ -110,9 +110,9 @@ class KafkaLog:
         packed = self._book.positions.packed(dict(enumerate(ends)))
         return Backlog(packed, events, None if lost else min(times, default=None), lost)
 
-    async def reached(self, mark: LogPosition) -> bool:
+    async def reached(self, position: LogPosition) -> bool:
         await self.open()
-        places = self._book.positions.places(mark)
+        places = self._book.positions.places(position)
         if places is None or max(places, default=0) >= self._broker.partitions:
             return False
         until_s, looked = time.monotonic() + ANSWERED_S, False
@@ -195,7 +195,7 @@ class KafkaLog:
         places = None if at is None else self._book.positions.places(at) or {}
         if places is not None:
             places = dict.fromkeys(range(self._broker.partitions), START) | places
-        kept = [(self._book.positions.partition(mark), mark, failure) for mark, failure in failures.items()]
+        kept = [(self._book.positions.partition(position), position, failure) for position, failure in failures.items()]
         await self._book.save(Save(group, "", None, places, kept))
 
     async def forget(self, group: str) -> None:

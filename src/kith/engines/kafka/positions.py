@@ -54,9 +54,9 @@ class Positions:
             return None
         return {at: Place(events, offset) for at, offset, events in zip(*[iter(flat)] * 3, strict=True)}
 
-    def partition(self, mark: LogPosition) -> int:
-        """The partition of an event, by its mark."""
-        return min(self.places(mark) or {0: START})
+    def partition(self, position: LogPosition) -> int:
+        """The partition of an event, by its position."""
+        return min(self.places(position) or {0: START})
 
     def covers(self, position: LogPosition, other: LogPosition) -> bool:
         """See `log.store.LogStore.covers`."""

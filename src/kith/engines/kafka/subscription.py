@@ -62,7 +62,7 @@ class KafkaSubscription:
     async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
         positions = self._book.positions
         places = None if at is None else positions.places(at)
-        kept = [(positions.partition(mark), mark, failure) for mark, failure in failures.items()]
+        kept = [(positions.partition(position), position, failure) for position, failure in failures.items()]
         since = {at: self._since.get(at, -1) for at in [*(places or {}), *(at for at, _, _ in kept)]}
         save = Save(self._group, self._name, since, places, kept)
         if (at is not None and not places) or not await self._book.save(save):

@@ -61,7 +61,7 @@ class UnhandledEvents:
             known = known and await self._read()
             self._at = at
             if at != was:
-                self._events = [event for event in self._events if not covers(at, event.mark)]
+                self._events = [event for event in self._events if not covers(at, event.log_position)]
             if not known:
                 self._events, self._to, self._summed, self.now = [], NOWHERE, 0, UNKNOWN
                 return False

@@ -49,7 +49,7 @@ async def places(stores: OpenStores, points: Sequence[SamePlace]) -> list[GroupP
     for group in await groups_of(stores):
         progress = await stores.log.progress(group)
         point = points[-1] if progress is None else _before(stores.log, progress.at, points) or points[0]
-        failures = {failure.event.mark: failure for failure in await stores.log.failures(group)}
+        failures = {failure.event.log_position: failure for failure in await stores.log.failures(group)}
         found.append(GroupPlace(group, LogPosition(point.target), {**failures}))
     return found
 
@@ -62,8 +62,12 @@ async def places_back(stores: OpenStores, points: Sequence[SamePlace]) -> list[G
     found = []
     for group in await groups_of(stores):
         progress, failures = await stores.log.progress(group), await stores.log.failures(group)
-        marks = [failure.event.mark for failure in failures]
-        known = [one for one in points if not any(stores.log.covers(LogPosition(one.source), mark) for mark in marks)]
+        failed = [failure.event.log_position for failure in failures]
+        known = [
+            one
+            for one in points
+            if not any(stores.log.covers(LogPosition(one.source), position) for position in failed)
+        ]
         point = points[-1] if progress is None else _before(stores.log, progress.at, known)
         if point is not None:
             found.append(GroupPlace(group, LogPosition(point.target), {}))
