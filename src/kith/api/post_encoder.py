@@ -126,13 +126,13 @@ class PostEncoder:
         posts, shown, questions = self._posts.posts, self.of(reader), Questions()
         stored = await self._posts.read([id_])
         is_plain = bool(stored) and await self._is_for_all(stored[0], reader)
-        seeing = None if is_plain else posts.ask_seeing(questions, reader, stored)
+        visible = None if is_plain else posts.ask_visible(questions, reader, stored)
         own = self._engagement.ask_own(questions, reader, [id_])
         if not all(self._knows(post, shown) for post in stored):
             await self._read_people(stored, shown)
             await self._read_totals([id_], shown.totals)
         answers = await posts.graph.store.answer(questions)
-        seen = stored if seeing is None else seeing(answers)
+        seen = stored if visible is None else visible(answers)
         if not seen or seen[0] is None:
             raise posts.missing(id_)
         (liked,), (saved,) = own(answers)

@@ -225,10 +225,10 @@ class Boards:
         boards, questions = await self.settling.read(ids), Questions()
         if deleted_too:
             boards = [None if board is None else msgspec.structs.replace(board, deleted=False) for board in boards]
-        seen = self.ask_seeing(questions, viewer, boards)
+        seen = self.ask_visible(questions, viewer, boards)
         return seen(await self.store.answer(questions))
 
-    def ask_seeing(
+    def ask_visible(
         self, questions: Questions, viewer: Viewer, boards: Sequence[Board | None]
     ) -> Callable[[Answers], list[Board | None]]:
         """Ask which of these boards `viewer` may see."""
@@ -359,7 +359,7 @@ class Boards:
         """Boards of `actor`, with their records. Errors: BoardNotFound; Forbidden for boards of others."""
         records, questions = await self._records.get_many(RecordKind.BOARD, ids), Questions()
         stored = [None if record is None else read_board(record) for record in records]
-        boards = self.ask_seeing(questions, actor, stored)(await self.store.answer(questions))
+        boards = self.ask_visible(questions, actor, stored)(await self.store.answer(questions))
         found = []
         for id_, record, board in zip(ids, records, boards, strict=True):
             if record is None or board is None:

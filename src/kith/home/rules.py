@@ -28,7 +28,7 @@ from kith.graph.shapes import Listing
 from kith.people.unrestricted import UnrestrictedPeople
 from kith.posts.cached import CachedPosts
 from kith.posts.post import Post
-from kith.posts.visibility import seen_of
+from kith.posts.visibility import visible_posts
 from kith.records.store import RecordKind
 from kith.records.tables import LastMade, Remembered
 
@@ -157,7 +157,7 @@ class HomeRules:
             answers, _ = await together(False, self._store.answer(questions), self._unrestricted.learn(authors, reader))
         found = standings(answers)
         followed = {author for author, standing in found.items() if standing.followed or author == reader}
-        return _Found(seen_of(posts, reader, found), followed, muted(answers), hidden(answers))
+        return _Found(visible_posts(posts, reader, found), followed, muted(answers), hidden(answers))
 
     async def _are_for_all(self, reader: NodeId, posts: Sequence[Post], authors: Sequence[int]) -> bool:
         """Whether nothing but mutes and hides keeps these posts from those who follow their authors."""

@@ -37,9 +37,9 @@ from kith.notifications.kept import Reads
 from kith.notifications.notice import Notice, NoticeDraft
 from kith.people.privacy import Privacy, Standing
 from kith.posts.comment import Comment, is_reached, line_of, read_comment
-from kith.posts.comment_reader import by_id, comments_seen, with_above
+from kith.posts.comment_reader import by_id, visible_comments, with_above
 from kith.posts.post import Post, read_post
-from kith.posts.visibility import seen_of
+from kith.posts.visibility import visible_posts
 from kith.records.store import Record, RecordKind, RecordStore
 
 AnyNotice = Notice | NoticeDraft
@@ -78,10 +78,10 @@ class Content(NamedTuple):
         """The authors of posts that only friends see."""
         return {post.author for post in self.posts.values() if post.visibility == "friends"}
 
-    def seen_by(self, user: NodeId, authors: Mapping[int, Standing], hidden: Collection[int]) -> Content:
+    def visible_content(self, user: NodeId, authors: Mapping[int, Standing], hidden: Collection[int]) -> Content:
         """The part of it that a user may see, given how the authors stand to the user and which posts the user hid."""
-        posts = seen_of([post for id_, post in self.posts.items() if id_ not in hidden], user, authors)
-        comments = comments_seen([*self.comments.values()], user, authors)
+        posts = visible_posts([post for id_, post in self.posts.items() if id_ not in hidden], user, authors)
+        comments = visible_comments([*self.comments.values()], user, authors)
         return Content(
             {post.id: post for post in posts if post is not None},
             by_id(comments),
@@ -162,7 +162,7 @@ class NoticeRules:
             silent = {*told_ids[answers.members[muted]].tolist()}
             loud = {one for one in told if one not in silent and _may_tell(found[one])} | {user}
             near = {one for one in about if one in loud and found[one].followed} | {user}
-            seen = content.seen_by(user, found, post_ids[answers.members[hidden]].tolist())
+            seen = content.visible_content(user, found, post_ids[answers.members[hidden]].tolist())
             states = iter(answers.states[held])
             marks = [
                 (edge is None or next(states) is State.NORMAL)
@@ -205,7 +205,7 @@ class NoticeRules:
 
             def sees(user: NodeId, one: AnyNotice, about: Content) -> bool:
                 authors = {author: found[user, NodeId(author)] for author in about.authors()}
-                return _is_there(one, about.seen_by(user, authors, ()))
+                return _is_there(one, about.visible_content(user, authors, ()))
 
             def showing(user: NodeId, one: AnyNotice, about: Content, state: State | None) -> Showing:
                 may = (

@@ -106,11 +106,11 @@ class CommentReader:
             self._store.immediate, self._posts.read([comment.post]), with_above([comment], self.read)
         )
         questions = Questions()
-        seeing = self._posts.ask_seeing(questions, viewer, posts)
-        thread = self.ask_seen(questions, viewer, known)
+        visible = self._posts.ask_visible(questions, viewer, posts)
+        thread = self.ask_visible(questions, viewer, known)
         answers = await self._graph.store.answer(questions)
         seen = by_id(thread(answers))
-        if not is_reached(id_, seen) or seeing(answers) == [None]:
+        if not is_reached(id_, seen) or visible(answers) == [None]:
             return None
         if seen[id_].deleted and not (or_stub and await self._lead_on(viewer, [id_])):
             return None
@@ -127,10 +127,10 @@ class CommentReader:
         if deleted_too:
             comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
         questions = Questions()
-        seeing = self._posts.ask_seeing(questions, viewer, read)
-        thread = self.ask_seen(questions, viewer, [*comments, *known])
+        visible = self._posts.ask_visible(questions, viewer, read)
+        thread = self.ask_visible(questions, viewer, [*comments, *known])
         answers = await self._graph.store.answer(questions)
-        shown = {post for post, one in zip(posts, seeing(answers), strict=True) if one is not None}
+        shown = {post for post, one in zip(posts, visible(answers), strict=True) if one is not None}
         found = thread(answers)
         seen = by_id(found[len(ids) :])
 
@@ -164,7 +164,7 @@ class CommentReader:
     async def shown(self, viewer: Viewer, found: StoredComments) -> CommentPage:
         """What `viewer`, who may see the post, sees of a page: a stub only where they see something below it."""
         questions, replies = Questions(), list(itertools.chain.from_iterable(found.replies))
-        seen = self.ask_seen(questions, viewer, [*found.comments, *replies])
+        seen = self.ask_visible(questions, viewer, [*found.comments, *replies])
         counted = self._ask_counts(questions, viewer, [reply.id for reply in replies])
         answers = await self._graph.store.answer(questions)
         entries = (
@@ -200,8 +200,8 @@ class CommentReader:
         while above and left > 0:
             pages = await self._threads.previews(list(above), STUB_REPLIES)
             replies, questions = await self.read([mark.id for page in pages for mark in page.items]), Questions()
-            seeing = self.ask_seen(questions, viewer, replies)
-            seen = iter(seeing(await self._graph.store.answer(questions)))
+            visible = self.ask_visible(questions, viewer, replies)
+            seen = iter(visible(await self._graph.store.answer(questions)))
             further: dict[int, int] = {}
             for stub, page in zip(above.values(), pages, strict=True):
                 there = [one for one in itertools.islice(seen, len(page.items)) if one is not None]
@@ -239,10 +239,10 @@ class CommentReader:
     async def _found(self, viewer: Viewer, thread: ThreadPage, posts: Mapping[int, Post | None]) -> StoredComments:
         """The comments of a page, and the first replies to each. PostNotFound unless `viewer` may see `posts`."""
         ids, questions = [mark.id for mark in thread.page.items], Questions()
-        seeing = self._posts.ask_seeing(questions, viewer, list(posts.values()))
+        visible = self._posts.ask_visible(questions, viewer, list(posts.values()))
         counted = self._ask_counts(questions, viewer, ids)
         there, answers = await together(self._store.immediate, self.read(ids), self._graph.store.answer(questions))
-        for post, seen in zip(posts, seeing(answers), strict=True):
+        for post, seen in zip(posts, visible(answers), strict=True):
             if seen is None:
                 raise self._posts.missing(post)
         rows = [(one, counts) for one, counts in zip(there, counted(answers), strict=True) if one is not None]
@@ -263,7 +263,7 @@ class CommentReader:
     async def read(self, ids: Sequence[int]) -> list[Comment | None]:
         return [None if record is None else read_comment(record) for record in await self._records(ids)]
 
-    def ask_seen(
+    def ask_visible(
         self, questions: Questions, viewer: Viewer, comments: Sequence[Comment | None]
     ) -> Callable[[Answers], list[Comment | None]]:
         """Ask how a viewer, who may see the post, sees the comments: a stub for each that is gone for everybody, None
@@ -271,7 +271,7 @@ class CommentReader:
         """
         there = [comment.author for comment in comments if comment is not None]
         standings = self._privacy.ask_standings(questions, viewer, there)
-        return lambda answers: comments_seen(comments, viewer, standings(answers))
+        return lambda answers: visible_comments(comments, viewer, standings(answers))
 
 
 async def with_above(
@@ -293,10 +293,10 @@ def by_id(comments: Iterable[Comment | None]) -> dict[int, Comment]:
     return {one.id: one for one in comments if one is not None}
 
 
-def comments_seen(
+def visible_comments(
     comments: Sequence[Comment | None], viewer: Viewer, authors: Mapping[int, Standing]
 ) -> list[Comment | None]:
-    """As `CommentReader.ask_seen`. `authors`: how those who wrote the comments stand to `viewer`."""
+    """As `CommentReader.ask_visible`. `authors`: how those who wrote the comments stand to `viewer`."""
 
     def seen(comment: Comment, author: Standing) -> Comment | None:
         if may_see_comment(comment.deleted, comment.author, viewer, author):

@@ -95,11 +95,11 @@ class Comments(CommentReader):
         )
         thread = await with_above((read_comment(record) for record in records if record is not None), self.read)
         questions = Questions()
-        active, seeing = ask_active(questions, actor), self._posts.ask_seeing(questions, actor, [commented])
-        seen = self.ask_seen(questions, actor, thread)
+        active, visible = ask_active(questions, actor), self._posts.ask_visible(questions, actor, [commented])
+        seen = self.ask_visible(questions, actor, thread)
         answers = await self._graph.store.answer(questions)
         active(answers)
-        (commented,) = seeing(answers)
+        (commented,) = visible(answers)
         if commented is None:
             raise self._posts.missing(post)
         if not commented.allow_comments:

@@ -128,10 +128,10 @@ class Engagement:
         posts, page = await together(
             store.immediate, self._posts.read([post]), store.page(Listing(self._likes, post, Direction.IN), window)
         )
-        seeing = self._posts.ask_seeing(questions, viewer, posts)
+        visible = self._posts.ask_visible(questions, viewer, posts)
         present = self._privacy.ask_without_blocks(questions, viewer, page)
         answers = await store.answer(questions)
-        if seeing(answers) == [None]:
+        if visible(answers) == [None]:
             raise self._posts.missing(post)
         return present(answers)
 
@@ -160,9 +160,9 @@ class Engagement:
     async def seen(self, viewer: Viewer, posts: Sequence[Post]) -> list[tuple[Post, PostCounts] | None]:
         """Each of `posts`, as read from the store, with its counts; None where `viewer` must not see it."""
         questions, ids = Questions(), [post.id for post in posts]
-        seeing = self._posts.ask_seeing(questions, viewer, posts)
+        visible = self._posts.ask_visible(questions, viewer, posts)
         answers, counts = await self._answered(questions, viewer, ids)
-        rows = zip(seeing(answers), counts, strict=True)
+        rows = zip(visible(answers), counts, strict=True)
         return [None if post is None else (post, numbers) for post, numbers in rows]
 
     async def _answered(

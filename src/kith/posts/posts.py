@@ -45,7 +45,7 @@ from kith.posts.post import (
     read_post,
     with_labels,
 )
-from kith.posts.visibility import may_see, seen_of
+from kith.posts.visibility import may_see, visible_posts
 from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, RecordStore
@@ -233,7 +233,7 @@ class Posts:
         questions, posts = Questions(), await self.read(ids)
         if deleted_too:
             posts = [None if post is None else msgspec.structs.replace(post, deleted=False) for post in posts]
-        seen = self.ask_seeing(questions, viewer, posts)
+        seen = self.ask_visible(questions, viewer, posts)
         return seen(await self.graph.store.answer(questions))
 
     async def read(self, ids: Sequence[int]) -> list[Post | None]:
@@ -241,17 +241,17 @@ class Posts:
         records = await self.store.get_many(self._shelf.kind, ids)
         return [None if record is None else read_post(record) for record in records]
 
-    def ask_seeing(
+    def ask_visible(
         self, questions: Questions, viewer: Viewer, posts: Sequence[Post | None]
     ) -> Callable[[Answers], list[Post | None]]:
         """Ask which of these posts `viewer` may see. The answer: they, with their authors' labels; None for others."""
         standings = self.ask_standings(questions, viewer, posts)
-        return lambda answers: seen_of(posts, viewer, standings(answers))
+        return lambda answers: visible_posts(posts, viewer, standings(answers))
 
     def ask_standings(
         self, questions: Questions, viewer: Viewer, posts: Sequence[Post | None]
     ) -> Callable[[Answers], Mapping[int, Standing]]:
-        """Ask how the authors of these posts stand to `viewer`, as far as `seen_of` needs it."""
+        """Ask how the authors of these posts stand to `viewer`, as far as `visible_posts` needs it."""
         alive = [post for post in posts if post is not None and not post.deleted]
         friends = {post.author for post in alive if post.visibility == "friends"}
         return self._privacy.ask_standings(questions, viewer, [post.author for post in alive], friends)
@@ -263,10 +263,10 @@ class Posts:
             raise self.missing(id_)
         return post
 
-    async def seen_by(
+    async def visible_to(
         self, id_: int, viewers: Sequence[int], *, deleted_too: bool = False
     ) -> tuple[Post | None, list[bool]]:
-        """One post, and whether each of many viewers may see it: see `ask_seen_by`.
+        """One post, and whether each of many viewers may see it: see `ask_visible_to`.
 
         Costs one record and one batch of the graph, however many viewers.
         """
@@ -274,10 +274,10 @@ class Posts:
         if post is None:
             return None, [False] * len(viewers)
         questions = Questions()
-        seen = self.ask_seen_by(questions, post, viewers, deleted_too=deleted_too)
+        seen = self.ask_visible_to(questions, post, viewers, deleted_too=deleted_too)
         return seen(await self.graph.store.answer(questions))
 
-    def ask_seen_by(
+    def ask_visible_to(
         self, questions: Questions, post: Post, viewers: Sequence[int], *, deleted_too: bool = False
     ) -> Callable[[Answers], tuple[Post, list[bool]]]:
         """Ask which of many viewers may see a post. The answer: it, with its author's labels, and whether each may.
@@ -320,7 +320,7 @@ class Posts:
 
         async def are_shown(marks: Sequence[Mark]) -> list[bool]:
             read, questions = await self.read([mark.id for mark in marks]), Questions()
-            seen = self.ask_seeing(questions, viewer, read)
+            seen = self.ask_visible(questions, viewer, read)
             there = [post for post in read if post is not None and not post.deleted]
             answers, _ = await together(
                 self.store.immediate,
@@ -375,11 +375,11 @@ class Posts:
             (record,) = await self.store.get_many(self._shelf.kind, [id_])
             stored, questions = None if record is None else read_post(record), Questions()
             active = None if actor is SYSTEM else ask_active(questions, actor)
-            seeing = self.ask_seeing(questions, actor, [stored])
+            visible = self.ask_visible(questions, actor, [stored])
             answers = await self.graph.store.answer(questions)
             if active is not None:
                 active(answers)
-            (post,) = seeing(answers)
+            (post,) = visible(answers)
             if post is None or record is None or stored is None:
                 raise self.missing(id_)
             if actor not in (SYSTEM, post.author):

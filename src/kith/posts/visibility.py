@@ -1,6 +1,10 @@
 """Who may see which post or comment: the hard rules, which no ranking and no route may break. Pure.
 
 How an author stands to a viewer comes from `people.privacy`, in batches. A post's labels are in its record.
+
+The names are the same wherever something is shown: `may_see` decides of one thing, `visible_posts` and the like of
+many; `ask_visible` asks the graph what these need, and `visible` reads, asks and decides for one viewer, `visible_to`
+for many.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ def may_see(post: Post, viewer: Viewer, author: Standing) -> bool:
             return False
 
 
-def seen_of(posts: Sequence[Post | None], viewer: Viewer, authors: Mapping[int, Standing]) -> list[Post | None]:
+def visible_posts(posts: Sequence[Post | None], viewer: Viewer, authors: Mapping[int, Standing]) -> list[Post | None]:
     """Each post with its author's labels; None if `viewer` must not see it. `authors`: how they stand to `viewer`."""
     return [
         with_labels(post, authors[post.author].labels)

@@ -103,10 +103,10 @@ class Stories:
         since = self._since()
         posts = await self._shelf.read([id_ for id_ in ids if made_at_ms(id_) >= since])
         questions = Questions()
-        seeing = self._shelf.ask_seeing(questions, viewer, posts)
+        visible = self._shelf.ask_visible(questions, viewer, posts)
         seen = self._ask_seen(questions, viewer, posts)
         answers = await self.graph.store.answer(questions)
-        return [(story, saw) for story, saw in zip(seeing(answers), seen(answers), strict=True) if story is not None]
+        return [(story, saw) for story, saw in zip(visible(answers), seen(answers), strict=True) if story is not None]
 
     async def get(self, viewer: Viewer, id_: NodeId) -> Post:
         """One story; StoryNotFound if it has expired or `viewer` must not see it."""

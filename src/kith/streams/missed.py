@@ -230,7 +230,7 @@ class MissedMessages:
         gone: Messages = []
         loud = await self._readers.unmuted(stream.user, {change.author for change in deleted.values()})
         for post, change in deleted.items():
-            async for found, could_see in self._readers.seeing(post, [stream.user], deleted_too=True):
+            async for found, could_see in self._readers.visible_to(post, [stream.user], deleted_too=True):
                 why = why_gone(found is not None and found.deleted, could_see[stream.user])
                 if post in stream.watched or (why == "author_deleted" and change.author in loud):
                     gone.append((change.step, PostRemoved(str(post), why)))

@@ -126,22 +126,22 @@ class Readers:
                 yield Sight(None, dict.fromkeys(part, False), set())
                 continue
             questions = Questions()
-            seen_by = self._posts.ask_seen_by(questions, post, part, deleted_too=deleted_too)
+            visible_to = self._posts.ask_visible_to(questions, post, part, deleted_too=deleted_too)
             mutes = questions.states((self._mutes, user, post.author) for user in part)
             hides = questions.states((self._hides, user, post.id) for user in part if audience.hidden)
             answers = await self._store.answer(questions)
-            found, seen = seen_by(answers)
+            found, seen = visible_to(answers)
             muted, hid = answers.states[mutes], answers.states[hides]
             unwanted = {user for rows in (muted, hid) for user, row in zip(part, rows) if row is State.NORMAL}  # noqa: B905
             yield Sight(found, dict(zip(part, seen, strict=True)), unwanted)
             await asyncio.sleep(0)
 
-    async def seeing(
+    async def visible_to(
         self, post: int, users: Sequence[int], *, deleted_too: bool = False
     ) -> AsyncIterator[tuple[Post | None, dict[int, bool]]]:
         """The post, and for each user whether they may see it, in parts. `deleted_too`: as if it were not deleted."""
         for part in _parts(users):
-            found, seen = await self._posts.seen_by(post, part, deleted_too=deleted_too)
+            found, seen = await self._posts.visible_to(post, part, deleted_too=deleted_too)
             yield found, dict(zip(part, seen, strict=True))
             await asyncio.sleep(0)
 

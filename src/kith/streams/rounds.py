@@ -147,7 +147,7 @@ class Rounds:
         readers = list(dict.fromkeys(stream.user for stream in streams))
         could_see: dict[int, bool] = {}
         there: Post | None = None
-        async for found, part in self._readers.seeing(post, readers, deleted_too=True):
+        async for found, part in self._readers.visible_to(post, readers, deleted_too=True):
             could_see |= part
             there = None if found is None or found.deleted else found
         removed = {could: encode(PostRemoved(str(post), why_gone(there is None, could))) for could in (True, False)}

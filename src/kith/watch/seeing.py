@@ -119,7 +119,7 @@ class Seeing:
         found: dict[int, Any] = {}
         for deleted_too in (False, True):
             ids = {one.event.destination for one in pending if _is_deleted(one) is deleted_too}
-            found |= await self._seen_of(user, kind, ids, deleted_too=deleted_too)
+            found |= await self._visible_records(user, kind, ids, deleted_too=deleted_too)
         there = sorted(found)
         # read last: versions grow, so what was decided on above is what the event tells
         versions = {row.id: row.updated_at for row in await self._records.get_many(kind, there) if row}
@@ -129,7 +129,7 @@ class Seeing:
             if versions.get(one.event.destination) == one.event.updated_at
         ]
 
-    async def _seen_of(
+    async def _visible_records(
         self, user: NodeId, kind: RecordKind, ids: Collection[int], *, deleted_too: bool
     ) -> dict[int, Any]:
         asked = sorted(ids)

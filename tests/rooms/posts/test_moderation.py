@@ -129,7 +129,7 @@ def test_nobody_learns_that_a_hidden_post_was_deleted(run: Run, room: Services) 
     run(room.moderation.set("post", NodeId(hidden.id), HIDE))
     for post in (shown, hidden):
         run(room.posts.delete(ALICE, NodeId(post.id)))
-        _, told = run(room.posts.seen_by(post.id, [ALICE, BOB], deleted_too=True))
+        _, told = run(room.posts.visible_to(post.id, [ALICE, BOB], deleted_too=True))
         assert told == [True, post is shown]
 
 
