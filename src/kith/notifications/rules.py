@@ -37,9 +37,9 @@ from kith.notifications.kept import Reads
 from kith.notifications.notice import Notice, NoticeDraft
 from kith.people.privacy import Privacy, Standing
 from kith.posts.comment import Comment, is_reached, line_of, read_comment
-from kith.posts.comment_reader import by_id, visible_comments, with_above
+from kith.posts.comment_reader import by_id, with_above
 from kith.posts.post import Post, read_post
-from kith.posts.visibility import visible_posts
+from kith.posts.visibility import visible_comments, visible_posts
 from kith.records.store import Record, RecordKind, RecordStore
 
 AnyNotice = Notice | NoticeDraft

@@ -50,7 +50,7 @@ def emptied(comment: Comment) -> Comment:
     return msgspec.structs.replace(comment, text="", deleted=True, labels=0, named=())
 
 
-def with_labels(comment: Comment, labels: int) -> Comment:
+def with_author_labels(comment: Comment, labels: int) -> Comment:
     """The comment with its author's labels, or the same object if there are none."""
     return msgspec.structs.replace(comment, labels=labels) if labels else comment
 

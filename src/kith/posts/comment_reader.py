@@ -21,12 +21,12 @@ from kith.graph.edge import Direction, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.people.privacy import Privacy, Standing, Viewer
-from kith.posts.comment import DEPTH_MAX, Comment, emptied, is_reached, read_comment, with_labels
+from kith.people.privacy import Privacy, Viewer
+from kith.posts.comment import DEPTH_MAX, Comment, is_reached, read_comment
 from kith.posts.post import Post
 from kith.posts.posts import Posts
 from kith.posts.threads import ThreadOrder, ThreadPage, Threads
-from kith.posts.visibility import is_gone, may_see_comment
+from kith.posts.visibility import visible_comments
 from kith.records.store import Record, RecordKind
 
 REPLIES_SHOWN = 2
@@ -266,9 +266,7 @@ class CommentReader:
     def ask_visible(
         self, questions: Questions, viewer: Viewer, comments: Sequence[Comment | None]
     ) -> Callable[[Answers], list[Comment | None]]:
-        """Ask how a viewer, who may see the post, sees the comments: a stub for each that is gone for everybody, None
-        for each that the viewer must not see.
-        """
+        """Ask which of these comments a viewer sees who may see the post: see `visible_comments`."""
         there = [comment.author for comment in comments if comment is not None]
         standings = self._privacy.ask_standings(questions, viewer, there)
         return lambda answers: visible_comments(comments, viewer, standings(answers))
@@ -291,19 +289,6 @@ async def with_above(
 def by_id(comments: Iterable[Comment | None]) -> dict[int, Comment]:
     """Those of the comments that are there, by their ids."""
     return {one.id: one for one in comments if one is not None}
-
-
-def visible_comments(
-    comments: Sequence[Comment | None], viewer: Viewer, authors: Mapping[int, Standing]
-) -> list[Comment | None]:
-    """As `CommentReader.ask_visible`. `authors`: how those who wrote the comments stand to `viewer`."""
-
-    def seen(comment: Comment, author: Standing) -> Comment | None:
-        if may_see_comment(comment.deleted, comment.author, viewer, author):
-            return with_labels(comment, author.labels)
-        return emptied(comment) if is_gone(comment.deleted, author) else None
-
-    return [None if one is None else seen(one, authors[one.author]) for one in comments]
 
 
 def no_comment(id_: int) -> CommentNotFound:

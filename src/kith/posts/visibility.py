@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from kith.core.labels import HIDE, LIMIT
 from kith.graph.edge import State
 from kith.people.privacy import SYSTEM, Standing, Viewer
+from kith.posts.comment import Comment, emptied, with_author_labels
 from kith.posts.post import Post, with_labels
 
 
@@ -59,7 +60,22 @@ def may_see_comment(deleted: bool, by: int, viewer: Viewer, author: Standing) ->
     return author.state == State.NORMAL and not author.blocked and not _kept_back(author.labels, author.followed)
 
 
-def is_gone(deleted: bool, author: Standing) -> bool:
+def visible_comments(
+    comments: Sequence[Comment | None], viewer: Viewer, authors: Mapping[int, Standing]
+) -> list[Comment | None]:
+    """Each comment with its author's labels, to `viewer`, who may see the post: a stub where it is gone for everybody,
+    None where `viewer` must not see it. `authors`: how those who wrote them stand to `viewer`.
+    """
+
+    def seen(comment: Comment, author: Standing) -> Comment | None:
+        if may_see_comment(comment.deleted, comment.author, viewer, author):
+            return with_author_labels(comment, author.labels)
+        return emptied(comment) if _is_gone(comment.deleted, author) else None
+
+    return [None if one is None else seen(one, authors[one.author]) for one in comments]
+
+
+def _is_gone(deleted: bool, author: Standing) -> bool:
     """Whether a comment is gone for everybody: deleted, or with its author. Its replies are not."""
     return deleted or author.state != State.NORMAL
 
