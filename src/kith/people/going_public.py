@@ -70,10 +70,10 @@ class GoingPublic:
 
     async def returned(self, user: NodeId) -> None:
         """Accept the requests that need no consent, of an account that is back with all its edges. May be repeated."""
-        await self._accept_all(user)
+        await self._accept_pages(user)
         window: Window | None = Window(_PAGE)
         while window is not None:
-            window = await self._accepted(user, window)
+            window = await self._accept_page_elsewhere(user, window)
 
     async def _note(self, user: NodeId) -> str:
         """Note that an account is about to become public, or is; the note's name."""
@@ -89,7 +89,7 @@ class GoingPublic:
             return
         window: Window | None = Window(_PAGE)
         while window is not None:
-            window = await retried(held, partial(self._next, user, window))
+            window = await retried(held, partial(self._accept_page, user, window))
         await retried(held, partial(self._store.put_note, held.lease.name, None))
 
     async def _is_about_to_open(self, user: NodeId, note: str) -> bool:
@@ -98,12 +98,12 @@ class GoingPublic:
         made_at_ms = ms_of(int(note.rpartition("-")[2], 16))
         return node.private and ms_of(self._graph.clock.next()) < made_at_ms + _CHANGED_WITHIN_MS
 
-    async def _accept_all(self, user: NodeId) -> None:
+    async def _accept_pages(self, user: NodeId) -> None:
         window: Window | None = Window(_PAGE)
         while window is not None:
-            window = await self._next(user, window)
+            window = await self._accept_page(user, window)
 
-    async def _next(self, user: NodeId, window: Window) -> Window | None:
+    async def _accept_page(self, user: NodeId, window: Window) -> Window | None:
         """Accept a page of requests; the next one, or None at the end, or where the account is not public any more."""
         (node,) = await self._store.nodes([user])
         if not _is_public(node):
@@ -112,7 +112,7 @@ class GoingPublic:
         await self._relations.accept_all(user, [NodeId(mark.id) for mark in reversed(page.items)])
         return Window(_PAGE, after=page.oldest) if page.more_after else None
 
-    async def _accepted(self, user: NodeId, window: Window) -> Window | None:
+    async def _accept_page_elsewhere(self, user: NodeId, window: Window) -> Window | None:
         """Have the public ones accept a page of what a user asked of others; the next page, None at the end."""
         asked = Listing(self._graph.graphs.number(FOLLOW_REQUESTS), user, Direction.OUT)
         page = await self._store.page(asked, window)

@@ -86,19 +86,19 @@ class Relations:
         Errors: SelfEdge; UserNotFound if `target` is deactivated; Forbidden if `actor` is, or one blocks the other;
         FollowLimitReached; InvalidContent. Repeating it changes nothing and keeps the place in both lists.
         """
-        _check_two(actor, target)
+        _check_not_self(actor, target)
         self._graph.check_expiry(expires_ms)
         follow = await self._follow(actor, target, expires_ms=expires_ms)
-        return follow or await self._request(actor, target, expires_ms)
+        return follow or await self._request_follow(actor, target, expires_ms)
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
-        _check_two(actor, target)
+        _check_not_self(actor, target)
         unfollow, withdrawn = (
             self._graph.remove_write(graph, actor, target) for graph in (self._follows, self._requests)
         )
-        changes, mark = await self._graph.write([self._asking(unfollow, actor), withdrawn])
-        after = await self._settle(changes[0], (actor, target), ended=True)
+        changes, mark = await self._graph.write([self._asking_for_dependents(unfollow, actor), withdrawn])
+        after = await self._settle_dependents(changes[0], (actor, target), ended=True)
         changed = after is not NO_MARK or any(change.outcome is _APPLIED for change in changes)
         return RelationWritten(False, changed, self._graph.later_mark(mark, after))
 
@@ -112,7 +112,7 @@ class Relations:
         Errors: UserNotFound if there is no request, or the app hides the requester, whose request waits until it does
         not; RequesterLimitReached.
         """
-        _check_two(actor, requester)
+        _check_not_self(actor, requester)
         (request,) = await self._store.get_many(self._requests, [(requester, actor)])
         asked = request is not None and request.state is State.NORMAL
         if not asked and await self._graph.exists(self._follows, requester, actor):
@@ -140,7 +140,7 @@ class Relations:
             write
             for requester, request in zip(requesters, requests, strict=True)
             for write in (
-                self._conditional(
+                self._conditional_write(
                     self._follows,
                     requester,
                     actor,
@@ -156,51 +156,51 @@ class Relations:
 
     async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Refuse a request to follow `actor`. The requester may ask again."""
-        _check_two(actor, requester)
+        _check_not_self(actor, requester)
         return await self._remove([(self._requests, requester, actor)])
 
     # --- blocking and muting ---------------------------------------------------------------------------
 
     async def block(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Forbid follows between the two, and drop their follows and requests in both directions."""
-        _check_two(actor, target)
+        _check_not_self(actor, target)
         await check_not_removed(self._store, actor)
-        block = self._asking(self._graph.add_write(self._blocks, actor, target), actor, target)
+        block = self._asking_for_dependents(self._graph.add_write(self._blocks, actor, target), actor, target)
         drops = [self._graph.remove_write(*edge) for edge in barred_by(self._graph, actor, target)]
         changes, mark = await self._graph.write([block, *drops])
         marks = await together(
             self._store.immediate,
             drop_barred(self._graph, [(actor, target)]),
-            self._settle(changes[0], (actor, target), (target, actor)),
+            self._settle_dependents(changes[0], (actor, target), (target, actor)),
         )
         return RelationWritten(True, changes[0].outcome is _APPLIED, reduce(self._graph.later_mark, marks, mark))
 
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `block`. Follows are allowed again, but the dropped ones stay dropped."""
-        _check_two(actor, target)
+        _check_not_self(actor, target)
         return await self._remove([(self._blocks, actor, target)])
 
     async def mute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Leave `target` out of what `actor` reads. Nobody else notices."""
-        _check_two(actor, target)
+        _check_not_self(actor, target)
         await check_not_removed(self._store, actor)
-        return await self._write_first(self._graph.add_write(self._mutes, actor, target))
+        return await self._write_one(self._graph.add_write(self._mutes, actor, target))
 
     async def unmute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `mute`."""
-        _check_two(actor, target)
+        _check_not_self(actor, target)
         return await self._remove([(self._mutes, actor, target)])
 
     async def see_fewer(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Rank posts of `target` lower for `actor`. The effect fades with time; repeating it starts it again."""
-        _check_two(actor, target)
+        _check_not_self(actor, target)
         await check_not_removed(self._store, actor)
         edge = self._graph.edge_now(self._fewer, actor, target, State.NORMAL)
-        return await self._write_first(EdgeWrite(edge, supersede=True))
+        return await self._write_one(EdgeWrite(edge, supersede=True))
 
     async def see_as_before(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `see_fewer`."""
-        _check_two(actor, target)
+        _check_not_self(actor, target)
         return await self._remove([(self._fewer, actor, target)])
 
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
@@ -213,11 +213,11 @@ class Relations:
 
     async def following(self, user: NodeId, window: Window) -> Page:
         """The users that `user` follows, the newest follow first."""
-        return await self._store.page(self._out(user), window)
+        return await self._store.page(self._following_of(user), window)
 
     async def followers(self, user: NodeId, window: Window) -> Page:
         """The followers of `user`, the newest first."""
-        return await self._store.page(self._in(user), window)
+        return await self._store.page(self._followers_of(user), window)
 
     async def requests(self, user: NodeId, window: Window) -> Page:
         """The users who ask to follow `user`, the newest request first."""
@@ -233,15 +233,15 @@ class Relations:
 
     async def friends(self, user: NodeId, window: Window) -> Page:
         """The users who follow `user` and are followed back, in the order of `following`."""
-        return await self._graph.intersection(self._out(user), self._in(user), window)
+        return await self._graph.intersection(self._following_of(user), self._followers_of(user), window)
 
     async def mutuals(self, user: NodeId, other: NodeId, window: Window) -> Page:
         """The users that both follow, in the order of `following(user)`."""
-        return await self._graph.intersection(self._out(user), self._out(other), window)
+        return await self._graph.intersection(self._following_of(user), self._following_of(other), window)
 
     async def followers_you_know(self, viewer: NodeId, user: NodeId, window: Window) -> Page:
         """The followers of `user` that `viewer` follows, in the order of `following(viewer)`."""
-        return await self._graph.intersection(self._out(viewer), self._in(user), window)
+        return await self._graph.intersection(self._following_of(viewer), self._followers_of(user), window)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -253,36 +253,38 @@ class Relations:
         `accepted`: by that account, as long as the request is there; UserNotFound if it was taken back. The request is
         dropped with a later version than the follow's: by that, intake knows a follow that answers a request.
         """
-        follow = self._conditional(
+        follow = self._conditional_write(
             self._follows,
             actor,
             target,
             if_public=not accepted,
             expires_ms=expires_ms,
-            any_of=self._lists_of(actor),
+            any_of=self._lists_of_dependents(actor),
             while_edge=(self._requests, actor, target, True) if accepted else None,
         )
         answered = self._graph.remove_write(self._requests, actor, target, chained=True)
         changes, mark = await self._graph.write([follow, answered])
-        if accepted and changes[0].outcome is Outcome.UNCHANGED and not _is_there(changes[0]):
+        if accepted and changes[0].outcome is Outcome.UNCHANGED and not _holds(changes[0]):
             raise _no_request(actor)
         (barred,), after = await together(
             self._store.immediate,
             undo_barred(self._graph, self._privacy, [follow], changes[:1]),
-            self._settle(changes[0], (actor, target)),
+            self._settle_dependents(changes[0], (actor, target)),
         )
-        return await self._allowed(follow, changes[0], self._graph.later_mark(mark, after), barred=barred)
+        return await self._answer_or_raise(follow, changes[0], self._graph.later_mark(mark, after), barred=barred)
 
-    def _lists_of(self, user: NodeId) -> tuple[Listing, ...]:
+    def _lists_of_dependents(self, user: NodeId) -> tuple[Listing, ...]:
         """Lists that say whether anything may depend on how `user` stands to others."""
         return self._dependents.lists_of(user) if self._dependents is not None and self._store.transactional else ()
 
-    def _asking(self, write: EdgeWrite, *users: NodeId) -> EdgeWrite:
+    def _asking_for_dependents(self, write: EdgeWrite, *users: NodeId) -> EdgeWrite:
         """The same write, whose answer tells whether anything depends on how these users stand to others."""
-        lists = tuple(listing for user in users for listing in self._lists_of(user))
+        lists = tuple(listing for user in users for listing in self._lists_of_dependents(user))
         return msgspec.structs.replace(write, any_of=lists)
 
-    async def _settle(self, asked: EdgeChange, *pairs: tuple[NodeId, NodeId], ended: bool = False) -> WriteMark:
+    async def _settle_dependents(
+        self, asked: EdgeChange, *pairs: tuple[NodeId, NodeId], ended: bool = False
+    ) -> WriteMark:
         """Change what depends on a write, even if it changed nothing: an earlier try may have stopped there.
 
         `asked`: the answer to the write; an engine that is not transactional tells nothing by it. NO_MARK if there was
@@ -294,15 +296,15 @@ class Relations:
         marks = await together(self._store.immediate, *(dependents.changed(*pair, ended=ended) for pair in pairs))
         return reduce(self._graph.later_mark, marks, NO_MARK)
 
-    async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
+    async def _request_follow(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile.
 
         Nothing is asked where they follow it by now, until the same moment.
         """
         follows = (self._follows, actor, target, False)
-        request = self._conditional(self._requests, actor, target, expires_ms=expires_ms, while_edge=follows)
+        request = self._conditional_write(self._requests, actor, target, expires_ms=expires_ms, while_edge=follows)
         changes, mark = await self._graph.write([request])
-        if changes[0].outcome is Outcome.UNCHANGED and not _is_there(changes[0]):
+        if changes[0].outcome is Outcome.UNCHANGED and not _holds(changes[0]):
             (stored,) = await self._store.get_many(self._follows, [(actor, target)])
             if stored is None or stored.expires_ms == expires_ms:
                 return RelationWritten(True, False, mark)
@@ -313,14 +315,14 @@ class Relations:
             undo_barred(self._graph, self._privacy, [request], changes),
             self._store.nodes([target]),
         )
-        await self._allowed(request, changes[0], mark, barred=barred)
+        await self._answer_or_raise(request, changes[0], mark, barred=barred)
         if not node.private:
             followed = await self._follow(actor, target, expires_ms=expires_ms)
             if followed is not None:
                 return followed
         return RelationWritten(False, changes[0].outcome is _APPLIED, mark, requested=True)
 
-    def _conditional(
+    def _conditional_write(
         self,
         graph: int,
         source: NodeId,
@@ -345,7 +347,7 @@ class Relations:
             while_edge=while_edge,
         )
 
-    async def _allowed(
+    async def _answer_or_raise(
         self, write: EdgeWrite, change: EdgeChange, mark: WriteMark, *, barred: bool
     ) -> RelationWritten | None:
         """The answer to a write, or the error of the condition that refused it; None if the account is private."""
@@ -365,22 +367,22 @@ class Relations:
             case _:
                 return RelationWritten(True, outcome is _APPLIED, mark)
 
-    async def _write_first(self, write: EdgeWrite) -> RelationWritten:
+    async def _write_one(self, write: EdgeWrite) -> RelationWritten:
         changes, mark = await self._graph.write([write])
-        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(True, changes[0].outcome is _APPLIED, mark)
 
     async def _remove(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> RelationWritten:
         changes, mark = await self._graph.write([self._graph.remove_write(*edge) for edge in edges])
-        return RelationWritten(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
+        return RelationWritten(False, any(change.outcome is _APPLIED for change in changes), mark)
 
-    def _out(self, user: NodeId) -> Listing:
+    def _following_of(self, user: NodeId) -> Listing:
         return Listing(self._follows, user, Direction.OUT)
 
-    def _in(self, user: NodeId) -> Listing:
+    def _followers_of(self, user: NodeId) -> Listing:
         return Listing(self._follows, user, Direction.IN)
 
 
-def _is_there(change: EdgeChange) -> bool:
+def _holds(change: EdgeChange) -> bool:
     return change.after is not None and change.after.state == State.NORMAL
 
 
@@ -390,6 +392,6 @@ def _no_request(requester: NodeId) -> UserNotFound:
     )
 
 
-def _check_two(actor: NodeId, target: NodeId) -> None:
+def _check_not_self(actor: NodeId, target: NodeId) -> None:
     if actor == target:
         raise SelfEdge("one cannot do this to oneself; name another user", id=str(actor))
