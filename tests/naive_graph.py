@@ -14,7 +14,7 @@ from kith.core.paging import Mark
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeOperation
-from kith.people.standing import Relationship
+from kith.people.relationships import Relationship
 
 NORMAL, NEGATIVE, ARCHIVED, REMOVED = State
 ADDED = {"follow": FOLLOWS, "accept": FOLLOWS, "block": BLOCKS, "mute": MUTES}

@@ -24,7 +24,7 @@ from kith.graph.shapes import Listing
 from kith.people.accounts import check_active, check_not_removed
 from kith.people.barring import barred_by, drop_barred, undo_barred
 from kith.people.privacy import Privacy
-from kith.people.standing import Relationship, relationships
+from kith.people.relationships import Relationship, relationships
 
 _APPLIED = Outcome.APPLIED
 
@@ -204,7 +204,7 @@ class Relations:
         return await self._remove([(self._fewer, actor, target)])
 
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
-        """See `standing.relationships`. BatchTooLarge for more than `batch_max` targets."""
+        """See `relationships.relationships`. BatchTooLarge for more than `batch_max` targets."""
         if len(targets) > self._limits.batch_max:
             raise BatchTooLarge(f"at most {self._limits.batch_max} targets a request", max=self._limits.batch_max)
         return await relationships(self._graph, self._privacy, actor, targets)
