@@ -88,8 +88,8 @@ def check_name(name: str) -> None:
     check_text(name, needed=True, chars_max=NAME_CHARS_MAX, field="name")
 
 
-def fingerprint_of(name: str, secret: bool) -> bytes:
-    """Bytes that are equal only for equal requests."""
+def canonical_board(name: str, secret: bool) -> bytes:
+    """Bytes that are equal only for equal requests to make a board."""
     return _encode((name, secret))
 
 

@@ -17,8 +17,8 @@ from kith.boards.board import (
     LISTED,
     Board,
     board_record,
+    canonical_board,
     check_name,
-    fingerprint_of,
     missing,
     not_owner,
     owned_by,
@@ -91,7 +91,7 @@ class Boards:
         check_name(name)
         await check_active(self.store, actor)
         id_, version = self._snowflakes.next(), self.graph.clock.next()
-        claim = None if key is None else claim_of("board", actor, key, fingerprint_of(name, secret), id_, version)
+        claim = None if key is None else claim_of("board", actor, key, canonical_board(name, secret), id_, version)
         board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
         put = await self._records.put([board_record(board, version)], [self._listing(board, version)], claim=claim)
         again = put.claimed is not None

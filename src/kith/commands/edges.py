@@ -25,7 +25,7 @@ from kith.commands.transfer.loading import (
     ImportProgress,
     ReadLines,
     RefusalReport,
-    fingerprint,
+    file_fingerprint,
     load_bulk,
     load_merging,
 )
@@ -176,7 +176,7 @@ def _imported(
                 names = ", ".join(sorted(environment.graph_numbers()))
                 raise BadRequest(f"no graph is called {graph!r}; there are: {names}")
             if bulk.may_load(environment, graph):
-                load = bulk.BulkLoad(environment, graph, fingerprint(path), version or HybridClock().next())
+                load = bulk.BulkLoad(environment, graph, file_fingerprint(path), version or HybridClock().next())
                 refused = RefusalReport(where, resume=load.reading.line > 0)
                 try:
                     return load_bulk(path, load, refused, progress, mutual=mutual, read_file=read_file)

@@ -115,11 +115,11 @@ class Cursors:
 
     def seal(self, query: str, payload: bytes) -> str:
         """A cursor that carries any `payload`; only `open` with the same query reads it."""
-        return self._signer.seal(payload, _fingerprint(query))
+        return self._signer.seal(payload, _query_digest(query))
 
     def open(self, text: str, query: str) -> bytes:
         """The payload of a cursor; BadCursor unless it was issued for `query`."""
-        payload = self._signer.open(text, _fingerprint(query))
+        payload = self._signer.open(text, _query_digest(query))
         if payload is None:
             raise _of_another_list()
         return payload
@@ -137,5 +137,5 @@ def _of_another_list() -> BadCursor:
     return BadCursor("this cursor was altered or belongs to another list or reader; start again without it")
 
 
-def _fingerprint(query: str) -> bytes:
+def _query_digest(query: str) -> bytes:
     return hashlib.blake2b(query.encode(), digest_size=16).digest()

@@ -207,15 +207,15 @@ def unpack(raw: bytes) -> Slate:
 def make_slate(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL) -> tuple[Slate, RankedCandidates]:
     """A slate of all candidates, best first; and those that are no copies, in the same order.
 
-    Copies have the same fingerprint. The best of them stands for them all.
+    Copies have the same key. The best of them stands for them all.
     """
     places = (-candidates.scores).argsort(kind="stable")
-    in_order = np.sort(candidates.facts.fingerprints)
+    in_order = np.sort(candidates.facts.copy_keys)
     if (in_order[1:] != in_order[:-1]).all():
         return Slate(candidates.facts.ids[places].tolist(), end, scroll=scroll), RankedCandidates(candidates, places)
-    fingerprints = candidates.facts.fingerprints[places]
-    kinds, firsts = np.unique(fingerprints, return_index=True)
-    best = firsts[np.searchsorted(kinds, fingerprints)]  # of each, where the best of its kind stands
+    copy_keys = candidates.facts.copy_keys[places]
+    kinds, firsts = np.unique(copy_keys, return_index=True)
+    best = firsts[np.searchsorted(kinds, copy_keys)]  # of each, where the best of its kind stands
     together = best.argsort(kind="stable")
     are_copies = best[together] != together
     places = places[together]

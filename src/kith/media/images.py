@@ -66,10 +66,10 @@ def read_image(data: bytes, form: Format, *, pixels_max: int, side_max: int) -> 
     except Exception as error:  # whatever a decoder meets in a damaged file
         raise InvalidContent("this image cannot be decoded; save it again", format=form) from error
     width, height = frames[0].size
-    return Picture(width, height, fingerprint_of(frames[0]), written, _thumbnail(frames[0]))
+    return Picture(width, height, picture_fingerprint(frames[0]), written, _thumbnail(frames[0]))
 
 
-def fingerprint_of(image: Image.Image) -> int:
+def picture_fingerprint(image: Image.Image) -> int:
     """A hash of 64 bits; for images that look alike only a few bits differ.
 
     The difference hash (dHash): one bit for each of 8 x 8 spots, is it brighter than its left neighbour? An image of

@@ -44,7 +44,7 @@ class Media(msgspec.Struct, frozen=True, array_like=True):
     width: int  # pixels, as shown
     height: int
     size: int  # bytes of the file that is served
-    fingerprint: int  # 64 bits; see `images.fingerprint_of` and `videos.read_video`
+    fingerprint: int  # 64 bits; see `images.picture_fingerprint` and `videos.read_video`
     secret: bytes  # SECRET_BYTES random ones, in the names of its files
     alt_text: str = ""
     deleted: bool = False  # the record stays, because it names the files to remove

@@ -118,7 +118,7 @@ def read_post(record: Record) -> Post:
     return _decode(record.data)
 
 
-def fingerprint_of(draft: Draft) -> bytes:
+def canonical_draft(draft: Draft) -> bytes:
     """Bytes that are equal only for equal drafts, whatever the order of their ids and attributes."""
     audience, mentions = tuple(sorted(draft.audience)), tuple(sorted(draft.mentions))
     try:

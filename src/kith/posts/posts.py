@@ -36,10 +36,10 @@ from kith.posts.post import (
     Draft,
     Post,
     PostEdit,
+    canonical_draft,
     check_draft,
     edited,
     emptied,
-    fingerprint_of,
     post_from,
     post_record,
     read_post,
@@ -104,7 +104,7 @@ class Posts:
         id_, version = self.snowflakes.next(), self.graph.clock.next()
         claim = None
         if key is not None:
-            claim = claim_of(self._shelf.noun, actor, key, fingerprint_of(draft), id_, version)
+            claim = claim_of(self._shelf.noun, actor, key, canonical_draft(draft), id_, version)
         types, _, named = await together(
             self.store.immediate,
             self._types_of(actor, draft, claim),

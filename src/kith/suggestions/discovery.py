@@ -74,7 +74,7 @@ def score(lists: IdLists, places: Ids, never: Ids, held_back: Ids, candidates_ma
     return Ranked(chosen, counts[best].astype(np.int64), _faces(lists, places, chosen))
 
 
-def fingerprint(followees: Ids, count: int) -> bytes:
+def followees_fingerprint(followees: Ids, count: int) -> bytes:
     """8 bytes that change when the newest followees change, or their number in all, or _VERSION."""
     seen = followees.astype("<i8").tobytes() + count.to_bytes(8, "little")
     return hashlib.blake2b(seen, digest_size=8, person=_VERSION).digest()

@@ -34,7 +34,16 @@ from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Ids, Listing, Side
 from kith.people.accounts import check_not_removed
 from kith.people.relations import RelationWritten
-from kith.suggestions.discovery import Ranked, Reach, fingerprint, lists_of, pack, score, unpack, without_faces
+from kith.suggestions.discovery import (
+    Ranked,
+    Reach,
+    followees_fingerprint,
+    lists_of,
+    pack,
+    score,
+    unpack,
+    without_faces,
+)
 from kith.suggestions.store import RankingRow, SuggestionStore
 
 OWN_MAX = 10_000
@@ -136,7 +145,7 @@ class Suggestions:
         store = self.graph.store
         reading = store.ids(listing, self._reach.followees), store.count_many([listing])
         ids, (count,) = await together(store.immediate, *reading)
-        return Followees(ids, fingerprint(ids, count))
+        return Followees(ids, followees_fingerprint(ids, count))
 
     async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> _Part:
         """The part of a ranking that `window` asks for, without those who may not be shown."""

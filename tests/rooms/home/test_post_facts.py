@@ -17,7 +17,7 @@ from kith.core.ids import ID_MAX
 from kith.core.labels import LIMIT
 from kith.graph.graphs import LIKES, SAVES, SHARES
 from kith.home.rank import facts as facts_module
-from kith.home.rank.facts import COPIED_CHARS_MIN, FACTS_KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint, print_of
+from kith.home.rank.facts import COPIED_CHARS_MIN, FACTS_KEPT_MS, RENEWED_MS, WAYS, PostFacts, copy_key, print_of
 from kith.home.rank.features import TYPES, Facts
 from kith.media.media import Media
 from kith.posts.labels import Moderation
@@ -59,7 +59,7 @@ def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: HomeS
         assert found.authors.tolist() == [post.author for post in expected]
         assert [TYPES[number] for number in found.types] == [post.type for post in expected]
         assert found.made_ms.tolist() == [post.created_at for post in expected]
-        assert found.fingerprints.tolist() == [fingerprint(post) for post in expected]
+        assert found.copy_keys.tolist() == [copy_key(post) for post in expected]
 
 
 def test_more_posts_of_one_call_than_their_place_holds_are_all_there(run: Run, home: HomeScene) -> None:
@@ -127,7 +127,7 @@ def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
     assert looked_into == [edited.id, labelled.id]
     assert [TYPES[number] for number in after.types] == ["link", "text", "text"]
     assert after.limited.tolist() == [False, True, False]
-    assert (after.fingerprints == before.fingerprints).tolist() == [False, True, True]
+    assert (after.copy_keys == before.copy_keys).tolist() == [False, True, True]
     run(Moderation(home.posts).set("user", BOB, LIMIT))
     home.clock.ms += FACTS_KEPT_MS + 1
     assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.all()
@@ -265,7 +265,7 @@ LONG = "Hello, World! " * 6
 def shown(text: str = "", link: str | None = None, media: tuple[int, ...] = (), by: int = BOB, id_: int = 1) -> int:
     kind = "image" if media else "link" if link else "text"
     prints = {4: b"4", 5: b"5", 14: b"4"}
-    return fingerprint(Post(id_, by, 0, kind, text, link, media, "public", (), (), b"{}"), prints)  # type: ignore[arg-type]
+    return copy_key(Post(id_, by, 0, kind, text, link, media, "public", (), (), b"{}"), prints)  # type: ignore[arg-type]
 
 
 def test_the_same_files_or_link_without_own_words_and_long_texts_are_copies_whoever_posts_them() -> None:
@@ -297,7 +297,7 @@ def test_what_differs_is_not_alike() -> None:
 
 
 @given(st.text(max_size=100))
-def test_any_text_has_a_fingerprint_of_64_bits_whatever_its_case(text: str) -> None:
+def test_any_text_has_a_copy_key_of_64_bits_whatever_its_case(text: str) -> None:
     text = text.encode("utf-8", "ignore").decode()
     assert -(2**63) <= shown(text) < 2**63
     assert shown(text) == shown(text.casefold())
@@ -309,7 +309,7 @@ def test_the_same_picture_is_known_whoever_uploads_it_and_one_that_tells_nothing
 
     def shown(*posted: Media) -> int:
         ids, prints = tuple(one.id for one in posted), {one.id: print_of(one) for one in posted}
-        return fingerprint(Post(1, ALICE, 0, "image", "", None, ids, "public", (), (), b"{}"), prints)
+        return copy_key(Post(1, ALICE, 0, "image", "", None, ids, "public", (), (), b"{}"), prints)
 
     assert shown(media(10)) == shown(media(11))
     assert shown(media(10)) != shown(media(11, size=9_001)), "another picture that looks alike, as memes do"

@@ -10,7 +10,7 @@ from kith.commands.demo import pictures, script
 from kith.commands.demo.living import in_words
 from kith.commands.demo.people import FANS_MAX, FOLLOWEES_MAX, Cast
 from kith.commands.demo.words import Person, Words, person
-from kith.media.images import fingerprint_of
+from kith.media.images import picture_fingerprint
 from kith.people.usernames import check_username
 from kith.posts.post import Draft, check_draft
 
@@ -82,7 +82,7 @@ def test_a_picture_is_a_png_that_its_seed_decides() -> None:
 
 
 def test_no_two_pictures_look_alike_to_the_feed_which_would_show_one_of_them() -> None:
-    prints = [fingerprint_of(decoded(pictures.landscape(seed))) for seed in range(100)]
+    prints = [picture_fingerprint(decoded(pictures.landscape(seed))) for seed in range(100)]
     assert len(set(prints)) == 100
 
 

@@ -166,7 +166,7 @@ def test_the_turn_of_what_was_seen_begins_where_it_was_left_out_and_ends_where_t
 def scored(scores: list[float], kinds: list[int]) -> Candidates:
     """Posts 0, 1, 2, ... with these scores, those of one kind copies of each other."""
     found = Candidates.unranked(np.arange(len(scores)))
-    facts = found.facts._replace(fingerprints=np.array(kinds, np.int64))
+    facts = found.facts._replace(copy_keys=np.array(kinds, np.int64))
     return found._replace(facts=facts, scores=np.array(scores, np.float32))
 
 

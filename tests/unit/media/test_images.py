@@ -15,7 +15,7 @@ from PIL import Image, ImageCms
 
 from kith.core.errors import InvalidContent
 from kith.media import endings, images
-from kith.media.images import THUMBNAIL_SIDE, Picture, fingerprint_of, read_image
+from kith.media.images import THUMBNAIL_SIDE, Picture, picture_fingerprint, read_image
 from kith.media.media import Format
 
 STILL: dict[Format, bytes] = {
@@ -276,13 +276,13 @@ def test_images_that_look_alike_have_fingerprints_that_are_near() -> None:
 
 def test_a_fingerprint_reads_rows_from_left_to_right() -> None:
     rising = Image.frombytes("L", (9, 8), bytes(range(9)) * 8)
-    assert fingerprint_of(rising) == 2**64 - 1
-    assert fingerprint_of(rising.transpose(Image.Transpose.FLIP_LEFT_RIGHT)) == 0
+    assert picture_fingerprint(rising) == 2**64 - 1
+    assert picture_fingerprint(rising.transpose(Image.Transpose.FLIP_LEFT_RIGHT)) == 0
     last = Image.frombytes("L", (9, 8), bytes(71) + b"\xff")
-    assert fingerprint_of(last) == 1
+    assert picture_fingerprint(last) == 1
 
 
 def test_what_is_transparent_counts_as_white() -> None:
     clear = Image.new("RGBA", (90, 80), (0, 0, 0, 0))
     clear.paste((0, 0, 0, 255), (0, 0, 45, 80))
-    assert fingerprint_of(clear) == fingerprint_of(clear.convert("RGBA")) != 0
+    assert picture_fingerprint(clear) == picture_fingerprint(clear.convert("RGBA")) != 0

@@ -28,10 +28,10 @@ from kith.posts.post import (
     Location,
     Post,
     PostEdit,
+    canonical_draft,
     check_draft,
     edited,
     emptied,
-    fingerprint_of,
     post_from,
     post_record,
     read_post,
@@ -125,12 +125,12 @@ def test_a_post_reads_as_it_was_stored(text: str, media: list[int]) -> None:
     assert read_post(post_record(post, hlc_of(START_MS))) == post
 
 
-def test_the_fingerprint_tells_drafts_apart() -> None:
+def test_the_canonical_bytes_tell_drafts_apart() -> None:
     drafts = [Draft(**fields) for fields, _ in GOOD.values()] + [
         Draft(text="x", attributes=b'{"a":1}'),
         Draft(text="x", mentions=(1,)),
     ]
-    assert len({fingerprint_of(draft) for draft in drafts}) == len(drafts)
+    assert len({canonical_draft(draft) for draft in drafts}) == len(drafts)
 
 
 def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:

@@ -11,7 +11,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA
 
 from kith.graph.shapes import IdLists, Ids
-from kith.suggestions.discovery import FACES, Ranked, fingerprint, pack, score, unpack
+from kith.suggestions.discovery import FACES, Ranked, followees_fingerprint, pack, score, unpack
 
 EVE, FAY, GUS = 5, 6, 7
 
@@ -117,8 +117,8 @@ def test_a_ranking_reads_as_it_was_packed() -> None:
 
 def test_a_fingerprint_changes_with_the_followees_and_their_number() -> None:
     prints = {
-        fingerprint(ids, count)
+        followees_fingerprint(ids, count)
         for ids, count in ((ids_of(1, 2), 2), (ids_of(2, 1), 2), (ids_of(1, 2), 3), (ids_of(1), 1), (ids_of(), 0))
     }
     assert len(prints) == 5
-    assert fingerprint(ids_of(1, 2)[::-1], 2) == fingerprint(ids_of(2, 1), 2)
+    assert followees_fingerprint(ids_of(1, 2)[::-1], 2) == followees_fingerprint(ids_of(2, 1), 2)

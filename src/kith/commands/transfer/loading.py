@@ -56,7 +56,7 @@ class Bulk(Protocol):
     def finish(self, progress: Callable[[int, int], None]) -> int: ...
 
 
-def fingerprint(path: Path) -> str:
+def file_fingerprint(path: Path) -> str:
     """Tells whether a resumed import reads the same file: from its size, its first and its last megabyte."""
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -128,7 +128,7 @@ async def load_merging(
     `version`: that of the edges, if not of now: what was changed with a later one stays.
     """
     number = service.graphs.number(graph)
-    note = f"{_NOTE}{graph}/{fingerprint(path)}"
+    note = f"{_NOTE}{graph}/{file_fingerprint(path)}"
     raw = await service.store.get_note(note)
     point = msgspec.json.decode(raw, type=_Checkpoint) if raw else _Checkpoint(version or service.clock.next())
     report = RefusalReport(report_path, resume=point.line > 0)

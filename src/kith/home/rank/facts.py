@@ -44,7 +44,7 @@ ENGAGEMENT_WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
 _ROW = np.dtype(
     [
         ("author", "i8"),
-        ("fingerprint", "i8"),
+        ("copy_key", "i8"),
         ("version", "i8"),  # of the record; 0: no post is known here
         ("read_ms", "i8"),
         ("engagement", "f4"),
@@ -226,7 +226,7 @@ class PostFacts:
 
 
 def _facts(ids: Integers, rows: Rows) -> Facts:
-    return Facts(ids, rows["author"], rows["fingerprint"], rows["engagement"], rows["type"], rows["limited"])
+    return Facts(ids, rows["author"], rows["copy_key"], rows["engagement"], rows["type"], rows["limited"])
 
 
 def _living(record: Record | None) -> Post | None:
@@ -240,10 +240,10 @@ def _described(record: Record | None, post: Post | None, prints: Mapping[int, by
     if record is None or post is None:
         return _NO_POST
     type_, limited = _TYPE_NUMBERS[post.type], bool(post.labels & LIMIT)
-    return post.author, fingerprint(post, prints), record.updated_at, 0, 0.0, type_, limited, False, False
+    return post.author, copy_key(post, prints), record.updated_at, 0, 0.0, type_, limited, False, False
 
 
-def fingerprint(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> int:
+def copy_key(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> int:
     """A number that copies share: posts with the same files or link and no words of their own, and posts with the same
     words where these are long (COPIED_CHARS_MIN). Short words people say by themselves: only the same author's are
     copies, beside the same files and link. `prints`: what files show, by the ids of media (`print_of`); a file without

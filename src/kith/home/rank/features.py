@@ -37,15 +37,15 @@ class Facts(NamedTuple):
 
     ids: Integers
     authors: Integers
-    fingerprints: Integers  # equal for copies
+    copy_keys: Integers  # equal for copies
     engagement: Floats  # likes, comments, shares and saves, weighted by kind
     types: NDArray[np.int8]  # see TYPES
     limited: Flags  # the app's moderation limits the post or its author
 
     def take(self, which: Integers | slice) -> Facts:
         """The rows at these places."""
-        ids, authors, fingerprints, engagement, types, limited = self
-        return Facts(ids[which], authors[which], fingerprints[which], engagement[which], types[which], limited[which])
+        ids, authors, copy_keys, engagement, types, limited = self
+        return Facts(ids[which], authors[which], copy_keys[which], engagement[which], types[which], limited[which])
 
     @classmethod
     def joined(cls, parts: Sequence[Facts]) -> Facts:

@@ -119,7 +119,7 @@ class Ranker:
             return await self.score(reader, ids if showing_seen == (count > 0) else ids[:0], pinned)
         facts, affinities = await self._look_up(reader, ids)
         those = seen if len(facts.ids) == len(ids) else _are_in(facts.ids, ids[seen])  # some are no posts any more
-        known = _are_in(facts.fingerprints, facts.fingerprints[those])
+        known = _are_in(facts.copy_keys, facts.copy_keys[those])
         found = self._scored(reader, facts.take(np.flatnonzero(known == showing_seen)), affinities, pinned)
         if not showing_seen:
             return found
