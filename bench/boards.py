@@ -29,7 +29,7 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graphs import BOARD_FOLLOWS, BOARD_UNFOLLOWS, BOARDS, FOLLOWS
 from kith.graph.shapes import Listing
 from kith.run.config import Settings
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 _OWNERS, _BOARDS_EACH, _UNFOLLOWED = 1_000, 5, 5_000
 _READER, _FIRST = NodeId(7), 50_000_000
@@ -48,19 +48,19 @@ def _owners() -> list[NodeId]:
 
 async def _boards(services: Services) -> tuple[list[int], list[int]]:
     """Boards of many owners, and the many unfollowed ones of the first, as the routes would leave them."""
-    number, owners = services.opened.graph.graphs.number, _owners()
+    number, owners = services.stores.graph.graphs.number, _owners()
     made = [(owner, services.posts.snowflakes.next()) for owner in owners for _ in range(_BOARDS_EACH)]
     many = [(owners[0], services.posts.snowflakes.next()) for _ in range(_UNFOLLOWED)]
     ends = [(BOARDS, owner, board) for owner, board in made + many]
     ends += [(FOLLOWS, _READER, owner) for owner in owners[::2]]
     ends += [(BOARD_UNFOLLOWS, _READER, board) for _, board in many]
     ends += [(BOARD_FOLLOWS, _READER, board) for owner, board in made[::3] if owner in owners[1::2]]
-    version = services.opened.graph.clock.next()
+    version = services.stores.graph.clock.next()
     for at in range(0, len(made + many), _BATCH):
         some = (made + many)[at : at + _BATCH]
         await services.posts.store.put([board_record(Board(owner, id_, 1, "a board"), version) for owner, id_ in some])
     for at in range(0, len(ends), _BATCH):
-        await services.opened.store.apply(
+        await services.stores.store.apply(
             [
                 EdgeWrite(Edge(number(graph), NodeId(source), NodeId(to), State.NORMAL, 1, version))
                 for graph, source, to in ends[at : at + _BATCH]
@@ -71,7 +71,7 @@ async def _boards(services: Services) -> tuple[list[int], list[int]]:
 
 def _measured(folder: Path, work: Callable[[Services], Awaitable[list[Figure]]]) -> list[Figure]:
     async def measure() -> list[Figure]:
-        async with running(Settings(data=str(folder / "boards"), durability="relaxed")) as services:
+        async with open_services(Settings(data=str(folder / "boards"), durability="relaxed")) as services:
             return await work(services)
 
     return asyncio.run(measure())
@@ -124,7 +124,7 @@ def boards_check_http(folder: Path) -> list[Figure]:
     settings = Settings(data=str(folder / "boards-http"), durability="relaxed")
 
     async def fill() -> list[int]:
-        async with running(settings) as services:
+        async with open_services(settings) as services:
             return (await _boards(services))[0]
 
     boards = asyncio.run(fill())
@@ -159,13 +159,13 @@ def board_followers(folder: Path) -> list[Figure]:
     data = generated(folder, 1_200_000, 5_000_000, {"dana": _FOLLOWERS, "carol": 10_000})
 
     async def work(services: Services) -> list[Figure]:
-        graph, owner = services.opened.graph, NodeId(1)
+        graph, owner = services.stores.graph, NodeId(1)
         board = (await services.boards.create(owner, "of Dana")).board.id
         version, number = graph.clock.next(), graph.graphs.number
         strangers = [(BOARD_FOLLOWS, 10_000_000 + at) for at in range(5_000)]
-        followers = (await services.opened.store.page(_in(graph.graphs.number(FOLLOWS), owner), Window(1_000))).items
+        followers = (await services.stores.store.page(_in(graph.graphs.number(FOLLOWS), owner), Window(1_000))).items
         unfollowers = [(BOARD_UNFOLLOWS, mark.id) for mark in followers]
-        await services.opened.store.apply(
+        await services.stores.store.apply(
             [
                 EdgeWrite(Edge(number(name), NodeId(user), NodeId(board), State.NORMAL, followers[0].position, version))
                 for name, user in strangers + unfollowers
@@ -187,7 +187,7 @@ def board_followers(folder: Path) -> list[Figure]:
     settings = imported(folder, data)
 
     async def measure() -> list[Figure]:
-        async with running(settings) as services:
+        async with open_services(settings) as services:
             return await work(services)
 
     return asyncio.run(measure())

@@ -73,7 +73,7 @@ async def _layers(folder: Path) -> list[Figure]:
     settings = Settings(data=str(folder / "checks"), durability="relaxed")
     nodes = os.environ.get("KITH_TEST_REDIS", "")
     cluster = connect(nodes or "127.0.0.1:1")
-    async with wiring.opened(settings, "bench") as stores:
+    async with wiring.open_stores(settings, "bench") as stores:
         graph = stores.graph.graphs.number(FOLLOWS)
         chosen = random.Random(18)
         pairs = [(source, chosen.randrange(1, _IDS)) for source in range(1, _SOURCES + 1) for _ in range(_FOLLOWED)]

@@ -30,7 +30,7 @@ from kith.graph.graphs import LIKES
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.posts.post import Draft
 from kith.run.config import Settings
-from kith.run.services import running
+from kith.run.services import open_services
 
 _POSTS, _LIKES_A_POST = 60_000, 3
 _TURNS = 2
@@ -197,12 +197,12 @@ def _both(port: int, cast: Cast, name: str, kind: str) -> tuple[Load, Load]:
 async def _fill(settings: Settings, at: Town) -> Sequence[tuple[int, int]]:
     """More posts, by authors drawn by their followers; these like some of them. (id, author) of all, oldest first."""
     chosen = random.Random(5)
-    async with running(settings) as services:
+    async with open_services(settings) as services:
         rows = np.random.default_rng(5).integers(0, len(at.edges), _POSTS - len(at.posts))
         made = spread(chosen, at.edges[rows, 1].tolist())
         await put_posts(services, made, lambda post: _draft(chosen, post))
         posts = sorted([*made, *((id_, author) for id_, author in at.posts.tolist())])
-        likes, graph = services.opened.graph.graphs.number(LIKES), services.opened.graph
+        likes, graph = services.stores.graph.graphs.number(LIKES), services.stores.graph
         followers = _by_author(at.edges)
         writes = [
             graph.add_write(likes, NodeId(reader), NodeId(post))

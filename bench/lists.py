@@ -23,7 +23,7 @@ from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, LIKES, MENTIONED, SAVES
 from kith.run.config import Settings
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 _LISTS, _ENTRIES = 1_000, 20
 _COMMENTED, _COMMENTS, _REPLIES = 300, 10, 2
@@ -147,13 +147,13 @@ def _requests(asked: Sequence[_Asked]) -> list[bytes]:
 
 
 async def _filled(settings: Settings, fill: Callable[[Services], Awaitable[None]]) -> None:
-    async with running(settings) as services:
+    async with open_services(settings) as services:
         await fill(services)
 
 
 async def put_edges(services: Services, name: str, rows: Sequence[tuple[int, int]]) -> None:
     """Edges of a graph, each later in its list than the one before."""
-    graph = services.opened.graph
+    graph = services.stores.graph
     number, now = graph.graphs.number(name), graph.clock.next
     for some in batches(rows, _AT_ONCE):
         await graph.store.apply([

@@ -25,7 +25,7 @@ from kith.graph.ordered import OrderedLists
 from kith.graph.programs import Evaluator, parse
 from kith.graph.shapes import Listing
 from kith.run.config import Settings
-from kith.run.opening.wiring import opened_graph
+from kith.run.opening.wiring import open_graph
 
 _LIST = 1_000_000
 _GROWTH = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
@@ -33,7 +33,7 @@ _GROWTH = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 
 def _with_service(settings: Settings, work: Callable[[Graph], Awaitable[list[Figure]]]) -> list[Figure]:
     async def run() -> list[Figure]:
-        async with opened_graph(settings) as service:
+        async with open_graph(settings) as service:
             return await work(service)
 
     return asyncio.run(run())

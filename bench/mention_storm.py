@@ -28,7 +28,7 @@ from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended, Walk, Walks
 from kith.run.config import Settings
 from kith.run.opening import wiring
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 from kith.run.serving.worker import work
 
 _DANA = 1
@@ -49,8 +49,8 @@ def mention_storm(folder: Path) -> list[Figure]:
     crowd = crowd_of()
 
     async def main() -> _Stormed:
-        async with running(settings) as services:
-            await seen(services.opened, crowd)
+        async with open_services(settings) as services:
+            await seen(services.stores, crowd)
             return await _storm(settings, services)
 
     found = asyncio.run(main())
@@ -68,7 +68,7 @@ def mention_storm(folder: Path) -> list[Figure]:
 
 
 async def _storm(settings: Settings, services: Services) -> _Stormed:
-    walks, now_ms = Walks(services.opened.store), wall_ms()
+    walks, now_ms = Walks(services.stores.store), wall_ms()
     first = (now_ms - EPOCH_MS) << TIME_SHIFT
     chunks = -(-FOLLOWERS // 100_000)
     await walks.begin([Walk(first + number, _DANA, Tier.MONTH, chunks) for number in range(_WAITING)])
@@ -77,7 +77,7 @@ async def _storm(settings: Settings, services: Services) -> _Stormed:
         await _ordinary(services, 1)  # all are up
         started, stormed = time.perf_counter(), asyncio.Event()
         following = asyncio.create_task(_ordinary(services, None, stormed))
-        beginning = coordinator_of(services.opened, _ended, tiers=())
+        beginning = coordinator_of(services.stores, _ended, tiers=())
         for notice in notices:
             await beginning.begin(notice, _DANA)
         left, online_s = set(notices), list[float]()
@@ -94,7 +94,7 @@ async def _storm(settings: Settings, services: Services) -> _Stormed:
 async def _ordinary(services: Services, number: int | None, until: asyncio.Event | None = None) -> list[float]:
     """Follow somebody again and again, each time by another; how long until the row was there."""
     told_s: list[float] = []
-    inboxes, newest = services.opened.inboxes, await services.opened.inboxes.page(_FOLLOWED, limit=1)
+    inboxes, newest = services.stores.inboxes, await services.stores.inboxes.page(_FOLLOWED, limit=1)
     offset = 0 if number is not None else 1
     while (len(told_s) < number) if number is not None else (until is not None and not until.is_set()):
         await services.relations.follow(NodeId(_FIRST + offset + len(told_s)), NodeId(_FOLLOWED))
@@ -131,5 +131,5 @@ def _work(settings: Settings, name: str) -> None:
 
 
 async def _pool(settings: Settings, name: str) -> None:
-    async with wiring.opened(settings, "bench", create=False) as stores:
+    async with wiring.open_stores(settings, "bench", create=False) as stores:
         await PoolWorker(name, coordinator_of(stores, _ended, tiers=POOLS[name]), stores.log).run()

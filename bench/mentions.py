@@ -60,7 +60,7 @@ def mention(folder: Path) -> list[Figure]:
     crowd = crowd_of()
 
     async def main() -> _Told:
-        async with wiring.opened(settings, "bench") as stores:
+        async with wiring.open_stores(settings, "bench") as stores:
             return await _tell(stores, crowd)
 
     told = asyncio.run(main())

@@ -13,7 +13,7 @@ from kith.core.labels import LIMIT, SENSITIVE
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.posts.post import Draft
 from kith.run.config import Settings
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 _AUTHORS, _PAGE, _READER = 200, 20, NodeId(7)
 _RUNS, _PAGES_A_RUN = 300, 40
@@ -41,7 +41,7 @@ async def _quota(store: FileQuotas) -> Figure:
 
 async def _visible(folder: Path) -> list[Figure]:
     settings = Settings(data=str(folder / "moderation"), durability="relaxed")
-    async with running(settings) as services:
+    async with open_services(settings) as services:
         made = [await services.posts.create(NodeId(1_000 + at), Draft(text="hello " * 10)) for at in range(_AUTHORS)]
         posts = [written.post.id for written in made]
         says = f"{_PAGE} posts of {_PAGE} authors for a reader who follows none of them"

@@ -28,7 +28,7 @@ from kith.notifications.recent import RecentMentions
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.posts_and_notices import telling
-from kith.run.services import running
+from kith.run.services import open_services
 
 _READERS, _MENTIONED_LATELY = 200, 1_000
 _PAGE, _CONNECTIONS, _ASKED = 50, 16, 2_000
@@ -74,8 +74,8 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
     chosen = random.Random(7)
     posts, half = at.posts.tolist(), _PAGE // 2
     own = {author: post for post, author in posts}
-    async with running(settings) as services:
-        told = telling(settings, services.opened, services.posts)
+    async with open_services(settings) as services:
+        told = telling(settings, services.stores, services.posts)
         now = int(time.time() * 1000)
         likers = at.profiles[:half].tolist()
         likes = [NoticeDraft("like", liker, reader, now, own[reader]) for reader in readers for liker in likers]
@@ -92,9 +92,9 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
             await services.notifications.preferences.put(NodeId(reader), Preferences(mentions="followed"))
         lately = at.profiles[1_000 : 1_000 + _MENTIONED_LATELY].tolist()
         drafts = [NoticeDraft("mention", likers[0], account, now, event="bench") for account in lately]
-        recent = RecentMentions(services.opened.records, services.opened.graph, 0)
+        recent = RecentMentions(services.stores.records, services.stores.graph, 0)
         await recent.note(list(zip(drafts, await told.notices.tell(drafts), strict=True)))
-        log = services.opened.log
+        log = services.stores.log
         for worker in [name for name, one in CONSUMERS.items() if one.has_place]:
             await log.save(worker, await log.end(), {})  # what was filled in is nobody's work: who looks finds it
 

@@ -35,7 +35,7 @@ from kith.graph.graphs import FOLLOWS, MUTES
 from kith.graph.shapes import Listing
 from kith.posts.post import Draft
 from kith.run.config import Settings
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 PARTITIONS = 4
 """Of the logs: a batch is a partition's, so with fewer there are more commands in each."""
@@ -108,7 +108,7 @@ def fill(settings: Settings, graph: str, rows: Sequence[tuple[int, int]]) -> Non
 
 def _filled(settings: Settings, fill: Callable[[Services], Awaitable[None]]) -> None:
     async def filled() -> None:
-        async with running(settings) as services:
+        async with open_services(settings) as services:
             await fill(services)
 
     asyncio.run(filled())
@@ -229,7 +229,7 @@ def page(folder: Path) -> list[Figure]:
     with cluster(folder, "cluster-page") as settings:
         if settings is None:
             return []
-        _filled(settings, lambda services: _put_followers(settings, services.opened.graph.graphs.number(FOLLOWS)))
+        _filled(settings, lambda services: _put_followers(settings, services.stores.graph.graphs.number(FOLLOWS)))
         cursors = list(_cursors(settings))
         load = run(
             settings.port, functools.partial(_pages, cursors), connections=_CONNECTIONS, seconds=SECONDS,

@@ -131,7 +131,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
     now_ms = [_START_MS + _WEEK_H * _HOUR_MS]
     rings = CountedRings(own / "timelines", slots=_READERS, now_ms=lambda: now_ms[0])
     with rings:
-        async with wiring.opened(settings, "bench", create=False) as stores:
+        async with wiring.open_stores(settings, "bench", create=False) as stores:
             sources, authored = Sources(stores.graph), stores.graph.graphs.number(AUTHORED)
             state, policy = stores.fanout_state, _POLICIES[name]
             fanout = Fanout(

@@ -42,7 +42,7 @@ def time_range(folder: Path) -> list[Figure]:
     settings = imported(folder, _a_long_list(folder))
 
     async def run() -> list[Figure]:
-        async with wiring.opened(settings, "bench", create=False) as stores:
+        async with wiring.open_stores(settings, "bench", create=False) as stores:
             listing = Listing(stores.graph.graphs.number("follows"), 1, Direction.IN)
             says = f"a list of {_LIST:,}, an entry a second; 20 of an hour"
             figures = []
@@ -87,7 +87,7 @@ def strip(folder: Path) -> list[Figure]:
     )
 
     async def run() -> list[Figure]:
-        async with wiring.opened(settings, "bench") as stores:
+        async with wiring.open_stores(settings, "bench") as stores:
             graph = stores.graph
             snowflakes = Snowflakes(0, lambda: ms_of(graph.clock.next()))
             posts = Posts(stores.records, graph, snowflakes)

@@ -27,7 +27,7 @@ from bench.town import put_posts, put_profiles, spread
 from kith.graph.graphs import FOLLOWS
 from kith.posts.post import Draft
 from kith.run.config import Settings
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, CDPSession, Page
@@ -113,7 +113,7 @@ async def _fill(settings: Settings) -> None:
     def draft(post: int) -> Draft:
         return Draft(text=f"{post}: {' '.join(chosen.choices(_WORDS, k=chosen.randrange(3, 60)))}")
 
-    async with running(settings) as services:
+    async with open_services(settings) as services:
         await put_profiles(services, [_READER, *authors])
         await _follow(services, authors)
         await put_posts(services, posts, draft)

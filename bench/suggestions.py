@@ -155,7 +155,7 @@ def _rankings(settings: Settings, users: list[int]) -> tuple[list[float], list[f
         return ranked, pages
 
     async def run() -> tuple[list[float], list[float]]:
-        async with wiring.opened(settings, "bench") as stores:
+        async with wiring.open_stores(settings, "bench") as stores:
             return await work(wiring.suggestions(settings, stores))
 
     return asyncio.run(run())

@@ -32,7 +32,7 @@ from kith.home.skeleton.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.run.config import Settings
 from kith.run.opening.stores import OpenStores
-from kith.run.opening.wiring import opened, opened_graph
+from kith.run.opening.wiring import open_graph, open_stores
 
 _POSTS = 20_000
 _ROUNDS = 5
@@ -162,7 +162,7 @@ def _rounds(settings: Settings, work: Callable[[OpenStores], Awaitable[int]]) ->
     """The same work again and again."""
 
     async def run() -> Rounds:
-        async with opened(settings, "bench", create=False) as stores:
+        async with open_stores(settings, "bench", create=False) as stores:
             rates, deliveries = [], 0
             for _ in range(_ROUNDS):
                 started = time.perf_counter()
@@ -187,7 +187,7 @@ async def _push_each(service: Graph, rings: RingTimelines, authors: Ids) -> int:
 
 def _followers_of_dana(settings: Settings) -> Ids:
     async def run() -> Ids:
-        async with opened_graph(settings) as service:
+        async with open_graph(settings) as service:
             return await whole_list(service.store, Listing(service.graphs.number("follows"), 1, Direction.IN))
 
     return asyncio.run(run())

@@ -25,7 +25,7 @@ from kith.graph.graphs import AUTHORED
 from kith.people.profiles import Profile
 from kith.posts.post import Draft, check_draft, post_from, post_record
 from kith.run.config import Settings
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 PROFILES, POSTS = 10_000, 10_000
 _DAYS = 7
@@ -92,7 +92,7 @@ def text_of(post: int) -> str:
 
 
 async def _fill(settings: Settings, profiles: Ids, authors: Ids) -> Ids:
-    async with running(settings) as services:
+    async with open_services(settings) as services:
         await put_profiles(services, profiles.tolist())
         posts = spread(random.Random(5), authors.tolist())
         await put_posts(services, posts, lambda post: Draft(text=text_of(post)))
@@ -120,7 +120,7 @@ def spread(chosen: random.Random, authors: Sequence[int]) -> list[tuple[int, int
 
 async def put_posts(services: Services, posts: Sequence[tuple[int, int]], draft: Callable[[int], Draft]) -> None:
     """Posts of the past, as they would be stored."""
-    authored, clock = services.opened.graph.graphs.number(AUTHORED), services.opened.graph.clock
+    authored, clock = services.stores.graph.graphs.number(AUTHORED), services.stores.graph.clock
     for some in batches(posts, _AT_ONCE):
         records, outbox = [], []
         for id_, author in some:

@@ -25,7 +25,7 @@ from kith.graph.shapes import Listing
 from kith.people.removal import account_jobs
 from kith.run.config import Settings
 from kith.run.opening import wiring
-from kith.run.opening.wiring import opened_graph
+from kith.run.opening.wiring import open_graph
 
 FOLLOWS = "follows"
 ALICE, BOB, CAROL, ELSEWHERE = 1, 2, 3, 1 << 61
@@ -77,7 +77,7 @@ def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = 
     """Import by merging, even into an empty graph."""
 
     async def run() -> Imported:
-        async with opened_graph(set_to) as service:
+        async with open_graph(set_to) as service:
             report = Path(set_to.data) / "refused.tsv"
             return await loading.load_merging(path, service, graph, report, Silent(), mutual=mutual)
 
@@ -88,7 +88,7 @@ def do(set_to: Settings, *calls: tuple[Any, ...]) -> None:
     """Writes of users: `("follow", ALICE, BOB)`."""
 
     async def run() -> None:
-        async with wiring.opened(set_to, "chore") as stores:
+        async with wiring.open_stores(set_to, "chore") as stores:
             people = wiring.relations(set_to, stores.graph, Settling(stores.graph, stores.records))
             for call, one, other, *more in calls:
                 await getattr(people, call)(NodeId(one), NodeId(other), *more)
@@ -100,7 +100,7 @@ def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperatio
     """Send a user away, or back, with all edges."""
 
     async def run() -> None:
-        async with opened_graph(set_to) as service:
+        async with open_graph(set_to) as service:
             jobs = account_jobs(service, own_leases())
             await jobs.start(operation, NodeId(user))
             await jobs.wait()
@@ -112,7 +112,7 @@ def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
     """The graph as it is, audited."""
 
     async def run() -> Drawn:
-        async with opened_graph(set_to) as service:
+        async with open_graph(set_to) as service:
             return await _look(service, graph)
 
     return asyncio.run(run())

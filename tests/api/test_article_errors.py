@@ -15,7 +15,7 @@ from servers import API, KEY, PLAIN
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.run.api import serving
+from kith.run.api import open_api
 from kith.run.config import Settings
 
 Acting = Callable[[int], httpx.Client]
@@ -53,7 +53,7 @@ def test_a_feed_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.
             monkeypatch.setattr(EmbeddedEdges, read, broken)
         headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
         settings = Settings(data=str(tmp_path), api_keys=(KEY,))
-        async with serving(settings) as api, client_of(api.door, **headers) as http:
+        async with open_api(settings) as api, client_of(api.door, **headers) as http:
             return await http.get(f"{API}/feed"), await http.get(f"{API}/users/1/posts")
 
     feed, other = asyncio.run(ask())

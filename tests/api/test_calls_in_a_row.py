@@ -30,7 +30,7 @@ from kith.run.api import api_over
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.machines.machine import machine_of
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 ALICE, BOB, CAROL = 1, 2, 3
 AUTHORS = range(100, 160)
@@ -65,7 +65,7 @@ class Scene(NamedTuple):
         """Fan-out handles all there is, and says so."""
         while await self.runner.step():
             pass
-        log = self.services.opened.log
+        log = self.services.stores.log
         await log.save(fanout.NAME, await log.end(), {})
 
     async def chunk(self) -> None:
@@ -81,10 +81,10 @@ async def scene_in(folder: Path, pace: Pace) -> AsyncIterator[Scene]:
         durability="relaxed", workers=1, fanout_push_max=len(AUTHORS) - 1, fanout_pull_min=1_000,
     )  # fmt: skip
     with paced_ports(pace):
-        async with running(settings) as services, machine_of(settings, services.opened.folder) as machine:
+        async with open_services(settings) as services, machine_of(settings, services.stores.folder) as machine:
             counts = pace.wrap(_quotas(folder), "quotas")
             api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
-            async with CONSUMERS[fanout.NAME].open(settings, services.opened) as worker, client_of(api.door) as http:
+            async with CONSUMERS[fanout.NAME].open(settings, services.stores) as worker, client_of(api.door) as http:
                 assert isinstance(worker.follower, Runner)
                 assert isinstance(worker.follower.consumer, fanout.Fanout)
                 scene = Scene(http, services, pace, worker.follower, worker.follower.consumer, "")
@@ -123,7 +123,7 @@ async def _fill(scene: Scene) -> str:
             await scene.asked(reader, "POST", f"/boards/{board['id']}/follow")
     await scene.asked(CAROL, "POST", f"/posts/{post['id']}/save")
     await scene.asked(CAROL, "POST", "/posts", content={"text": "hello"}, mentions=[ALICE])
-    clock, log = scene.services.opened.graph.clock, scene.services.opened.log
+    clock, log = scene.services.stores.graph.clock, scene.services.stores.log
     await scene.caught_up()
     for reader in (ALICE, WARM):
         await log.announce(Event(0, None, TIMELINE_WANTED, reader, 0, 0, clock.next()))

@@ -238,9 +238,9 @@ async def process(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Servic
 
 async def died(services: Services, *destinations: int) -> None:
     """Fan-out gave up an event of an edge from Alice to each of these."""
-    log = services.opened.log
+    log = services.stores.log
     start = await log.end()
-    await services.opened.store.apply(writes_of(*(edge_of(ALICE, one) for one in destinations)))
+    await services.stores.store.apply(writes_of(*(edge_of(ALICE, one) for one in destinations)))
     events = (await log.read(start, 100)).events
     failures = {
         event.log_position: Failure("fanout", event, 8, "ValueError: <b>no</b>", 1_700_000_000_000, 0, dead=True)
@@ -253,7 +253,7 @@ def test_dead_events_are_listed_replayed_and_dropped_one_by_one(run: Run, tmp_pa
     async def play() -> None:
         async with process(tmp_path) as (http, services, _):
             await died(services, BOB, CAROL)
-            await services.opened.log.lease("standby", await services.opened.log.end())
+            await services.stores.log.lease("standby", await services.stores.log.end())
             told = (await http.get("/console/log")).json()
             assert [group["name"] for group in told["groups"]] == list(CONSUMERS)
             group = told["groups"][0]
@@ -265,7 +265,7 @@ def test_dead_events_are_listed_replayed_and_dropped_one_by_one(run: Run, tmp_pa
             )  # fmt: skip
             assert (await http.post(f"/console/dead/fanout/{first['mark']}/replay")).status_code == 204
             assert (await http.delete(f"/console/dead/fanout/{second['mark']}")).status_code == 204
-            (kept,) = await services.opened.log.failures("fanout")
+            (kept,) = await services.stores.log.failures("fanout")
             assert (kept.event.destination, kept.dead, kept.tries) == (BOB, False, 0)
             for mark in (first["mark"], second["mark"], "zz"):
                 assert (await http.post(f"/console/dead/fanout/{mark}/replay")).status_code == 404

@@ -22,7 +22,7 @@ from kith.core.errors import StoreUnavailable
 from kith.engines.embedded.served_log import read_served
 from kith.home.slate import SLATE_MAX
 from kith.posts.posts import Posts
-from kith.run.api import serving as serving_api
+from kith.run.api import open_api as serving_api
 from kith.run.config import Settings
 
 Acting = Callable[[int], httpx.Client]

@@ -15,7 +15,7 @@ from calls import code, ok
 from in_process import client_of
 from servers import API, AUDIENCE, ISSUER, JWT_SECRET, KEY, sign
 
-from kith.run.api import serving
+from kith.run.api import open_api
 from kith.run.config import Settings
 from kith.run.measures.metrics import Metrics
 
@@ -28,7 +28,7 @@ async def opened(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(
         data=str(folder), api_keys=(KEY,), jwt_secret=JWT_SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE
     )
-    async with serving(settings) as api, client_of(api.door) as http:
+    async with open_api(settings) as api, client_of(api.door) as http:
         yield http
 
 

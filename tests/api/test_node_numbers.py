@@ -19,7 +19,7 @@ from kith.core.clock import wall_ms
 from kith.run.api import api_over
 from kith.run.config import Settings
 from kith.run.machines.machine import machine_of
-from kith.run.services import running
+from kith.run.services import open_services
 
 
 class Elsewhere(ReferenceLeases):
@@ -43,8 +43,8 @@ def test_a_process_that_lost_its_node_number_makes_no_ids(run: Run, tmp_path: Pa
         replaced = asyncio.Event()
         with patch("kith.run.opening.one_machine.FileLeases", lambda _: store):
             async with (
-                running(settings, on_fatal=replaced.set) as services,
-                machine_of(settings, services.opened.folder) as machine,
+                open_services(settings, on_fatal=replaced.set) as services,
+                machine_of(settings, services.stores.folder) as machine,
             ):
                 api = api_over(settings, services, Quotas(ReferenceQuotas(), {}), machine)
                 async with client_of(api.door) as http:

@@ -16,7 +16,7 @@ from in_process import client_of
 from pictures import photo
 from servers import API, KEY, serving
 
-from kith.run.api import serving as in_one_process
+from kith.run.api import open_api as in_one_process
 from kith.run.config import Settings
 
 Acting = Callable[[int], httpx.Client]

@@ -11,7 +11,7 @@ from in_process import client_of
 from servers import API, KEY
 
 from kith.graph import programs
-from kith.run.api import serving
+from kith.run.api import open_api
 from kith.run.config import Settings
 
 
@@ -28,7 +28,7 @@ def test_a_page_of_few_members_among_many_says_that_it_is_partial(
     async def pages() -> tuple[list[str], int]:
         found, partial, cursor = list[str](), 0, None
         settings = Settings(data=str(tmp_path), api_keys=(KEY,), durability="relaxed")
-        async with serving(settings) as api, client_of(api.door, authorization=f"Bearer {KEY}") as http:
+        async with open_api(settings) as api, client_of(api.door, authorization=f"Bearer {KEY}") as http:
             ok(await http.post(f"{API}/graph/follows/edges", json={"edges": edges}))
             while True:
                 asked = {"program": {"difference": lists}, "limit": 2, "cursor": cursor}

@@ -18,7 +18,7 @@ from servers import AGREED, API, AUDIENCE, ISSUER, JWT_SECRET, Server, serving, 
 
 from kith.api.presenter import Presenter
 from kith.core.errors import StoreUnavailable
-from kith.run.api import serving as serving_api
+from kith.run.api import open_api as serving_api
 from kith.run.config import Settings
 
 DEFAULT = {name: value for name, value in AGREED.items() if "_PER_" not in name}

@@ -126,7 +126,7 @@ def test_a_dead_letter_is_listed_as_it_was_told_and_sent_again(
 
 async def give_up_all(server: Server, group: str) -> None:
     """Make dead letters of all follows so far."""
-    async with wiring.opened(Settings(data=str(server.data)), "test", create=False) as parts:
+    async with wiring.open_stores(Settings(data=str(server.data)), "test", create=False) as parts:
         follows = parts.graph.graphs.number("follows")
         events = (await parts.log.read(NOWHERE, 10_000)).events
         dead = {

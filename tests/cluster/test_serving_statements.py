@@ -29,8 +29,8 @@ from kith.run.api import api_over
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.opening.cluster import prepare
-from kith.run.opening.quotas import counted
-from kith.run.services import Services, running
+from kith.run.opening.quotas import open_store
+from kith.run.services import Services, open_services
 
 ALICE, BOB, CAROL = 1, 2, 3
 STRANGERS = (20, 21)
@@ -119,15 +119,15 @@ async def _measured(settings: Settings) -> dict[str, Counter[str]]:
 
 @contextlib.asynccontextmanager
 async def _api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    async with running(settings) as services, counted(settings) as counts:
-        deciding = services.opened.deciding
+    async with open_services(settings) as services, open_store(settings) as counts:
+        deciding = services.stores.deciding
         assert deciding is not None
         async with deciding.own() as is_ready:
             async with asyncio.timeout(_OWNED_S):
                 await until(is_ready)
             api = api_over(settings, services, Quotas(counts, {}), None)
             door = client_of(api.door, authorization=f"Bearer {KEY}")
-            async with door as http, CONSUMERS[fanout.NAME].open(settings, services.opened) as worker:
+            async with door as http, CONSUMERS[fanout.NAME].open(settings, services.stores) as worker:
                 await _fill(http)
                 await _make_timelines(services, worker.follower)
                 yield http
@@ -144,7 +144,7 @@ async def _fill(http: httpx.AsyncClient) -> None:
 
 async def _make_timelines(services: Services, worker: Any) -> None:
     """Fan-out, which does nothing from then on, makes the strangers' timelines, and says how far it is."""
-    log, clock = services.opened.log, services.opened.graph.clock
+    log, clock = services.stores.log, services.stores.graph.clock
     for user in STRANGERS:
         await log.announce(Event(0, None, TIMELINE_WANTED, user, 0, 0, clock.next()))
     while await worker.step():

@@ -32,8 +32,8 @@ from kith.run.auditing import audit_edges
 from kith.run.config import Settings
 from kith.run.opening import wiring
 from kith.run.opening.stores import OpenStores
-from kith.run.opening.wiring import opened
-from kith.run.services import Services, running
+from kith.run.opening.wiring import open_stores
+from kith.run.services import Services, open_services
 
 FOLDER = Path(os.environ.get("KITH_DATA_SETS") or Path(__file__).parents[3] / "shared" / "data")
 Rows = NDArray[np.int64]
@@ -99,7 +99,7 @@ def with_parts(set_to: Settings, job: Any) -> Any:
     """What `job(stores)` answers."""
 
     async def run() -> Any:
-        async with opened(set_to, "chore", create=False) as stores:
+        async with open_stores(set_to, "chore", create=False) as stores:
             return await job(stores)
 
     return asyncio.run(run())
@@ -219,7 +219,7 @@ def test_real_pins_are_served_and_every_count_is_that_of_the_file(tmp_path: Path
     assert (done.way, done.applied, done.refused) == ("bulk", sum(map(len, wanted.values())), 0)
 
     async def ask(kith: Services) -> None:
-        boards, number = list(wanted), kith.opened.graph.graphs.number
+        boards, number = list(wanted), kith.stores.graph.graphs.number
         for start in range(0, len(boards), 10_000):
             some = boards[start : start + 10_000]
             assert await kith.pins.counts(some) == [len(wanted[board]) for board in some]
@@ -230,13 +230,13 @@ def test_real_pins_are_served_and_every_count_is_that_of_the_file(tmp_path: Path
         assert {post.id for post in shown} == wanted[board]
         items = Counter(post for posts in wanted.values() for post in posts)
         pinned = [Listing(number("pins"), post, Direction.IN) for post in items]
-        assert await kith.opened.store.count_many(pinned) == list(items.values())
+        assert await kith.stores.store.count_many(pinned) == list(items.values())
         first = {post_of(item): user for user, *row in reversed(lines) for item in row}
         authors = [post.author for post in await kith.posts.read(list(first)) if post is not None]
         assert authors == list(first.values())
 
     async def run() -> None:
-        async with running(set_to) as kith:
+        async with open_services(set_to) as kith:
             await ask(kith)
 
     asyncio.run(run())

@@ -52,7 +52,7 @@ async def nobody(account: int) -> int:
 
 async def main(folder: str, chunk: int) -> None:
     """Work until nothing is left."""
-    async with wiring.opened(Settings(data=folder), "test", create=False) as stores:
+    async with wiring.open_stores(Settings(data=folder), "test", create=False) as stores:
         inboxes = Dying(stores.of_folder("this").environment.folder / "inboxes", bytes_max=1 << 30)
         inboxes.left = chunk
         coordinator = Coordinator(

@@ -18,7 +18,7 @@ from kith.engines.embedded.environment import LOADING, Environment
 from kith.graph.audit import audit
 from kith.graph.edge import State
 from kith.run.config import Settings
-from kith.run.opening.wiring import opened_graph
+from kith.run.opening.wiring import open_graph
 from kith.run.serving import supervisor
 
 # Runs, ranges and chunks so small that a short file makes many moments to be killed at.
@@ -94,7 +94,7 @@ def seen(data: Path, file: Path) -> Seen:
     """What is there now, audited."""
 
     async def run() -> list[tuple[int, int, int]]:
-        async with opened_graph(Settings(data=str(data)), create=False) as service:
+        async with open_graph(Settings(data=str(data)), create=False) as service:
             number = service.graphs.number("follows")
             found = await audit(service.store, "follows", number)
             assert found.clean, found

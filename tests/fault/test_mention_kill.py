@@ -38,19 +38,19 @@ def test_workers_killed_within_chunks_leave_a_mention_that_is_told_to_all(run: R
     users = np.array([*FOLLOWERS, 5_000_000], np.int64)
 
     async def begin() -> None:
-        async with wiring.opened(Settings(data=str(tmp_path)), "test") as stores:
+        async with wiring.open_stores(Settings(data=str(tmp_path)), "test") as stores:
             number, version = stores.graph.graphs.number(FOLLOWS), stores.graph.clock.next()
             edges = [Edge(number, NodeId(one), ALICE, State.NORMAL, one, version) for one in FOLLOWERS]
             await stores.store.apply([EdgeWrite(edge) for edge in edges])
             await Walks(stores.store).begin([Walk(notice, ALICE, Tier.ALL, 8)])
 
     async def state() -> tuple[int, bool, list[Walk]]:
-        async with wiring.opened(Settings(data=str(tmp_path)), "test", create=False) as stores:
+        async with wiring.open_stores(Settings(data=str(tmp_path)), "test", create=False) as stores:
             held = await stores.inboxes.holding(notice, users)
             return int(held[:-1].sum()), bool(held[-1]), await Walks(stores.store).of(Tier)
 
     async def told() -> int:
-        async with wiring.opened(Settings(data=str(tmp_path)), "test", create=False) as stores:
+        async with wiring.open_stores(Settings(data=str(tmp_path)), "test", create=False) as stores:
             ((outcome,),) = await Outcomes(stores.records, stores.graph.clock).of([notice])
             return outcome.told
 

@@ -22,7 +22,7 @@ from kith.run import limits
 from kith.run.api import api_over
 from kith.run.config import Settings
 from kith.run.opening import quotas
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 _PEOPLE, _STEPS = range(1, 9), 400
 _GRAPHS = ("follows", "blocks", "mutes", "follow_requests", "likes", "saves", "hides", "authored", "commented")
@@ -117,7 +117,7 @@ async def answers(http: httpx.AsyncClient, community: Community) -> dict[str, An
 @asynccontextmanager
 async def _door(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Services]]:
     settings = Settings(data=str(folder), api_keys=(KEY,), durability="relaxed", workers=1)
-    async with running(settings) as services, quotas.counted(settings) as counts:
+    async with open_services(settings) as services, quotas.open_store(settings) as counts:
         api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), None)
         async with client_of(api.door, Authorization=f"Bearer {KEY}") as http:
             yield http, services

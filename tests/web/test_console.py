@@ -99,7 +99,7 @@ def give_up(server: Server, *destinations: int) -> None:
     """Fan-out gave up the events of edges to these, with an error that means no good."""
 
     async def keep() -> None:
-        async with wiring.opened(settings_of(server), "chore", create=False) as stores:
+        async with wiring.open_stores(settings_of(server), "chore", create=False) as stores:
             events = (await stores.log.read(NOWHERE, 10_000)).events
             gone = {
                 event.log_position: Failure(
@@ -118,7 +118,7 @@ def failures(server: Server) -> list[int]:
     """The destinations of all events on which fan-out failed."""
 
     async def kept() -> list[int]:
-        async with wiring.opened(settings_of(server), "chore", create=False) as stores:
+        async with wiring.open_stores(settings_of(server), "chore", create=False) as stores:
             return [failure.event.destination for failure in await stores.log.failures("fanout")]
 
     return list(beside(kept()))

@@ -59,7 +59,7 @@ def dead_events(settings: Settings) -> dict[str, Failure]:
     """The dead events of every registered consumer, by name."""
 
     async def run() -> dict[str, Failure]:
-        async with wiring.opened(settings, "chore", create=False) as stores:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
             found = [await runner.dead(stores.log, group) for group in CONSUMERS]
             return {name: failure for of_group in found for name, failure in of_group.items()}
 
@@ -78,7 +78,7 @@ def settle(settings: Settings, name: str, *, replay: bool) -> int:
     failures = chosen(dead_events(settings), name)
 
     async def run() -> int:
-        async with wiring.opened(settings, "chore", create=False) as stores:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
             for failure in failures:
                 await (runner.replay if replay else runner.drop)(stores.log, failure)
             return len(failures)

@@ -90,7 +90,7 @@ def _of_dead_events(settings: Settings) -> Finding:
 
 def _of_leases(settings: Settings) -> Finding:
     async def run() -> Sequence[LogLease]:
-        async with wiring.opened(settings, "chore", create=False) as stores:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
             return await stores.log.leases()
 
     leases = asyncio.run(run())

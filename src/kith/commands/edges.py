@@ -40,7 +40,7 @@ from kith.graph.graphs import PINS
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.opening.folders import open_environment
-from kith.run.opening.wiring import opened, opened_graph
+from kith.run.opening.wiring import open_graph, open_stores
 from kith.watch.tokens import WatchTokens
 
 importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges in.")
@@ -129,7 +129,7 @@ def import_pins(settings: Settings, path: Path, progress: ImportProgress, *, rep
     """
 
     async def make() -> None:
-        async with opened(settings, "chore") as stores:
+        async with open_stores(settings, "chore") as stores:
             await make_boards(path, stores.graph, stores.records)
 
     return _imported(settings, PINS, path, report, progress, read_file=read_pins, version=VERSION, make=make)
@@ -153,7 +153,7 @@ def _imported(
     where = report or _report_path(settings, path)
 
     async def merge() -> Imported:
-        async with opened_graph(settings) as graphs:
+        async with open_graph(settings) as graphs:
             return await load_merging(
                 path, graphs, graph, where, progress, mutual=mutual, read_file=read_file, version=version
             )
@@ -208,7 +208,7 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
     """Write every live edge of a graph to a file, while servers run."""
 
     async def run() -> Exported:
-        async with opened(settings, "chore", create=False) as stores:
+        async with open_stores(settings, "chore", create=False) as stores:
             tokens = WatchTokens(await stores.credentials.secret("signing"))
             before = await stores.log.end()  # what changes while edges are read may be in the file, and is told as well
             done = await export(stores.store, stores.graph.graphs.number(graph), path, progress)
@@ -235,7 +235,7 @@ def summary(settings: Settings, graph: str) -> dict[str, int]:
 async def _counted(settings: Settings, graph: str) -> dict[str, int]:
     """The same, edge by edge."""
     followers: Counter[int] = Counter()
-    async with opened_graph(settings) as graphs:
+    async with open_graph(settings) as graphs:
         async for chunk in graphs.store.stored(graphs.graphs.number(graph)):
             followers.update(edge.destination for edge in chunk if edge.state is State.NORMAL)
     (top, top_count), *_ = followers.most_common(1) or [(0, 0)]

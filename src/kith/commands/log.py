@@ -26,7 +26,7 @@ def run_show(data: Data = None) -> None:
     settings = config.load({"data": data})
 
     async def run() -> tuple[int, int, Sequence[LeaseShown]]:
-        async with wiring.opened(settings, "chore", create=False) as stores:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
             log = stores.of_folder("the size of a log").log
             first, last = log.bounds()
             return last - first + 1, log.size(), await leases_shown(log)
@@ -68,7 +68,7 @@ def release(settings: Settings, name: str) -> None:
     """End a lease; BadRequest for a name that none has."""
 
     async def run() -> None:
-        async with wiring.opened(settings, "chore", create=False) as stores:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
             if name not in {one.name for one in await stores.log.leases()}:
                 raise BadRequest(f"no lease is called {name!r}; `kith log show` names them")
             await stores.log.release(name)

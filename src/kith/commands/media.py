@@ -33,7 +33,7 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
 
     async def run() -> Swept:
         async with (
-            wiring.opened(settings, "chore", create=False) as stores,
+            wiring.open_stores(settings, "chore", create=False) as stores,
             stores.leases.alone("sweep"),
             node_number(stores.leases, NODES_MAX) as number,
         ):

@@ -47,7 +47,7 @@ def run_rebuild(
 
 async def _run(settings: Settings, folder: Path) -> int:
     """Rebuild into a folder; how many events that were."""
-    async with wiring.opened(settings, "chore", create=False) as source:
+    async with wiring.open_stores(settings, "chore", create=False) as source:
         with alone(folder) as only:
             if not only:
                 raise Conflict(f"a server uses {folder}; stop it first")

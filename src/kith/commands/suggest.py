@@ -40,7 +40,10 @@ def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
     """Compute suggestions for everyone; servers that run use them at once. One run at a time, wherever."""
 
     async def run() -> BatchResult:
-        async with wiring.opened(settings, "chore", create=False) as stores, stores.leases.alone("suggest") as held:
+        async with (
+            wiring.open_stores(settings, "chore", create=False) as stores,
+            stores.leases.alone("suggest") as held,
+        ):
             everyone = suggest_everyone(
                 wiring.suggestions(settings, stores),
                 first=settings.suggestions_kept,

@@ -68,7 +68,7 @@ from kith.run.consumers import CONSUMERS
 from kith.run.machines.machine import Machine, machine_of
 from kith.run.measures.history import MeasureHistory
 from kith.run.opening import quotas
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 from kith.run.serving import processes
 from kith.web.site import APP, CONSOLE, Site, client_folder
 
@@ -88,7 +88,7 @@ class Api(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def open_api(
     settings: Settings,
     *,
     create: bool = True,
@@ -97,14 +97,14 @@ async def serving(
 ) -> AsyncIterator[Api]:
     """What an API process runs."""
     async with (
-        running(settings, create=create, on_fatal=on_fatal, committer=committer) as services,
-        machine_of(settings, services.opened.folder) as machine,
-        quotas.counted(settings) as counts,
+        open_services(settings, create=create, on_fatal=on_fatal, committer=committer) as services,
+        machine_of(settings, services.stores.folder) as machine,
+        quotas.open_store(settings) as counts,
     ):
         api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
         beside = [
             asyncio.create_task(api.history.run()),
-            asyncio.create_task(_let_new_keys_in(api.guard, services.opened.credentials)),
+            asyncio.create_task(_let_new_keys_in(api.guard, services.stores.credentials)),
         ]
         try:
             yield api
@@ -123,12 +123,12 @@ async def _let_new_keys_in(guard: Guard, store: CredentialStore) -> None:
 
 def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine | None) -> Api:
     """The API over the services."""
-    opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
-    graph, metrics = opened.graph, opened.metrics
+    stores, keys, bounds = services.stores, services.keys, limits.bounds(settings)
+    graph, metrics = stores.graph, stores.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
     profiles, people = services.profiles, services.unrestricted
     check_there = partial(check_not_removed, graph.store)
-    access = ReadPolicy(graph, services.privacy, opened.checked, people if graph.store.tells_all else None)
+    access = ReadPolicy(graph, services.privacy, stores.checked, people if graph.store.tells_all else None)
     present = Presenter(
         profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,
@@ -171,7 +171,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     if settings.web_app == "on":
         resources.append(WebResource(Site(APP, {"client": client_folder()}, media_origins(settings))))
     operations = [operation for resource in resources for operation in operations_of(resource)]
-    consistency = Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe)
+    consistency = Consistency(WriteTokens(keys.signing), stores.log, graph.clock.observe)
     tokens = ClientTokens(Cursors(keys.signing), consistency)
     refusal = None if machine is None else machine.refusal
     door: Serve = Door(operations, guard, counted, tokens, bounds, metrics.observe, refusal)
@@ -186,13 +186,13 @@ def _told_as_it_happens(
     settings: Settings, services: Services, guard: Guard, timeout_s: float
 ) -> tuple[StreamResource, WatchResource]:
     """The resources that readers and apps stay connected to."""
-    opened = services.opened
+    stores = services.stores
     stream = StreamResource(
-        services.live, services.home, limits.streams(settings), opened.metrics,
+        services.live, services.home, limits.streams(settings), stores.metrics,
         lifetime_s=guard.lifetime_s, timeout_s=timeout_s, signing=services.keys.signing,
     )  # fmt: skip
     watching = WatchResource(
-        services.watch, opened.graph.graphs, opened.metrics, lifetime_s=guard.lifetime_s,
+        services.watch, stores.graph.graphs, stores.metrics, lifetime_s=guard.lifetime_s,
         watchers_max=settings.watchers_max, user_max=settings.streams_user_max,
         buffer_bytes=settings.stream_buffer_bytes,
     )  # fmt: skip
@@ -203,11 +203,11 @@ def _of_console(
     settings: Settings, services: Services, history: MeasureHistory, audits: AuditProcesses, counted: Quotas
 ) -> tuple[ConsoleResource, StoredResource, SpreadResource]:
     """The resources of the operator's console."""
-    opened = services.opened
+    stores = services.stores
     return (
         ConsoleResource(Site(CONSOLE, {}), history, audits, counted, _settings(settings)),
-        StoredResource(opened.graph, opened.records, opened.log, services.jobs, list(CONSUMERS)),
-        SpreadResource(opened.graph, opened.records, opened.log, opened.fanout_state, Walks(opened.graph.store)),
+        StoredResource(stores.graph, stores.records, stores.log, services.jobs, list(CONSUMERS)),
+        SpreadResource(stores.graph, stores.records, stores.log, stores.fanout_state, Walks(stores.graph.store)),
     )
 
 
@@ -242,14 +242,14 @@ def media_origins(settings: Settings) -> tuple[str, ...]:
 
 def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
     """What keeps this process from being ready, and why."""
-    found, folder = {}, services.opened.folder
+    found, folder = {}, services.stores.folder
     if folder is not None and folder.commits.failed:
         found["store"] = "the store refused to go on; this process restarts"
     elif folder is not None and (lost := folder.environment.files.lost()):
         found["store"] = lost_says(lost)
     if machine is not None and machine.problem():
         found["primary"] = machine.problem()
-    if why := services.opened.refusing():
+    if why := services.stores.refusing():
         found["writes"] = why
     if not services.number.held.ours:
         found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"

@@ -41,7 +41,7 @@ def audit_edges(settings: Settings, *, repair: bool, sample: float, progress: Ca
     """Audit every graph. `sample`: the share of edges that is looked at."""
 
     async def run() -> list[Audit]:
-        async with wiring.opened_graph(settings, create=False) as graphs:
+        async with wiring.open_graph(settings, create=False) as graphs:
             return [
                 await audit(
                     graphs.store, name, graphs.graphs.number(name), repair=repair, sample=sample, progress=progress
@@ -59,7 +59,7 @@ def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: C
     """
 
     async def run() -> CacheAudit:
-        async with wiring.opened(settings, "chore", create=False) as stores:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
             sets, found, conflicts = None, None, list[str]()
             if stores.keeping is not None:
                 try:
@@ -82,10 +82,10 @@ async def _timelines(
     settings: Settings, stores: OpenStores, repair: bool, sample: float, progress: Callable[[int], None]
 ) -> TimelineAudit | None:
     if not repair:
-        async with timelines.read(settings) as reading:
+        async with timelines.open_reader(settings) as reading:
             auditor = TimelineAuditor(stores.graph, reading, stores.fanout_state, stores.log)
             return await auditor.audit(sample=sample, progress=progress)
-    async with timelines.mended(settings) as writing:
+    async with timelines.open_existing(settings) as writing:
         if writing is None:
             return None
         auditor = TimelineAuditor(stores.graph, writing, stores.fanout_state, stores.log)
@@ -98,7 +98,7 @@ def audit_notifications(
     """Audit what the log tells, then the rows of inboxes. `sample`: the share of events and notices looked at."""
 
     async def run() -> tuple[UntoldAudit, NoticeAudit]:
-        async with wiring.opened(settings, "chore", create=False) as stores:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
             environment = stores.of_folder("this audit").environment
             untold = await _untold(settings, stores, repair=repair, sample=sample)
             auditor = Auditor(

@@ -166,7 +166,7 @@ async def _checks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
 @contextlib.asynccontextmanager
 async def _fanout(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Writes timelines; stories are reclaimed beside it."""
-    async with timelines.written(settings) as store:
+    async with timelines.open_store(settings) as store:
         consumer = fanout.Fanout(
             Sources(stores.graph),
             store,

@@ -64,7 +64,7 @@ from kith.run.opening import keys, timelines
 from kith.run.opening.folders import media_folder
 from kith.run.opening.keys import Keys
 from kith.run.opening.stores import OpenStores
-from kith.run.opening.wiring import opened, relations, suggestions
+from kith.run.opening.wiring import open_stores, relations, suggestions
 from kith.run.posts_and_notices import posts_over, telling
 from kith.run.pushing import push_keys
 from kith.stories.stories import Stories
@@ -80,7 +80,7 @@ from kith.webhooks.webhooks import Webhooks
 class Services(NamedTuple):
     """What the resources are made of."""
 
-    opened: OpenStores
+    stores: OpenStores
     number: NodeNumber
     keys: Keys
     privacy: Privacy
@@ -114,7 +114,7 @@ class Services(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def open_services(
     settings: Settings,
     *,
     create: bool = True,
@@ -123,9 +123,9 @@ async def running(
 ) -> AsyncIterator[Services]:
     """The services of one API process, from opening the folder to closing it."""
     async with (
-        opened(settings, "api", create=create, on_fatal=on_fatal, committer=committer) as stores,
+        open_stores(settings, "api", create=create, on_fatal=on_fatal, committer=committer) as stores,
         node_number(stores.leases, NODES_MAX, on_lost=on_fatal) as number,
-        timelines.read(settings) as kept,
+        timelines.open_reader(settings) as kept,
         _services(settings, stores, number, kept) as services,
     ):
         yield services
@@ -174,7 +174,7 @@ async def _services(
     try:
         async with _looked_after(stores, jobs, going_public):
             yield Services(
-                opened=stores, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
+                stores=stores, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
                 jobs=jobs, going_public=going_public, suggestions=suggested, posts=posts, comments=comments,
                 media=media, engagement=engagement, moderation=Moderation(posts), boards=boards,
                 board_following=following, pins=pins, stories=stories, strip=Strip(graph, stories, affinity.by_author),

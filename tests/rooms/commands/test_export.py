@@ -31,7 +31,7 @@ from kith.commands.transfer.unloading import export
 from kith.core.clock import wall_ms
 from kith.graph.edge import State
 from kith.run.config import Settings
-from kith.run.opening.wiring import opened_graph
+from kith.run.opening.wiring import open_graph
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.ndjson", "out.parquet"])
@@ -74,7 +74,7 @@ def test_an_export_that_fails_leaves_no_file(set_to: Settings, tmp_path: Path) -
     do(set_to, ("follow", ALICE, BOB))
 
     async def run() -> None:
-        async with opened_graph(set_to) as service:
+        async with open_graph(set_to) as service:
             await export(service.store, 1, tmp_path / "out.csv", die)
 
     with pytest.raises(Stopped):

@@ -22,7 +22,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.people.privacy import SYSTEM
 from kith.run.config import Settings
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 Answer = TypeVar("Answer")
 FILE = "1 10 11 12\n2 11 13\n3 10\n"
@@ -41,7 +41,7 @@ def bring(set_to: Settings, path: Path, progress: Silent | None = None) -> Impor
 
 def asked(set_to: Settings, ask: Callable[[Services], Awaitable[Answer]]) -> Answer:
     async def run() -> Answer:
-        async with running(set_to) as services:
+        async with open_services(set_to) as services:
             return await ask(services)
 
     return asyncio.run(run())

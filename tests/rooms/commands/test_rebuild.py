@@ -24,7 +24,7 @@ def test_what_it_has_not_done_yet_is_kept_while_others_write(
     settings = Settings(data=str(tmp_path / "source"), log_events_max=2_000)
 
     async def scene() -> None:
-        async with wiring.opened(settings, "test") as source:
+        async with wiring.open_stores(settings, "test") as source:
             loop, written = asyncio.get_running_loop(), 0
 
             async def write(source_of: int) -> None:

@@ -304,7 +304,7 @@ def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_that_it
         ship(primary[0], store)
 
     async def unfollow(folder: Path) -> Hlc:
-        async with wiring.opened(Settings(data=str(folder)), "test", create=False) as stores:
+        async with wiring.open_stores(Settings(data=str(folder)), "test", create=False) as stores:
             version = stores.graph.clock.next()
             gone = msgspec.structs.replace(edge_of(1, 3), state=State.REMOVED, updated_at=version)
             await stores.store.apply([EdgeWrite(gone)])

@@ -140,7 +140,7 @@ def test_the_log_is_kept_for_the_next_increment(run: Run, settings: Settings, tm
     archive = FolderArchive(tmp_path / "kept")
 
     async def scene() -> None:
-        async with wiring.opened(settings, "test") as stores:
+        async with wiring.open_stores(settings, "test") as stores:
             now_ms, clock = wall_ms(), itertools.count(wall_ms(), RENEWED_MS + 1)
             maker = schedule.over(settings, stores.of_folder("this").environment, archive.where)
             keeping = Keeping(stores.log, schedule.NAME, lambda: next(clock))

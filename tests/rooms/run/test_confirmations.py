@@ -29,7 +29,7 @@ def write(folder: Path, run: Run, process: str) -> None:
     settings = Settings(data=str(folder), standby_mode="one", standby_timeout_ms=50)
 
     async def scene() -> None:
-        async with wiring.opened(settings, process) as stores:
+        async with wiring.open_stores(settings, process) as stores:
             await stores.store.apply(writes_of(edge_of(1, 2)))
 
     run(scene())

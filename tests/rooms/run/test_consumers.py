@@ -62,7 +62,7 @@ def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
 def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Run, name: str) -> None:
     async def opened() -> str:
         async with (
-            wiring.opened(settings, "test", create=False) as stores,
+            wiring.open_stores(settings, "test", create=False) as stores,
             CONSUMERS[name].open(settings, stores) as worker,
         ):
             assert all(task.every_s > 0 for task in worker.tasks)
@@ -86,7 +86,7 @@ def test_kith_serve_runs_a_worker_for_each_consumer(settings: Settings) -> None:
 @contextlib.asynccontextmanager
 async def failed(settings: Settings) -> AsyncIterator[OpenStores]:
     """A log of two events: `fanout` died on the first and retries the second, `other` died on the second."""
-    async with wiring.opened(settings, "test", create=False) as stores:
+    async with wiring.open_stores(settings, "test", create=False) as stores:
         await stores.store.apply(writes_of(edge_of(ALICE, 2), edge_of(ALICE, 3)))
         first, second = (await stores.log.read(NOWHERE, 10)).events
         kept = {
@@ -122,7 +122,7 @@ def test_metrics_tell_lag_and_failures_of_each_consumer(settings: Settings, run:
 
 def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) -> None:
     async def told() -> set[str]:
-        async with wiring.opened(settings, "test", create=False) as stores:
+        async with wiring.open_stores(settings, "test", create=False) as stores:
             return set(await stores.metrics.gauges())
 
     assert run(told()) == {
@@ -139,7 +139,7 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
 
 def test_metrics_tell_what_waits_in_each_tier_of_mentions_and_since_when(settings: Settings, run: Run) -> None:
     async def told() -> dict[str, float]:
-        async with wiring.opened(settings, "test", create=False) as stores:
+        async with wiring.open_stores(settings, "test", create=False) as stores:
             made = [(wall_ms() - age_ms - EPOCH_MS) << TIME_SHIFT for age_ms in (5_000, 90_000)]
             await Walks(stores.store).begin([Walk(notice, ALICE, Tier.DAY, 70) for notice in made])
             await watch_pressure(stores.store, TASKS_MAX + 1, wall_ms())
@@ -160,7 +160,7 @@ def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(settings:
 @pytest.mark.usefixtures("two")
 def test_kith_dead_lists_the_events_of_each_consumer(settings: Settings, run: Run) -> None:
     async def fail() -> None:
-        async with wiring.opened(settings, "test", create=False) as stores:
+        async with wiring.open_stores(settings, "test", create=False) as stores:
             mark = stores.of_folder("this").environment.positions.of(1)
             event = Event(0, None, 0, 1, 2, 0, stores.graph.clock.next(), log_position=mark)
             for group in (OTHER, *CONSUMERS):

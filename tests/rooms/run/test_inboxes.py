@@ -27,21 +27,21 @@ from kith.run.backups.restoring import restore
 from kith.run.config import Settings
 from kith.run.opening.inboxes import FILLED, FOLDER
 from kith.run.posts_and_notices import telling
-from kith.run.services import Services, running
+from kith.run.services import Services, open_services
 
 PEOPLE = (ALICE, BOB, CAROL, DANA)
 Inboxes = dict[int, list[int]]
 
 
 async def inboxes_of(services: Services) -> Inboxes:
-    return {user: await services.opened.inboxes.page(user, limit=100) for user in PEOPLE}
+    return {user: await services.stores.inboxes.page(user, limit=100) for user in PEOPLE}
 
 
 async def filled(settings: Settings, services: Services) -> Inboxes:
     """The inboxes once the workers have done what is theirs."""
-    async with consumers.CONSUMERS["notifications"].open(settings, services.opened) as worker:
+    async with consumers.CONSUMERS["notifications"].open(settings, services.stores) as worker:
         await worker.tasks[consumers.FILL_INBOXES]()
-    coordinator = consumers._coordinator(settings, services.opened, (Tier.DAY, Tier.ALL, Tier.MONTH))
+    coordinator = consumers._coordinator(settings, services.stores, (Tier.DAY, Tier.ALL, Tier.MONTH))
     for _ in range(100):
         if not await coordinator.work():
             return await inboxes_of(services)
@@ -53,8 +53,8 @@ async def live(settings: Settings, celebrity: int) -> Inboxes:
 
     `celebrity`: how many followers make one.
     """
-    async with running(settings) as services:
-        parts = services.opened
+    async with open_services(settings) as services:
+        parts = services.stores
         told = telling(settings, parts, services.posts)
         for follower in (BOB, CAROL):
             await services.relations.follow(follower, ALICE)
@@ -93,7 +93,7 @@ def test_inboxes_after_a_restore_or_a_loss_are_those_before(tmp_path: Path, run:
     restore(again, archive)
 
     async def opened(settings: Settings) -> tuple[Inboxes, Inboxes]:
-        async with running(settings, create=False) as services:
+        async with open_services(settings, create=False) as services:
             return await inboxes_of(services), await filled(settings, services)
 
     empty, after = run(opened(again))
@@ -113,7 +113,7 @@ def test_inboxes_of_a_standby_that_is_promoted_are_those_of_its_primary(tmp_path
     promote(Path(standby.data))
 
     async def opened() -> tuple[Inboxes, Inboxes]:
-        async with running(standby, create=False) as services:
+        async with open_services(standby, create=False) as services:
             return await inboxes_of(services), await filled(standby, services)
 
     empty, after = run(opened())
@@ -127,14 +127,14 @@ def test_inboxes_of_another_history_are_filled_again(tmp_path: Path, run: Run) -
     before = run(live(settings, 0))
 
     async def lose(services: Services) -> None:
-        await services.opened.inboxes.remove(ALICE, before[ALICE][:1])
+        await services.stores.inboxes.remove(ALICE, before[ALICE][:1])
 
     async def opened() -> Inboxes:
-        async with running(settings, create=False) as services:
+        async with open_services(settings, create=False) as services:
             await lose(services)
             assert await filled(settings, services) != before, "these are the inboxes of this history"
         promote(tmp_path)
-        async with running(settings, create=False) as services:
+        async with open_services(settings, create=False) as services:
             return await filled(settings, services)
 
     assert run(opened()) == before
@@ -155,7 +155,7 @@ def test_inboxes_are_filled_once_and_wholly(tmp_path: Path, run: Run, monkeypatc
         return await write(self, records)
 
     async def again() -> Inboxes:
-        async with running(settings, create=False) as services:
+        async with open_services(settings, create=False) as services:
             return await filled(settings, services)
 
     assert (tmp_path / FOLDER / FILLED).exists()
@@ -179,7 +179,7 @@ def test_what_is_over_is_not_told_again(tmp_path: Path, run: Run, monkeypatch: p
     monkeypatch.setattr(consumers, "wall_ms", lambda: later)
 
     async def again() -> Inboxes:
-        async with running(settings, create=False) as services:
+        async with open_services(settings, create=False) as services:
             return await filled(settings, services)
 
     assert not any(run(again()).values())

@@ -21,7 +21,7 @@ def test_a_lost_lease_is_named_until_it_is_released(tmp_path: Path, run: Run) ->
     )
 
     async def lose() -> None:
-        async with wiring.opened(settings, "test") as stores:
+        async with wiring.open_stores(settings, "test") as stores:
             assert await stores.log.lease("standby", await stores.log.end())
             await stores.store.apply(writes_of(*(edge_of(1, 10 + at) for at in range(50))))
             told = await stores.metrics.gauges()

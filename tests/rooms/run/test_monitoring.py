@@ -43,7 +43,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     async def rendered() -> str:
         await measured(0)
         await measured(90_000_000)
-        async with wiring.opened(settings, "api") as stores:
+        async with wiring.open_stores(settings, "api") as stores:
             metrics = stores.metrics
             metrics.observe("check", time.perf_counter(), 500)
             metrics.called("edges apply", 0.001)

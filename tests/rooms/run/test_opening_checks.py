@@ -17,7 +17,7 @@ from kith.graph.graphs import FOLLOWS
 from kith.run.config import Settings
 from kith.run.consumers import WORKERS, processes_of_workers
 from kith.run.opening import checks, wiring
-from kith.run.opening.checks import keeping, layered
+from kith.run.opening.checks import keeping, layered_stores
 
 WITHIN_S = 60
 
@@ -34,14 +34,14 @@ def test_a_process_answers_by_its_layers_and_tells_which(
 
     async def scene() -> None:
         sets = ReferenceSets()
-        async with wiring.opened(settings, "api") as stores:
+        async with wiring.open_stores(settings, "api") as stores:
             number = stores.graph.graphs.number(FOLLOWS)
             await stores.store.apply([EdgeWrite(stores.graph.edge_now(number, ALICE, BOB, State.NORMAL))])
             kept = keeping(settings, stores, sets)
             assert kept is not None
             await kept.maker.make()
             running = asyncio.create_task(kept.keeper.run())
-            async with layered(settings, stores, sets) as served, asyncio.timeout(WITHIN_S):
+            async with layered_stores(settings, stores, sets) as served, asyncio.timeout(WITHIN_S):
                 while not {"filter absent", "cache there"} <= stores.metrics._counts.checks.keys():
                     assert await served.checked.exists_many(number, [(ALICE, BOB), (ALICE, CAROL)]) == [True, False]
                     await asyncio.sleep(0.01)
@@ -61,7 +61,7 @@ def test_a_process_answers_by_its_layers_and_tells_which(
 def test_without_a_place_for_snapshots_the_store_answers_all(settings: Settings, run: Run) -> None:
     async def scene() -> None:
         plain = msgspec.structs.replace(settings, checks_snapshots="")
-        async with wiring.opened(plain, "api") as stores, layered(plain, stores, ReferenceSets()) as served:
+        async with wiring.open_stores(plain, "api") as stores, layered_stores(plain, stores, ReferenceSets()) as served:
             assert served.checked is stores.store
             assert keeping(plain, stores, ReferenceSets()) is None
             with pytest.raises(StoreMismatch, match="checks_snapshots"):

@@ -11,7 +11,7 @@ from coroutines import Run
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.opening.folders import open_environment
-from kith.run.opening.wiring import opened
+from kith.run.opening.wiring import open_stores
 
 READERS = {name for name, one in CONSUMERS.items() if one.has_place}
 
@@ -23,10 +23,10 @@ def test_what_reads_the_log_begins_at_the_first_event_of_a_new_folder(tmp_path: 
     async def begun() -> set[str]:
         if written:
             open_environment(settings).close()
-            async with opened(settings, "api", create=False) as stores:
+            async with open_stores(settings, "api", create=False) as stores:
                 follows = stores.graph.graphs.number("follows")
                 await stores.graph.write([stores.graph.add_write(follows, ALICE, BOB)])
-        async with opened(settings, "api") as stores:
+        async with open_stores(settings, "api") as stores:
             places = {name: await stores.log.progress(name) for name in CONSUMERS}
             found = {name: place for name, place in places.items() if place is not None}
             assert not any(place.behind.lost for place in found.values())

@@ -41,7 +41,7 @@ class _Present(NamedTuple):
 async def make_present(settings: Settings, star: NodeId) -> frozenset[int]:
     """Make some of the star's followers want to hear of mentions, and count as online or seen lately. May be
     repeated."""
-    async with wiring.opened(settings, "chore", create=False) as stores:
+    async with wiring.open_stores(settings, "chore", create=False) as stores:
         followers = await stores.graph.store.ids(followers_of(stores.graph, star), FOLLOWERS_MAX)
         found = _divided(followers)
         await _note(stores.activity, found)

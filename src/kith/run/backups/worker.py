@@ -21,7 +21,7 @@ async def keep(settings: Settings) -> None:
     """Make backups when they are due, until this process is ended: at any time, as what is cut short does not count."""
     logs.configure(settings.log_level)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    async with wiring.opened(settings, NAME, create=False, on_fatal=processes.replace_process) as stores:
+    async with wiring.open_stores(settings, NAME, create=False, on_fatal=processes.replace_process) as stores:
         await asyncio.gather(processes.stay_with_supervisor(), _keep(settings, stores))
 
 

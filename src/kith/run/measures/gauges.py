@@ -69,7 +69,7 @@ def _free(environment: Environment) -> int:
 
 async def _timelines(settings: Settings) -> int:
     """Timelines that are kept ready."""
-    async with timelines.read(settings) as kept:
+    async with timelines.open_reader(settings) as kept:
         return await kept.count()
 
 

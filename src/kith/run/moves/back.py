@@ -21,7 +21,7 @@ from kith.engines.embedded.folder_locks import alone
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
 from kith.run.moves import opening, places, progress
-from kith.run.moves.mover import LEASE, Mover, Tell, decided, patiently
+from kith.run.moves.mover import LEASE, Mover, Tell, patiently, sharing_decisions
 from kith.run.moves.opening import Sides
 from kith.run.moves.progress import MoveProgress
 from kith.run.opening import inboxes
@@ -62,8 +62,8 @@ async def _take(settings: Settings, folder: Path, noted: MoveProgress, tell: Tel
     """Take what the cluster was written since, and open the folder; how many events came."""
     async with (
         _unused(folder),
-        opening.opened(settings, folder, noted.permit, back=True) as sides,
-        decided(sides.deciding),
+        opening.open_sides(settings, folder, noted.permit, back=True) as sides,
+        sharing_decisions(sides.deciding),
     ):
         returning = _Back(sides, folder, noted, tell)
         await returning.begin()

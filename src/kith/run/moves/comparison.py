@@ -18,7 +18,7 @@ async def compare_with(settings: Settings, folder: Path, tell: Tell) -> list[Com
     Errors: StoreUnavailable; StoreMismatch.
     """
     found = []
-    async with opening.opened(settings, folder) as sides:
+    async with opening.open_sides(settings, folder) as sides:
         for kind in kinds(wall_ms):
             shown = partial(tell, f"{kind.name} compared")
             found.append(await compare(kind, sides.here, sides.there, _at_once, shown))

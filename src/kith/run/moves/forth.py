@@ -26,7 +26,7 @@ from kith.moving.copying import TABLES, Copying
 from kith.moving.following import BulkLoaded
 from kith.run.config import Settings
 from kith.run.moves import opening, places, progress
-from kith.run.moves.mover import LEASE, Mover, Tell, decided, patiently
+from kith.run.moves.mover import LEASE, Mover, Tell, patiently, sharing_decisions
 from kith.run.moves.opening import Sides
 from kith.run.moves.progress import MoveProgress, Stage
 from kith.run.opening import wiring
@@ -72,7 +72,7 @@ async def _move(
     settings: Settings, folder: Path, noted: MoveProgress, *, switch: bool, audited: bool, tell: Tell
 ) -> Moved:
     moved = Moved()
-    async with opening.opened(settings, folder, noted.permit) as sides, decided(sides.deciding):
+    async with opening.open_sides(settings, folder, noted.permit) as sides, sharing_decisions(sides.deciding):
         moving = _Forth(sides, folder, noted, tell)
         if noted.stage != "moved":
             await moving.begin()

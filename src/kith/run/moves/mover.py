@@ -137,7 +137,7 @@ async def patiently(do: Callable[[], Awaitable[T]]) -> T:
 
 
 @contextlib.asynccontextmanager
-async def decided(deciding: Deciding) -> AsyncIterator[None]:
+async def sharing_decisions(deciding: Deciding) -> AsyncIterator[None]:
     """Take part in deciding what is written to the cluster, so that nobody else need do it; and divide long lists."""
 
     async def divide() -> None:

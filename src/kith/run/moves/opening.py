@@ -62,7 +62,7 @@ async def alone(folder: Path) -> AsyncIterator[MoveProgress | None]:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, folder: Path, permit: int = 0, *, back: bool = False) -> AsyncIterator[Sides]:
+async def open_sides(settings: Settings, folder: Path, permit: int = 0, *, back: bool = False) -> AsyncIterator[Sides]:
     """Open both; what comes to the cluster from here has this permit. `back`: the folder is written to, which is
     closed.
 
@@ -71,13 +71,13 @@ async def opened(settings: Settings, folder: Path, permit: int = 0, *, back: boo
     files = _files(settings, folder)
     async with contextlib.AsyncExitStack() as stack:
         here = await stack.enter_async_context(
-            one_machine.opened(
+            one_machine.open_stores(
                 folder_settings(settings, folder), "move", create=False, on_fatal=lambda: None, follows=back
             )
         )
         own = stack.enter_context(tempfile.TemporaryDirectory(prefix="kith-move-"))  # the cluster's metrics, of no use
         there = await stack.enter_async_context(
-            wiring.cluster_of(settings).opened(msgspec.structs.replace(settings, data=own), "move", permit)
+            wiring.cluster_of(settings).open_stores(msgspec.structs.replace(settings, data=own), "move", permit)
         )
         yield Sides(here, there, _side(here, files[0]), _side(there, files[1]))
 

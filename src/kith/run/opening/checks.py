@@ -26,7 +26,7 @@ _MEASURED_S = 5.0
 
 
 @contextlib.asynccontextmanager
-async def layered(settings: Settings, stores: OpenStores, sets: CachedSets) -> AsyncIterator[OpenStores]:
+async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSets) -> AsyncIterator[OpenStores]:
     """The stores of an API process, with layers in front of its checks. Each layer answers once it is loaded."""
     if not settings.checks_snapshots:
         yield stores

@@ -57,7 +57,7 @@ from kith.run.deciding import APPLY
 from kith.run.measures.gauges import gauges
 from kith.run.measures.metrics import Metrics
 from kith.run.measures.observed import observed
-from kith.run.opening.checks import keeping, layered
+from kith.run.opening.checks import keeping, layered_stores
 from kith.run.opening.folders import metrics_folder
 from kith.run.opening.stores import Deciding, OpenStores
 from kith.run.serving.processes import end_with_parent
@@ -85,10 +85,11 @@ class _Engines(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_stores(
     settings: Settings, process: str, permit: int = 0, on_fatal: Callable[[], None] = lambda: None
 ) -> AsyncIterator[OpenStores]:
-    """Connect to the engines. See `wiring.opened`. `permit`: of a move, whose writes are taken where others are not.
+    """Connect to the engines. See `wiring.open_stores`. `permit`: of a move, whose writes are taken where others are
+    not.
 
     StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong, or a store is moved
     into these engines or away.
@@ -105,7 +106,7 @@ async def opened(
             sets = RedisSets(engines.redis, prefix=settings.cassandra_keyspace)
             stores = stores._replace(keeping=keeping(settings, stores, sets))
             if process == "api":
-                async with layered(settings, stores, sets) as served:
+                async with layered_stores(settings, stores, sets) as served:
                     yield served
             else:
                 yield stores

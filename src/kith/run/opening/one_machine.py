@@ -43,7 +43,7 @@ from kith.run.opening.stores import Folder, OpenStores
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_stores(
     settings: Settings,
     process: str,
     *,
@@ -52,8 +52,8 @@ async def opened(
     follows: bool = False,
     committer: Committer | None = None,
 ) -> AsyncIterator[OpenStores]:
-    """Open a data folder, and drain its commit queue at the end. See `wiring.opened`. `follows`: one that is closed, to
-    write to it nevertheless. `committer`: a process that writes for this one, not opened yet.
+    """Open a data folder, and drain its commit queue at the end. See `wiring.open_stores`. `follows`: one that is
+    closed, to write to it nevertheless. `committer`: a process that writes for this one, not opened yet.
     """
     with _environment(settings, create=create, follows=follows) as environment:
         metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: gauges(settings, stores), process)

@@ -13,7 +13,7 @@ from kith.run.config import Settings
 
 
 @contextlib.asynccontextmanager
-async def counted(settings: Settings) -> AsyncIterator[QuotaStore]:
+async def open_store(settings: Settings) -> AsyncIterator[QuotaStore]:
     """The counts of all that serve the same community."""
     if settings.engine == "cluster":
         from kith.engines.redis.connecting import connect  # noqa: PLC0415 - an extra

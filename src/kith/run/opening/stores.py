@@ -1,6 +1,6 @@
 """The stores of a process, on whatever engines: every service is made of these.
 
-`wiring.opened` opens them. What only a data folder can do (backups, standbys, bulk loads) asks for its `folder`.
+`wiring.open_stores` opens them. What only a data folder can do (backups, standbys, bulk loads) asks for its `folder`.
 """
 
 from __future__ import annotations

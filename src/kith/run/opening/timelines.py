@@ -14,7 +14,7 @@ from kith.run.opening.folders import timelines_folder
 
 
 @contextlib.asynccontextmanager
-async def written(settings: Settings) -> AsyncIterator[TimelineStore]:
+async def open_store(settings: Settings) -> AsyncIterator[TimelineStore]:
     """Timelines for the worker, which writes them."""
     if settings.redis:
         async with _in_redis(settings) as timelines:
@@ -25,7 +25,7 @@ async def written(settings: Settings) -> AsyncIterator[TimelineStore]:
 
 
 @contextlib.asynccontextmanager
-async def mended(settings: Settings) -> AsyncIterator[TimelineStore | None]:
+async def open_existing(settings: Settings) -> AsyncIterator[TimelineStore | None]:
     """Timelines for writing, as they lie there, whatever the settings say of their number; None if there are none."""
     slots = None if settings.redis else slots_of(timelines_folder(settings))
     if settings.redis:
@@ -39,7 +39,7 @@ async def mended(settings: Settings) -> AsyncIterator[TimelineStore | None]:
 
 
 @contextlib.asynccontextmanager
-async def read(settings: Settings) -> AsyncIterator[TimelineReader]:
+async def open_reader(settings: Settings) -> AsyncIterator[TimelineReader]:
     """Timelines for those who read them."""
     if settings.redis:
         async with _in_redis(settings) as timelines:

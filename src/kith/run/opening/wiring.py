@@ -25,7 +25,7 @@ from kith.suggestions.suggestions import Suggestions
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_stores(
     settings: Settings,
     process: str,
     *,
@@ -39,10 +39,10 @@ async def opened(
     was cut short. `committer`: on one machine, a process that writes for this one.
     """
     if settings.engine == "cluster":
-        async with cluster_of(settings).opened(settings, process, on_fatal=on_fatal) as stores:
+        async with cluster_of(settings).open_stores(settings, process, on_fatal=on_fatal) as stores:
             yield stores
     else:
-        one = one_machine.opened(settings, process, create=create, on_fatal=on_fatal, committer=committer)
+        one = one_machine.open_stores(settings, process, create=create, on_fatal=on_fatal, committer=committer)
         async with one as stores:
             yield stores
 
@@ -70,9 +70,9 @@ async def credentials(settings: Settings, *, create: bool = True) -> AsyncIterat
 
 
 @contextlib.asynccontextmanager
-async def opened_graph(settings: Settings, *, create: bool = True) -> AsyncIterator[Graph]:
+async def open_graph(settings: Settings, *, create: bool = True) -> AsyncIterator[Graph]:
     """The graph alone, for a command."""
-    async with opened(settings, "chore", create=create) as stores:
+    async with open_stores(settings, "chore", create=create) as stores:
         yield stores.graph
 
 

@@ -17,7 +17,7 @@ from kith.flockdb.jobs import Jobs
 from kith.run import logs
 from kith.run.config import Settings
 from kith.run.opening.folders import serving
-from kith.run.opening.wiring import opened
+from kith.run.opening.wiring import open_stores
 from kith.run.serving import processes, supervisor
 
 
@@ -34,7 +34,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     with serving(settings):
-        async with opened(settings, "flockdb", on_fatal=processes.replace_process) as stores:
+        async with open_stores(settings, "flockdb", on_fatal=processes.replace_process) as stores:
             executes = Executes(stores.graph)
             jobs = Jobs(stores.graph, executes, wall_ms)
             put_back = await jobs.retry_dead() if retry_dead else 0

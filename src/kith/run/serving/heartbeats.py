@@ -33,7 +33,7 @@ def beat() -> None:
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[int]:
+def open_pipe() -> Iterator[int]:
     """Open the pipe on which processes started from here on say that they run; yields its reading end."""
     reading, writing = os.pipe()
     for end in (reading, writing):

@@ -38,7 +38,7 @@ def run(settings: Settings, listening: socket.socket) -> None:
 async def _serve(settings: Settings, listening: socket.socket, committer: Committer | None) -> None:
     logs.configure(settings.log_level)
     stopping = asyncio.Event()
-    async with api.serving(settings, on_fatal=processes.replace_process, committer=committer) as served:
+    async with api.open_api(settings, on_fatal=processes.replace_process, committer=committer) as served:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
         watch = asyncio.create_task(processes.stay_with_supervisor())
         listener = Listener(

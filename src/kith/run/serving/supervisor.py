@@ -104,7 +104,7 @@ def run(
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
     raise_descriptors(settings)
     end = End()
-    with end.by_signals(), listen(settings) as accepting, folders.serving(settings), heartbeats.heard() as reading:
+    with end.by_signals(), listen(settings) as accepting, folders.serving(settings), heartbeats.open_pipe() as reading:
         made = None if standby else _first_key(settings)
         with (
             children.kept(

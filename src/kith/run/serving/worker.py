@@ -22,7 +22,7 @@ from kith.run.backups import schedule
 from kith.run.backups import worker as backups
 from kith.run.config import Settings
 from kith.run.consumers import WORKERS, Task
-from kith.run.opening.wiring import opened
+from kith.run.opening.wiring import open_stores
 from kith.run.serving import probes, processes
 
 NAMES = (*WORKERS, schedule.NAME)
@@ -53,7 +53,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
     logs.configure(settings.log_level)
     async with contextlib.AsyncExitStack() as stack:
         stores = await stack.enter_async_context(
-            opened(settings, "+".join(names), create=False, on_fatal=processes.replace_process)
+            open_stores(settings, "+".join(names), create=False, on_fatal=processes.replace_process)
         )
         workers = [await stack.enter_async_context(WORKERS[name].open(settings, stores)) for name in names]
 
