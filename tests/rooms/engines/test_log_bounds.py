@@ -18,7 +18,7 @@ from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import EVENTS_PER_ROW
+from kith.engines.embedded.event_rows import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.engines.embedded.retention import LEASE, LogBounds, Retention, lease_row

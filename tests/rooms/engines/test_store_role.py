@@ -24,7 +24,8 @@ from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import EVENTS_PER_ROW, LogWriter
+from kith.engines.embedded.event_log import LogWriter
+from kith.engines.embedded.event_rows import EVENTS_PER_ROW
 from kith.engines.embedded.history import HISTORY, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.log_store import EmbeddedLog

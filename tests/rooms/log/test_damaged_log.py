@@ -14,7 +14,7 @@ from embedded_engine import open_embedded
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import segments
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import EVENTS_PER_ROW
+from kith.engines.embedded.event_rows import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.rebuild import rebuild
 

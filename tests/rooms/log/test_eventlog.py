@@ -25,7 +25,8 @@ from kith.engines.embedded.batch import Transaction
 from kith.engines.embedded.changes import edge_changed, record_changed, record_key
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import EVENTS_PER_ROW, LogWriter
+from kith.engines.embedded.event_log import LogWriter
+from kith.engines.embedded.event_rows import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 from kith.graph.edge import Direction, Edge, Outcome, State

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from kith.engines.embedded.decoded_rows import ROWS_MAX, DecodedRows
-from kith.engines.embedded.event_log import ROW_BYTES_MAX
+from kith.engines.embedded.event_rows import ROW_BYTES_MAX
 from kith.engines.embedded.history import History, Restore, StorePositions
 
 POSITIONS = StorePositions(History())

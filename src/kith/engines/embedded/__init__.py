@@ -9,8 +9,8 @@ way, `read_habits`).
 
 A write: `commits` (group commit; for an API process in its `committer`, a process beside it) does `jobs`: it takes its
 `turns` (`byte_locks`), changes a `batch` (`merging`: by writes of edges), and notes in `event_log` what happened
-(`changes` says what each event does to a store); `bells` wake who waits for events. Lists are `runs`, read by `pages`.
-What survives a power cut: `journal`, `redo` (what an entry of it does),
+(`event_rows`: its rows as bytes; `changes` says what each event does to a store); `bells` wake who waits for events.
+Lists are `runs`, read by `pages`. What survives a power cut: `journal`, `redo` (what an entry of it does),
 `checkpoints`, `recovery`. A whole store: `environment` (opening the data folder, its settings, backup), `store_file`,
 `store_copy`, `formats` (which are opened), `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty
 graph), `driver_errors`.

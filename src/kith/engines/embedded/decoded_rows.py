@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kith.core.events import Event
-from kith.engines.embedded.event_log import ROW_BYTES_MAX, events_of
+from kith.engines.embedded.event_rows import ROW_BYTES_MAX, events_of
 from kith.engines.embedded.history import History, StorePositions
 
 ROWS_MAX = 256
@@ -17,7 +17,7 @@ class DecodedRows:
         self._rows: dict[int, tuple[bytes, History, list[Event]]] = {}
 
     def events_of(self, first: int, row: bytes, positions: StorePositions) -> list[Event]:
-        """See `event_log.events_of`. The caller must not change the list."""
+        """See `event_rows.events_of`. The caller must not change the list."""
         kept = self._rows.get(first)
         if kept is not None and kept[0] == row and kept[1] is positions.history:
             return kept[2]

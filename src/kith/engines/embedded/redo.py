@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import lmdb
 import msgspec
 
-from kith.engines.embedded import changes, event_log
+from kith.engines.embedded import changes, event_rows
 from kith.engines.embedded.changes import Databases, GraphDatabase
 from kith.engines.embedded.event_log import LogRows, LogWriter
 
@@ -56,7 +56,7 @@ def replay(
                 changes.do(txn, change, rows, graph)
                 writer.append(change)
             elif change[0] == SHIPPED:
-                changes.do(txn, event_log.change_of(change[1]), rows, graph)
+                changes.do(txn, event_rows.change_of(change[1]), rows, graph)
                 writer.append_logged(change[1])
             elif change[0] == FORGOTTEN:
                 changes.do(txn, changes.edge_forgotten(*change[1:]), rows, graph)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import lmdb
 import msgspec
 
-from kith.engines.embedded import event_log
+from kith.engines.embedded import event_log, event_rows
 from kith.engines.embedded.event_log import LogRows
 
 LEASE = "log-lease/"
@@ -100,7 +100,7 @@ class Retention:
         """Whether the newest event of the oldest row is. A row is read once, and again when it may have become so."""
         if self.keep.age_ms_max is None or now_ms < self._young_until_ms:
             return False
-        self._young_until_ms = event_log.newest_ms(row) + self.keep.age_ms_max
+        self._young_until_ms = event_rows.newest_ms(row) + self.keep.age_ms_max
         return now_ms >= self._young_until_ms
 
 

@@ -22,7 +22,7 @@ import msgspec
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
-from kith.engines.embedded import event_log, redo
+from kith.engines.embedded import event_log, event_rows, redo
 from kith.engines.embedded.changes import expired_claims
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment, put_note
@@ -79,7 +79,7 @@ def latest_ms(store: Environment, until: int) -> int:
         first, _ = event_log.bounds(txn, store.log)
         for event in event_log.read_logged(txn, store.log, first - 1, max(0, until + 1 - first)):
             latest = max(latest, event.logged_ms)
-    return event_log.logged_ms(latest)
+    return event_rows.logged_ms(latest)
 
 
 def take(source: Environment, after: int, bytes_max: int) -> Segment:
@@ -107,7 +107,7 @@ def identity(store: Environment) -> tuple[dict[str, int], dict[str, bytes]]:
 def numbered(segment: Segment) -> Iterator[tuple[int, bytes]]:
     """The events of a segment that follow `after`, each with its number, as `event_at` answers them."""
     for first, row in segment.rows:
-        for number, event in enumerate(event_log.unpacked(row), first):
+        for number, event in enumerate(event_rows.unpacked(row), first):
             if number > segment.after:
                 yield number, event
 
@@ -117,7 +117,7 @@ def newest(segment: Segment) -> tuple[int, bytes]:
     if not segment.rows:
         return segment.after, b""
     first, row = segment.rows[-1]
-    found = event_log.unpacked(row)
+    found = event_rows.unpacked(row)
     return first + len(found) - 1, found[-1]
 
 
@@ -144,14 +144,14 @@ def do(
         writer, done = LogWriter(write.txn, target.log), list[bytes]()
         at = writer.last
         for first, row in segment.rows:
-            events = event_log.unpacked(row)
+            events = event_rows.unpacked(row)
             wanted = len(events) if until is None else min(len(events), until + 1 - first)
             new = events[max(0, at + 1 - first) : max(0, wanted)]
             done += new
             if new and (wanted < len(events) or not writer.take_over(first, row)):
                 for event in new:
                     writer.append_logged(event)
-        do_all(write.txn, list(map(event_log.change_of, done)), target.rows, target.graph_db)
+        do_all(write.txn, list(map(event_rows.change_of, done)), target.rows, target.graph_db)
         writer.flush()
         at, write.count = writer.last, len(done)
         for key, note in beside.items():
@@ -204,7 +204,7 @@ def _check_history(target: Environment, segment: Segment, at: int) -> None:
     for first, row in segment.rows:
         if first > at:
             break
-        logged = event_log.unpacked(row)
+        logged = event_rows.unpacked(row)
         shared = min(at, first + len(logged) - 1)
         with translated("read", target.folder), target.lmdb.begin() as txn:
             (own,) = event_log.read_logged(txn, target.log, shared - 1, 1)

@@ -23,7 +23,7 @@ from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.blobs.archives import Archive
 from kith.engines.embedded import segments, store_role
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import logged_ms
+from kith.engines.embedded.event_rows import logged_ms
 from kith.engines.embedded.store_copy import copy_of
 from kith.engines.embedded.store_file import STORE_FILE
 from kith.run.backups.chain import last_part, restore_plan

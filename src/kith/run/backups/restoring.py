@@ -19,7 +19,7 @@ from kith.core.tokens import WriteTokens
 from kith.engines.blobs.archives import Archive, FolderArchive
 from kith.engines.embedded import fanout_state, segments, store_role
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import logged_ms
+from kith.engines.embedded.event_rows import logged_ms
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.history import History, Restore, StorePositions
 from kith.engines.embedded.journal import JOURNAL_FILE

@@ -20,7 +20,7 @@ from kith.engines.embedded import places, segments, store_role
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.changes import changed_record
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import change_of
+from kith.engines.embedded.event_rows import change_of
 from kith.engines.embedded.record_store import every_record
 from kith.engines.embedded.retention import Retention
 from kith.engines.embedded.segments import Segment
