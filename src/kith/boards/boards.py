@@ -1,4 +1,4 @@
-"""Makes, changes, moves, merges and deletes boards; who sees which board, and who may pin on it.
+"""Makes, changes, moves, merges and deletes boards, and reads those that a viewer may see (see `visibility`).
 
 A board is a record and an edge from its owner; the edge's state says whether others than members see it. `upkeep`
 settles what a change means for followers, page by page, from a note that is written first: so a process may stop
@@ -7,7 +7,7 @@ anywhere, and another resumes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -25,6 +25,7 @@ from kith.boards.board import (
     read_board,
 )
 from kith.boards.settling import SLICES_AT_ONCE, Finished, Settling
+from kith.boards.visibility import visible_boards
 from kith.core.clock import Hlc
 from kith.core.errors import BadRequest, BoardLimitReached, Conflict, Forbidden, KithError, SelfEdge, UserNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
@@ -38,14 +39,13 @@ from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.graph.walk import walk, whole_list
 from kith.people.accounts import check_active, is_removed
-from kith.people.privacy import SYSTEM, Privacy, Standing, Viewer
+from kith.people.privacy import Privacy, Viewer
 from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind
 
 BOARD_LOOKS_MAX = 5_000
 """How many boards a page of a list may look at to find those that its viewer may see."""
-_NORMAL = State.NORMAL  # looked up once, as a check of many boards asks for it often
 
 Prepare: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
 """Notes a change of a board before it is written, so that its followers are settled whatever happens.
@@ -231,26 +231,18 @@ class Boards:
     def ask_visible(
         self, questions: Questions, viewer: Viewer, boards: Sequence[Board | None]
     ) -> Callable[[Answers], list[Board | None]]:
-        """Ask which of these boards `viewer` may see."""
+        """Ask which of these boards `viewer` may see; None for others."""
         there = [board for board in boards if board is not None and not board.deleted]
         standings = self.privacy.ask_standings(questions, viewer, [board.owner for board in there])
         others = [board.id for board in there if board.owner != viewer]
         asked = questions.states([(self.members, viewer, id_) for id_ in others] if isinstance(viewer, int) else [])
 
-        def seen(answers: Answers) -> list[Board | None]:
-            found: Mapping[int, Standing] = standings(answers)
+        def visible(answers: Answers) -> list[Board | None]:
             states = zip(others, answers.states[asked], strict=False)
-            mine = {id_ for id_, state in states if state == State.NORMAL}
-            return [
-                board
-                if board is not None
-                and not board.deleted
-                and may_see(board, viewer, found[board.owner], member=board.id in mine)
-                else None
-                for board in boards
-            ]
+            joined = {id_ for id_, state in states if state == State.NORMAL}
+            return visible_boards(boards, viewer, standings(answers), joined)
 
-        return seen
+        return visible
 
     async def of_owner(self, viewer: Viewer, owner: NodeId, window: Window) -> tuple[list[Board], Page]:
         """The boards of `owner` that `viewer` may see, newest first, and their page, as if there were no others."""
@@ -371,15 +363,6 @@ class Boards:
 
     def _edge_of(self, board: Board, version: Hlc) -> Edge:
         return Edge(self._boards, NodeId(board.owner), NodeId(board.id), board.listed_as, board.created_at, version)
-
-
-def may_see(board: Board, viewer: Viewer, owner: Standing, *, member: bool) -> bool:
-    """Whether `viewer` may see a board that is not deleted: the hard rules. Pure. `owner`: as they stand to them."""
-    if viewer is SYSTEM or viewer == board.owner:
-        return owner.state is not State.REMOVED
-    if owner.state is not _NORMAL or owner.blocked or owner.labels & HIDE:
-        return False
-    return member or not (board.secret or (owner.private and not owner.followed))
 
 
 def _emptied(board: Board, into: int = 0, at: int = 0) -> Board:

@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from kith.boards.board import Board, missing
-from kith.boards.boards import Boards, may_see
+from kith.boards.boards import Boards
 from kith.boards.settling import DecidingEdges, void
+from kith.boards.visibility import may_see_board
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
@@ -276,7 +277,7 @@ def _kind_of(
     """
     through = owner.followed
     holds = unfollowed is not _NORMAL if through else explicit is _NORMAL
-    if not holds or board.secret or board.deleted or not may_see(board, actor, owner, member=False):
+    if not holds or board.secret or board.deleted or not may_see_board(board, actor, owner, member=False):
         return "none"
     return "implicit" if through else "explicit"
 

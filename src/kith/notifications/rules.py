@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.boards.board import Board, read_board
-from kith.boards.boards import may_see
+from kith.boards.visibility import may_see_board
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.together import together
@@ -88,7 +88,7 @@ class Content(NamedTuple):
             {
                 id_: board
                 for id_, board in self.boards.items()
-                if not board.deleted and may_see(board, user, authors[board.owner], member=True)
+                if not board.deleted and may_see_board(board, user, authors[board.owner], member=True)
             },
         )
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.boards.board import Board
-from kith.boards.boards import Boards, may_see
+from kith.boards.boards import Boards
+from kith.boards.visibility import may_see_board
 from kith.core.clock import ms_of
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window
@@ -250,7 +251,7 @@ class PinnedPosts:
                 and board.is_open
                 and board.owner == owners[board.id]
                 and (unfollowed is not State.NORMAL if found[board.owner].followed else by_itself is State.NORMAL)
-                and may_see(board, reader, found[board.owner], member=False)
+                and may_see_board(board, reader, found[board.owner], member=False)
                 and not silent[board.owner]
             }
 
