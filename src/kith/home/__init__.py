@@ -7,9 +7,9 @@ A page goes one way, a folder or file each, and `home` hands each step's answer 
 3. `rules` drops what the reader may not or does not want to see.
 4. `slate` is what is left for later pages, in the cursor; `orders` keeps that of a first page for one who comes again.
 
-`visit` is one request: what is known of its reader and posts. `served` logs what was shown; `degraded` collects which
-parts were unavailable. `timelines` is the port of the cache that `skeleton/` reads, and `audit` compares it with the
-outboxes.
+`visit` is one request: it reads, ranks and checks posts, each once, and goes on without what is down; `degraded`
+collects which parts that were. `served` logs what was shown. `timelines` is the port of the cache that `skeleton/`
+reads, and `audit` compares it with the outboxes.
 
 `fanout/` writes the timelines: who gets a post pushed, when a timeline is dropped and built again. A full store evicts
 the timeline not read for longest (`TimelineStore.put`); the worker evicts those not read for `timeline_days`.

@@ -22,16 +22,15 @@ from kith.core.paging import Mark, Window
 from kith.core.together import together
 from kith.home.orders import READERS_MAX, CachedOrders, basis_of
 from kith.home.rank import light
-from kith.home.rank.affinity import ListState
-from kith.home.rank.candidates import Candidates, Placed, RankedCandidates
+from kith.home.rank.candidates import Placed, RankedCandidates
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
 from kith.home.rank.mixing import Mix, choose
 from kith.home.rank.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
-from kith.home.skeleton.pinned import PinnedPosts, place_among_posts, with_pins
-from kith.home.skeleton.skeleton import Skeleton, Skeletons
-from kith.home.slate import NO_COPIES, SLATE_MAX, Copies, PageChoice, PageSoFar, Scroll, Slate, make_slate
+from kith.home.skeleton.pinned import PinnedPosts
+from kith.home.skeleton.skeleton import Skeletons
+from kith.home.slate import NO_COPIES, SLATE_MAX, Copies, PageChoice, PageSoFar, Scroll, Slate
 from kith.home.visit import Visit
 from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
@@ -117,9 +116,9 @@ class Home:
         after, size, read_size = window.after, 2 * window.limit, window.limit + _SPARED
         for round_ in range(_ROUNDS_MAX):
             if round_:
-                found = await self._below(visit, after, size)
+                found = await visit.below(after, size)
             else:
-                found = await self._first_below(visit, after, size, must_reflect, refresh=refresh)
+                found = await visit.first_below(after, size, must_reflect, refresh=refresh)
             ids: list[int] = found.ids.tolist()
             while ids:
                 wanted = max(1, window.limit - len(posts))
@@ -157,8 +156,7 @@ class Home:
         if slate is None:
             slate, choice = await self._first(visit, limit, must_reflect, refresh=refresh)
         else:
-            snapshot = self._skeletons.usable_snapshot(must_reflect, visit.degraded, refresh=refresh)
-            visit.snapshot, *_ = await together(self._immediate, snapshot, visit.preload(), visit.read_pinned())
+            await visit.resume(must_reflect, refresh=refresh)
         posts: list[Post] = []
         page, all_seen = PageSoFar(), 0
         # Each round takes from the slate; from the second on the rules are asked first, as they dropped some.
@@ -167,7 +165,7 @@ class Home:
             if not slate.ids:
                 if slate.is_last:
                     break
-                slate, ranked = await self._rank_below(visit, *slate.next_stretch(give_up=all_seen == _ALL_SEEN_MAX))
+                slate, ranked = await visit.rank_below(*slate.next_stretch(give_up=all_seen == _ALL_SEEN_MAX))
                 choice, all_seen = None, 0 if slate.ids or slate.scroll.showing_seen else all_seen + 1
             elif round_:
                 slate = await self._shown_of(visit, slate, CANDIDATES_PER_PAGE if round_ == 1 else SLATE_MAX)
@@ -193,41 +191,9 @@ class Home:
 
     async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch, pins_until: int | None = None) -> Visit:
         """A request, for which nothing is kept that was changed before it came."""
-        visit = Visit(reader, self._ranker, self._rules, self._pins, prefetch, pins_until)
+        visit = Visit(reader, self._skeletons, self._ranker, self._rules, self._pins, prefetch, pins_until)
         await together(self._immediate, visit.begin(), self._skeletons.prepare())
         return visit
-
-    async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
-        found = await self._posts_below(visit, after, want)
-        return with_pins(found, visit.pins, after)
-
-    async def _posts_below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
-        return await self._skeletons.below(
-            visit.reader, place_among_posts(after), want, visit.degraded, snapshot=visit.snapshot
-        )
-
-    async def _first_below(
-        self, visit: Visit, after: Mark | None, want: int, must_reflect: LogPosition, *, refresh: bool
-    ) -> Skeleton:
-        """As `_below`, and finds out what that takes: if timelines can be used, and beside it what is pinned."""
-
-        async def posts() -> Skeleton:
-            visit.snapshot = await self._skeletons.usable_snapshot(must_reflect, visit.degraded, refresh=refresh)
-            return await self._posts_below(visit, after, want)
-
-        found, _ = await together(self._immediate, posts(), visit.read_pinned())
-        return with_pins(found, visit.pins, after)
-
-    async def _rank_below(
-        self, visit: Visit, after: Mark | None, scroll: Scroll
-    ) -> tuple[Slate, RankedCandidates | None]:
-        """A slate of the posts beyond `after` that are unseen, or were seen where the scroll shows these, and its
-        candidates.
-
-        Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
-        """
-        skeleton = (await self._below(visit, after, SLATE_MAX)).first(SLATE_MAX)
-        return await self._rank(visit, skeleton.down_to(scroll.seen_from if scroll.showing_seen else None), scroll)
 
     async def _first(
         self, visit: Visit, limit: int, must_reflect: LogPosition, *, refresh: bool
@@ -239,7 +205,7 @@ class Home:
         """
         now_ms, reader = self._now_ms(), visit.reader
         if not refresh and self._orders.has(reader, now_ms):
-            skeleton, state = await together(self._immediate, self._newest(visit, must_reflect), self._own_state(visit))
+            skeleton, state = await together(self._immediate, visit.newest(must_reflect), visit.own_state())
             if state is None:
                 return Slate(skeleton.ids.tolist(), skeleton.end), None
             kept = self._orders.find(reader, basis_of(skeleton, state), limit, must_reflect=must_reflect, now_ms=now_ms)
@@ -249,10 +215,8 @@ class Home:
                     choice = choice._replace(placed=choice.posts.placed(reader, visit.pinned))
                 return slate, choice
         else:
-            skeleton, _ = await together(
-                self._immediate, self._newest(visit, must_reflect, refresh=refresh), visit.preload()
-            )
-        slate, ranked = await self._rank(visit, skeleton, Scroll(now_ms))
+            skeleton, _ = await together(self._immediate, visit.newest(must_reflect, refresh=refresh), visit.preload())
+        slate, ranked = await visit.rank(skeleton, Scroll(now_ms))
         if ranked is None:
             return slate, None
         choice = await self._choose(visit, slate, ranked, NO_FACTS, limit)
@@ -262,42 +226,12 @@ class Home:
             self._orders.keep(reader, basis, must_reflect, slate, limit, kept_choice)
         return slate, choice
 
-    async def _newest(self, visit: Visit, must_reflect: LogPosition, *, refresh: bool = False) -> Skeleton:
-        """The newest SLATE_MAX posts."""
-        return (await self._first_below(visit, None, SLATE_MAX, must_reflect, refresh=refresh)).first(SLATE_MAX)
-
-    async def _own_state(self, visit: Visit) -> ListState | None:
-        """What an order of the reader's is compared by; None where ranking is down."""
-        try:
-            return (await self._ranker.own(visit.reader)).state
-        except Exception:
-            visit.degraded.failed("ranking")
-            return None
-
-    async def _rank(self, visit: Visit, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, RankedCandidates | None]:
-        """As `_rank_below`, of the posts of a skeleton."""
-        ids, end = skeleton.ids, skeleton.end
-        try:
-            reader = await visit.reader_facts()
-            if scroll.showing_seen:
-                seen = await self._ranker.seen_until(reader, ids, scroll.begun_ms)
-            else:
-                seen = await self._ranker.seen(reader, ids)
-                scroll = scroll.left_out(skeleton.top) if seen.any() else scroll
-            scored = await self._ranker.score_seen_or_unseen(
-                reader, ids, seen, visit.pinned, showing_seen=scroll.showing_seen
-            )
-            return make_slate(scored, end, scroll)
-        except Exception:
-            visit.degraded.failed("ranking")
-            return (Slate([], scroll.seen_from) if scroll.showing_seen else Slate(ids.tolist(), end)), None
-
     async def _choose(
         self, visit: Visit, slate: Slate, ranked: RankedCandidates | None, taken: Facts, want: int
     ) -> PageChoice:
         """At most `want` posts that go well with those `taken` for the page."""
         for ids in (slate.best(CANDIDATES_PER_PAGE), slate.ids):
-            found = await self._score(visit, ids) if ranked is None else ranked.best(len(ids))
+            found = await visit.score(ids) if ranked is None else ranked.best(len(ids))
             more = len(ids) < len(slate.ids)
             places = choose(found.facts, taken, want, self._mix, self._now_ms(), more=more)
             if len(places) >= want or not more:
@@ -311,15 +245,6 @@ class Home:
         ids = Slate(slate.best(count), None, slate.copies).every_id()
         await visit.check((), spare=ids)
         return slate.without(set(ids).difference(post.id for post in visit.allowed(ids)))
-
-    async def _score(self, visit: Visit, ids: Sequence[int]) -> Candidates:
-        """Those of the posts that are there, in their order."""
-        wanted = np.array(ids, np.int64)
-        try:
-            return await self._ranker.score(await visit.reader_facts(), wanted, visit.pinned)
-        except Exception:
-            visit.degraded.failed("ranking")
-            return Candidates.unranked(wanted)
 
     async def _rest(self, visit: Visit, slate: Slate) -> Slate | None:
         """What is left for the next page; None where it is little and nothing of it is for the reader."""
@@ -370,9 +295,9 @@ class Home:
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
         visit, now_ms = await self._visit(reader), self._now_ms()
-        newest = await self._newest(visit, NOWHERE)
+        newest = await visit.newest(NOWHERE)
         for showing_seen in (False, True):
-            slate, _ = await self._rank(visit, newest, Scroll(now_ms, showing_seen=showing_seen))
+            slate, _ = await visit.rank(newest, Scroll(now_ms, showing_seen=showing_seen))
             for best, copies in slate.copies.items():
                 if post in copies:
                     first = await self._rules.allowed(reader, await self._rules.read([best, *copies]), visit.pinned)

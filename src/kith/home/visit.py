@@ -1,7 +1,8 @@
-"""One request for a page of home: what is known of its reader and of the posts looked at, each read once.
+"""One request for a page of home: it reads skeletons, has them ranked, and asks which posts are for its reader.
 
-A check of posts takes two calls in a row: their records, then the rules. What the posts are shown with is read beside
-the rules.
+What is known of the reader and of the posts looked at is read once. A check of posts takes two calls in a row: their
+records, then the rules. What the posts are shown with is read beside the rules. Where something is down, the visit goes
+on without it, and notes that (`degraded`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,22 @@ import contextlib
 from collections.abc import Awaitable, Generator, Sequence
 from typing import Any
 
+import numpy as np
+
 from kith.core.errors import Unavailable
+from kith.core.events import LogPosition
 from kith.core.ids import NodeId
+from kith.core.paging import Mark
 from kith.core.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot
+from kith.home.rank.affinity import ListState
+from kith.home.rank.candidates import Candidates, RankedCandidates
 from kith.home.rank.ranker import Ranker, ReaderFacts
 from kith.home.rules import HomeRules
-from kith.home.skeleton.pinned import HomePins, Pinned, PinnedPosts
+from kith.home.skeleton.pinned import HomePins, Pinned, PinnedPosts, place_among_posts, with_pins
+from kith.home.skeleton.skeleton import Skeleton, Skeletons
+from kith.home.slate import SLATE_MAX, Scroll, Slate, make_slate
 from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
 
@@ -47,6 +56,7 @@ class Visit:
     def __init__(
         self,
         reader: NodeId,
+        skeletons: Skeletons,
         ranker: Ranker,
         rules: HomeRules,
         pins: PinnedPosts,
@@ -57,7 +67,7 @@ class Visit:
         self.reader, self.degraded, self._pins, self._pins_until = reader, Degraded(), pins, pins_until
         self._refreshed: Awaitable[None] = _ALREADY
         self._pinning: asyncio.Task[None] | None = None
-        self._ranker, self._rules, self._prefetch = ranker, rules, prefetch
+        self._skeletons, self._ranker, self._rules, self._prefetch = skeletons, ranker, rules, prefetch
         self._known: ReaderFacts | None = None
         self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
 
@@ -86,6 +96,11 @@ class Visit:
         there."""
         with contextlib.suppress(Exception):
             await together(self._rules.immediate, self.reader_facts(), self._rules.prepare(self.reader))
+
+    async def resume(self, must_reflect: LogPosition, *, refresh: bool) -> None:
+        """Read what a later page of a scroll takes: if timelines can be used, and beside it facts and pins."""
+        snapshot = self._skeletons.usable_snapshot(must_reflect, self.degraded, refresh=refresh)
+        self.snapshot, *_ = await together(self._rules.immediate, snapshot, self.preload(), self.read_pinned())
 
     async def read_pinned(self) -> None:
         """Read what comes to the reader's home by boards; where that is unavailable, home goes on without it."""
@@ -130,3 +145,73 @@ class Visit:
         """Those of the posts, all looked at, that the reader may and wants to see at home, in their order."""
         found = self._looked_at
         return [post for id_ in ids if (post := found[id_]) is not None]
+
+    # --- posts, and their order ------------------------------------------------------------------------
+
+    async def below(self, after: Mark | None, want: int) -> Skeleton:
+        """What there is beyond `after`, with what is pinned there. See `Skeletons.below`."""
+        found = await self._posts_below(after, want)
+        return with_pins(found, self.pins, after)
+
+    async def _posts_below(self, after: Mark | None, want: int) -> Skeleton:
+        return await self._skeletons.below(
+            self.reader, place_among_posts(after), want, self.degraded, snapshot=self.snapshot
+        )
+
+    async def first_below(self, after: Mark | None, want: int, must_reflect: LogPosition, *, refresh: bool) -> Skeleton:
+        """As `below`, and finds out what that takes: if timelines can be used, and beside it what is pinned."""
+
+        async def posts() -> Skeleton:
+            self.snapshot = await self._skeletons.usable_snapshot(must_reflect, self.degraded, refresh=refresh)
+            return await self._posts_below(after, want)
+
+        found, _ = await together(self._rules.immediate, posts(), self.read_pinned())
+        return with_pins(found, self.pins, after)
+
+    async def newest(self, must_reflect: LogPosition, *, refresh: bool = False) -> Skeleton:
+        """The newest SLATE_MAX posts."""
+        return (await self.first_below(None, SLATE_MAX, must_reflect, refresh=refresh)).first(SLATE_MAX)
+
+    async def rank_below(self, after: Mark | None, scroll: Scroll) -> tuple[Slate, RankedCandidates | None]:
+        """A slate of the posts beyond `after` that are unseen, or were seen where the scroll shows these, and its
+        candidates.
+
+        Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
+        """
+        skeleton = (await self.below(after, SLATE_MAX)).first(SLATE_MAX)
+        return await self.rank(skeleton.down_to(scroll.seen_from if scroll.showing_seen else None), scroll)
+
+    async def rank(self, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, RankedCandidates | None]:
+        """As `rank_below`, of the posts of a skeleton."""
+        ids, end = skeleton.ids, skeleton.end
+        try:
+            reader = await self.reader_facts()
+            if scroll.showing_seen:
+                seen = await self._ranker.seen_until(reader, ids, scroll.begun_ms)
+            else:
+                seen = await self._ranker.seen(reader, ids)
+                scroll = scroll.left_out(skeleton.top) if seen.any() else scroll
+            scored = await self._ranker.score_seen_or_unseen(
+                reader, ids, seen, self.pinned, showing_seen=scroll.showing_seen
+            )
+            return make_slate(scored, end, scroll)
+        except Exception:
+            self.degraded.failed("ranking")
+            return (Slate([], scroll.seen_from) if scroll.showing_seen else Slate(ids.tolist(), end)), None
+
+    async def score(self, ids: Sequence[int]) -> Candidates:
+        """Those of the posts that are there, in their order."""
+        wanted = np.array(ids, np.int64)
+        try:
+            return await self._ranker.score(await self.reader_facts(), wanted, self.pinned)
+        except Exception:
+            self.degraded.failed("ranking")
+            return Candidates.unranked(wanted)
+
+    async def own_state(self) -> ListState | None:
+        """What an order of the reader's is compared by; None where ranking is down."""
+        try:
+            return (await self._ranker.own(self.reader)).state
+        except Exception:
+            self.degraded.failed("ranking")
+            return None

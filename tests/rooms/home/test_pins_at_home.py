@@ -19,7 +19,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import HIDES
-from kith.home import home as pages
+from kith.home import visit as visits
 from kith.home.skeleton.pinned import BOARDS_KEPT_MS, PINS_EACH
 
 ERIN, FRANK, HEIR = NodeId(50), NodeId(51), NodeId(52)
@@ -208,7 +208,7 @@ def test_paged_home_is_a_naive_merge_of_posts_and_newest_pins(run: Run, at: Pinn
 def test_a_pin_stays_where_it_is_in_a_scroll_however_many_come_meanwhile(
     run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "SLATE_MAX", 10)
+    monkeypatch.setattr(visits, "SLATE_MAX", 10)
 
     async def live() -> None:
         made = [(await at.home.post(BOB)).id for _ in range(40)]
@@ -238,7 +238,7 @@ def test_a_pin_stays_where_it_is_in_a_scroll_however_many_come_meanwhile(
 def test_a_pin_taken_off_in_a_scroll_does_not_bring_its_post_again(
     run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
-    monkeypatch.setattr(pages, "SLATE_MAX", 10)
+    monkeypatch.setattr(visits, "SLATE_MAX", 10)
 
     async def live() -> None:
         made = [(await at.home.post(BOB)).id for _ in range(30)]

@@ -10,7 +10,7 @@ from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES, VIEWS
-from kith.home import home as pages
+from kith.home import visit as visits
 from kith.home.rank.ranker import SEEN_MAX
 from kith.home.slate import SLATE_MAX, unpack
 
@@ -81,7 +81,7 @@ def test_what_is_seen_while_one_scrolls_does_not_come_a_second_time(run: Run, ho
 def test_one_who_has_seen_a_great_deal_gets_it_again_before_what_is_older_and_unseen(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, on_top: int
 ) -> None:
-    monkeypatch.setattr(pages, "SLATE_MAX", 10)
+    monkeypatch.setattr(visits, "SLATE_MAX", 10)
     made = [run(home.post((BOB, CAROL, DANA)[at % 3])).id for at in range(130)]
     unseen = {*made[:5], *made[len(made) - on_top :]}
     for id_ in made:
