@@ -25,6 +25,7 @@ from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.home import Home, HomePage
 from kith.home.orders import Basis, CachedOrders
+from kith.home.rank.features import Integers
 from kith.home.skeleton.sources import Sources
 from kith.home.slate import PageChoice, Slate, unpack
 from kith.log.runner import Pace, Runner
@@ -84,9 +85,9 @@ class OrdersFound(CachedOrders):
     times = 0
 
     def find(
-        self, reader: int, basis: Basis, limit: int, *, must_reflect: LogPosition, now_ms: int
+        self, reader: int, basis: Basis, posts: Integers, limit: int, *, must_reflect: LogPosition, now_ms: int
     ) -> tuple[Slate, PageChoice | None] | None:
-        found = super().find(reader, basis, limit, must_reflect=must_reflect, now_ms=now_ms)
+        found = super().find(reader, basis, posts, limit, must_reflect=must_reflect, now_ms=now_ms)
         self.times += found is not None
         return found
 

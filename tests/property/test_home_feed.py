@@ -123,7 +123,7 @@ def test_a_ranked_home_shows_each_post_once_the_unseen_first_whatever_happens_me
 
 def test_a_kept_order_shows_what_a_new_one_would(history: HomeHistory, lived: Live) -> None:
     async def live() -> None:
-        found = history.feed._orders = OrdersFound(history.log.covers)
+        found = history.feed._orders = OrdersFound(history.log.covers, history.feed._rules.of_posts)
         for _ in range(100):
             history.clock.ms += history.chosen.choice((0, 5, 1_500))
             if history.chosen.random() < 0.5:

@@ -95,7 +95,7 @@ class Home:
         self._pins = pins
         self._immediate = rules.immediate
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
-        self._orders = CachedOrders(skeletons.log.covers, rules.memory.room(READERS_MAX))
+        self._orders = CachedOrders(skeletons.log.covers, rules.of_posts, rules.memory.room(READERS_MAX))
 
     async def latest(
         self,
@@ -203,13 +203,13 @@ class Home:
         `refresh`: nothing that was kept will do. No choice: it is still to be made. An order reflects what the request
         asked for, and perhaps more, so a reader whose token is newer is ranked again.
         """
-        now_ms, reader = self._now_ms(), visit.reader
+        now_ms, reader, told = self._now_ms(), visit.reader, self._orders.told
         if not refresh and self._orders.has(reader, now_ms):
             skeleton, state = await together(self._immediate, visit.newest(must_reflect), visit.own_state())
             if state is None:
                 return Slate(skeleton.ids.tolist(), skeleton.end), None
-            kept = self._orders.find(reader, basis_of(skeleton, state), limit, must_reflect=must_reflect, now_ms=now_ms)
-            if kept is not None:
+            basis, ids = basis_of(skeleton, state), skeleton.ids
+            if kept := self._orders.find(reader, basis, ids, limit, must_reflect=must_reflect, now_ms=now_ms):
                 slate, choice = kept
                 if choice is not None and (visit.pinned or not choice.placed):  # others may be pinned by now
                     choice = choice._replace(placed=choice.posts.placed(reader, visit.pinned))
@@ -223,7 +223,7 @@ class Home:
         if not visit.degraded.parts:
             basis = basis_of(skeleton, (await visit.reader_facts()).own.state)
             kept_choice = choice._replace(placed={}) if visit.pinned else choice
-            self._orders.keep(reader, basis, must_reflect, slate, limit, kept_choice)
+            self._orders.keep(reader, basis, told, must_reflect, slate, limit, kept_choice)
         return slate, choice
 
     async def _choose(

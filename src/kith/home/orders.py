@@ -1,9 +1,10 @@
 """Ranked orders that are kept for readers who come again.
 
 An order decides nothing about what may be shown: the hard rules look at every page. It holds while what it was made
-from is unchanged. Each request compares that, so writes of other processes are noticed too. What ranking knows of posts
-(`facts`) and of the reader's likes, comments, saves and shares (`affinity`) is up to ORDER_KEPT_MS older in a kept
-order than in a new one, unless the reader's token says that they wrote since.
+from is unchanged, and no post of it was edited or deleted. Each request compares that, so writes of other processes are
+noticed too. What ranking knows of the numbers of posts (`facts`) and of the reader's likes, comments, saves and shares
+(`affinity`) is up to ORDER_KEPT_MS older in a kept order than in a new one, unless the reader's token says that they
+wrote since.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kith.home.rank.candidates import Candidates, Placed
 from kith.home.rank.features import Integers
 from kith.home.skeleton.skeleton import Skeleton
 from kith.home.slate import PageChoice, Slate
+from kith.records.tables import ToldChanges
 
 ORDER_KEPT_MS = 30_000
 """How long an order is kept, by the wall clock."""
@@ -38,6 +40,7 @@ class Order(NamedTuple):
     """A slate as ranked, and the posts that a page of `limit` was chosen of its first `looked_at`."""
 
     basis: Basis
+    told: int
     reflects: LogPosition  # what it had to reflect of the log; it may reflect more
     made_ms: int
     ids: Integers
@@ -51,9 +54,11 @@ class Order(NamedTuple):
 class CachedOrders:
     """The newest order of each reader, in memory."""
 
-    def __init__(self, covers: Callable[[LogPosition, LogPosition], bool], readers_max: int = READERS_MAX) -> None:
-        """`covers`: that of the log."""
-        self._covers, self._readers_max = covers, readers_max
+    def __init__(
+        self, covers: Callable[[LogPosition, LogPosition], bool], of_posts: ToldChanges, readers_max: int = READERS_MAX
+    ) -> None:
+        """`covers`: that of the log. `of_posts`: told of each change of what a post says."""
+        self._covers, self._of_posts, self._readers_max = covers, of_posts, readers_max
         self._orders: dict[int, Order] = {}  # the one made first comes first
 
     def __len__(self) -> int:
@@ -64,12 +69,17 @@ class CachedOrders:
         order = self._orders.get(reader)
         return order is not None and _is_young(order, now_ms)
 
+    @property
+    def told(self) -> int:
+        """What the log told of posts by now; `keep` takes it, from before the slate was ranked."""
+        return self._of_posts.now
+
     def find(
-        self, reader: int, basis: Basis, limit: int, *, must_reflect: LogPosition, now_ms: int
+        self, reader: int, basis: Basis, posts: Integers, limit: int, *, must_reflect: LogPosition, now_ms: int
     ) -> tuple[Slate, PageChoice | None] | None:
         """The reader's slate, begun now, and what a page of `limit` was chosen of it; None: it must be ranked anew.
 
-        `must_reflect`: the place in the log that the slate must reflect.
+        `posts`: those of the skeleton. `must_reflect`: the place in the log that the slate must reflect.
         """
         order = self._orders.get(reader)
         if (
@@ -77,6 +87,7 @@ class CachedOrders:
             or order.basis != basis
             or not self._covers(order.reflects, must_reflect)
             or not _is_young(order, now_ms)
+            or not self._are_unchanged(posts, order.told)
         ):
             return None
         ids: list[int] = order.ids.tolist()
@@ -86,8 +97,13 @@ class CachedOrders:
         waiting = set(ids[: order.looked_at]).difference(order.chosen.facts.ids.tolist())
         return slate, PageChoice(order.chosen, waiting, order.looked_at, order.placed)
 
+    def _are_unchanged(self, posts: Integers, told: int) -> bool:
+        """Whether these say what they said when so much was told; where the log cannot tell, as far as is known."""
+        changes = self._of_posts
+        return told == changes.now or not changes.can_be_told or changes.none_of(set(posts.tolist()), told)
+
     def keep(
-        self, reader: int, basis: Basis, reflects: LogPosition, slate: Slate, limit: int, choice: PageChoice
+        self, reader: int, basis: Basis, told: int, reflects: LogPosition, slate: Slate, limit: int, choice: PageChoice
     ) -> None:
         """Keep a slate that was ranked now, and what a page of `limit` was chosen of it."""
         made_ms, orders = slate.scroll.begun_ms, self._orders
@@ -96,7 +112,7 @@ class CachedOrders:
             del orders[next(iter(orders))]
         ids, bare = np.array(slate.ids, np.int64), Slate([], slate.end, slate.copies, slate.scroll)
         posts, _, looked_at, placed = choice
-        orders[reader] = Order(basis, reflects, made_ms, ids, bare, limit, posts, looked_at, placed)
+        orders[reader] = Order(basis, told, reflects, made_ms, ids, bare, limit, posts, looked_at, placed)
 
 
 def basis_of(skeleton: Skeleton, own: ListState) -> Basis:

@@ -78,7 +78,7 @@ class HomeRules:
         relations = [graph.graphs.number(name) for name in (FOLLOWS, BLOCKS, MUTES, HIDES)]
         self._verdicts: Remembered[dict[int, _Verdict]] = memory.of_edges(relations, READERS_MAX)
         self._looked: LastMade[_Looked] = memory.last_made(READERS_MAX)
-        self._of_posts, self._of_authors = memory.changes([RecordKind.POST]), memory.changes(of_nodes=True)
+        self.of_posts, self._of_authors = memory.changes([RecordKind.POST]), memory.changes(of_nodes=True)
         self._of_relations = memory.changes(graphs=relations)
 
     def recall(self, reader: NodeId, ids: Sequence[int]) -> Mapping[int, Post | None] | None:
@@ -90,7 +90,7 @@ class HomeRules:
         self, moment: int, reader: NodeId, ids: Sequence[int], read: Sequence[Post], found: Mapping[int, Post | None]
     ) -> None:
         """Remember what was found out of posts since `moment`. `read`: those that are there."""
-        of_reader, of_posts = (self._of_relations, (reader,)), (self._of_posts, set(ids))
+        of_reader, of_posts = (self._of_relations, (reader,)), (self.of_posts, set(ids))
         of_authors = (self._of_authors, {post.author for post in read})
         self._looked.keep(moment, reader, _Looked(ids, found), of_reader, of_posts, of_authors)
 

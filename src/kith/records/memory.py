@@ -111,11 +111,12 @@ class ReadMemory(Moments):
         self._by_node.append(table)
         return table
 
-    def touched(self, kind: RecordKind, graphs: Collection[int]) -> Touched:
-        """Ids of records of this kind that changed, and both ends of edges of these graphs that did."""
+    def touched(self, kinds: Collection[RecordKind] = (), graphs: Collection[int] = ()) -> Touched:
+        """Ids of records of these kinds that changed, and both ends of edges of these graphs that did."""
         touched = Touched(self)
         self._tables.append(touched)
-        self._by_record[kind].append(touched)
+        for kind in kinds:
+            self._by_record[kind].append(touched)
         for graph in graphs:
             self._by_graph[graph].append(touched)
         return touched

@@ -128,6 +128,11 @@ class ToldChanges:
         """A place in that order, as of the last refresh."""
         return self._begin + len(self._ids)
 
+    @property
+    def can_be_told(self) -> bool:
+        """Whether the log told all that there is, as of the last refresh."""
+        return bool(self._memory.moment)
+
     def none_of(self, ids: Collection[int], since: int) -> bool:
         """Whether nothing was told of any of these since that place. False where it cannot be told, or takes long."""
         if not self._memory.moment or since < self._begin:

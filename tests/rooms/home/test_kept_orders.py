@@ -23,6 +23,7 @@ from kith.home.rank.ranker import ReaderFacts
 from kith.home.slate import PageChoice, Scroll, Slate
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit
+from kith.records.tables import Moments, ToldChanges
 
 EVE = NodeId(88)
 
@@ -102,17 +103,18 @@ def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[
 
 
 def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
-    orders, basis = CachedOrders(lambda *_: True, readers_max=2), Basis(b"", ListState([], []))
+    orders = CachedOrders(lambda *_: True, ToldChanges(Moments()), readers_max=2)
+    basis = Basis(b"", ListState([], []))
     choice = PageChoice(Candidates.unranked(np.arange(2)), {2}, 3, {})
 
     def keep(reader: int, now_ms: int) -> None:
-        orders.keep(reader, basis, NOWHERE, Slate([0, 1, 2], None, scroll=Scroll(now_ms)), 2, choice)
+        orders.keep(reader, basis, 0, NOWHERE, Slate([0, 1, 2], None, scroll=Scroll(now_ms)), 2, choice)
 
     def are_kept(now_ms: int) -> set[int]:
         return {
             reader
             for reader in range(5)
-            if orders.find(reader, basis, 2, must_reflect=NOWHERE, now_ms=now_ms) is not None
+            if orders.find(reader, basis, choice.posts.facts.ids, 2, must_reflect=NOWHERE, now_ms=now_ms) is not None
         }
 
     for reader in (0, 1, 0, 2):

@@ -145,7 +145,7 @@ def test_what_is_kept_is_read_again_after_a_time_though_nothing_was_told(
     mutes, now_s = home.graph.graphs.number(MUTES), [1_000.0]
     timed = ReadMemory(home.graph.store, home.log, home.clock, lambda: now_s[0])
     table: Remembered[str] = timed.of_edges((mutes,), 100)
-    touched = timed.touched(RecordKind.POST, (mutes,))
+    touched = timed.touched([RecordKind.POST], (mutes,))
 
     async def check() -> None:
         await noted(timed, table, ALICE)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from homes import HomeScene, alices_home, ids_of
 from opened import Whole
+from services import feed_over
 
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES, VIEWS
 from kith.home import visit as visits
+from kith.home.home import Home
 from kith.home.rank.ranker import SEEN_MAX
 from kith.home.slate import SLATE_MAX, unpack
+from kith.posts.post import PostEdit
 
 
 @pytest.fixture
@@ -120,3 +124,60 @@ def test_a_copy_of_what_was_seen_is_not_new_either_and_stands_behind_it(run: Run
     home.clock.ms += 40_000
     page = run(home.page())
     assert (set(ids_of(page.posts)), page.seen) == ({other, carols.id}, set()), "then it is like nothing that is there"
+
+
+@pytest.mark.parametrize("change", ["deleted", "edited"])
+@pytest.mark.parametrize("begun_by", ["one who knew it", "one who did not"])
+def test_processes_agree_on_what_is_like_a_seen_post_that_was_changed_just_now(
+    run: Run, home: HomeScene, change: str, begun_by: str
+) -> None:
+    text = "what everybody copies " * 5
+    seen, like_it = run(home.post(BOB, text)), run(home.post(CAROL, text))
+    others = [run(home.post(DANA)).id for _ in range(3)]
+    run(home.engagement.add(VIEWS, ALICE, seen.id))
+    give_timeline(run, home, [seen.id, like_it.id, *others])
+    assert run(home.page()).copies == {seen.id: [like_it.id]}
+    if not home.feed._rules.memory.moment:
+        pytest.skip("on this engine the log cannot tell")
+    home.clock.ms += 1_000
+    if change == "deleted":
+        run(home.posts.delete(BOB, seen.id))
+    else:
+        run(home.posts.edit(BOB, seen.id, PostEdit(text="something else")))
+    other = feed_over(home.graph, home.posts, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
+    first, then = (home.feed, other) if begun_by == "one who knew it" else (other, home.feed)
+    found = scrolled(run, home, first, then)
+    assert sorted(found) == sorted({like_it.id, *others} | ({seen.id} if change == "edited" else set()))
+
+
+def test_a_post_that_is_no_copy_since_it_was_edited_is_new_at_once(run: Run, home: HomeScene) -> None:
+    text = "what everybody copies " * 5
+    seen, like_it, other = run(home.post(BOB, text)), run(home.post(CAROL, text)), run(home.post(DANA))
+    run(home.engagement.add(VIEWS, ALICE, seen.id))
+    give_timeline(run, home, [seen.id, like_it.id, other.id])
+    assert run(home.page()).copies == {seen.id: [like_it.id]}
+    if not home.feed._rules.memory.moment:
+        pytest.skip("on this engine the log cannot tell")
+    run(home.posts.edit(CAROL, like_it.id, PostEdit(text="her own words")))
+    home.clock.ms += 1_000
+    page = run(home.page())
+    assert (set(ids_of(page.posts[:2])), page.posts[2].id) == ({like_it.id, other.id}, seen.id)
+    assert (page.seen, page.copies) == ({seen.id}, {})
+
+
+def give_timeline(run: Run, home: HomeScene, posts: list[int]) -> None:
+    """Alice has these posts, the oldest first, in a timeline."""
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array(posts[::-1], np.int64))
+    home.clock.ms += 1
+
+
+def scrolled(run: Run, home: HomeScene, first: Home, then: Home) -> list[int]:
+    """Alice's ranked home, post by post, of which one process makes the first page and another all others."""
+    page = run(first.ranked(ALICE, 1))
+    found = ids_of(page.posts)
+    while page.rest is not None:
+        home.clock.ms += 5
+        page = run(then.ranked(ALICE, 1, unpack(page.rest.pack())))
+        found += ids_of(page.posts)
+    return found

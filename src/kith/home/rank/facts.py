@@ -1,9 +1,10 @@
 """What ranking knows of posts, the same for every reader: author, type, age, likeness, engagement. A cache, in columns.
 
-Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. A
-change that the log told shows FACTS_KEPT_MS after the facts were read, at the latest; where it cannot tell
-(`records.memory`), all is read again so often. A repair of counts shows with the next change of a post. It decides the
-order of posts alone; who may see them is decided by the records.
+Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. What
+a post says is as of the request, since copies are told by it: all processes must agree on them in one scroll. Other
+changes that the log told, of counts and of authors, show FACTS_KEPT_MS after the facts were read, at the latest. Where
+it cannot tell (`records.memory`), all is read again so often. A repair of counts shows with the next change of a post.
+Who may see posts is decided by the records.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +63,13 @@ _TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spreads what is alike (Knuth, 6.4)
 
 
+class _Told(NamedTuple):
+    """Posts of which the log told a change: that their record is another, or their counts."""
+
+    rewritten: set[int]
+    counted: set[int]
+
+
 class PostFacts:
     """Facts of posts by id. What did not change is not read again.
 
@@ -83,11 +92,12 @@ class PostFacts:
             (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN)
             for name in ENGAGEMENT_WORTH
         ]
+        numbers = [number for number, _ in self._lists]
         self._worth = np.array(list(ENGAGEMENT_WORTH.values()), np.float32)
         self._memory = memory
-        self._touched = memory.touched(RecordKind.POST, [number for number, _ in self._lists])
+        self._rewritten, self._counted = memory.touched([RecordKind.POST]), memory.touched(graphs=numbers)
         self._authors_touched, self._touched_ms = memory.touched_nodes(), 0
-        self._being_read = list[set[int]]()  # of each batch: what the log told a change of since it was begun
+        self._being_read = list[_Told]()  # of each batch: what the log told a change of since it was begun
         self._ids = np.full((1 << bits, WAYS), -1, np.int64)
         self._rows = np.zeros(WAYS << bits, _ROW)
 
@@ -140,14 +150,18 @@ class PostFacts:
         return (ids, rows, there) if there.all() else (ids[there], rows[there], there)
 
     def _note_changes(self, now: int) -> None:
-        """Mark the rows of which the log told a change by the last look."""
-        touched, authors = self._touched.take(), self._authors_touched.take()
-        if touched is None or authors is None or authors:  # rows are not found by their authors, who seldom change
-            self._touched_ms = now
-        elif touched:
-            for told in self._being_read:
-                told.update(touched)
-            slots, known = self._find(np.fromiter(touched, np.int64, len(touched)))
+        """Forget the rows of posts that were rewritten by the last look, and mark those whose counts changed."""
+        rewritten, counted, authors = self._rewritten.take(), self._counted.take(), self._authors_touched.take()
+        if rewritten is None or counted is None or authors is None or authors:
+            self._touched_ms = now  # rows are not found by their authors, who seldom change
+        for told in self._being_read:
+            told.rewritten.update(rewritten or ())
+            told.counted.update(counted or ())
+        if rewritten:
+            slots, known = self._find(_ids_in(rewritten))
+            self._ids.reshape(-1)[slots[known]] = -1
+        if counted:
+            slots, known = self._find(_ids_in(counted))
             self._rows["touched"][slots[known]] = True
 
     def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
@@ -164,10 +178,10 @@ class PostFacts:
     async def _read(self, ids: Integers, rows: Rows, now: int) -> tuple[NDArray[np.bool_], Rows]:
         """For each id whether it is a post, and its row, which is kept. `rows`: what was known before.
 
-        A record of the same version as before is not looked into again; engagement and limits are always read. What the
-        log tells a change of meanwhile is read again soon.
+        A record of the same version as before is not looked into again; engagement and limits are always read. A post
+        that the log says was rewritten meanwhile is not kept; one whose counts changed is read again soon.
         """
-        told = set[int]()
+        told = _Told(set(), set())
         self._being_read.append(told)
         try:
             there = await self._read_since(ids, rows, now, told)
@@ -175,7 +189,7 @@ class PostFacts:
             self._being_read = [batch for batch in self._being_read if batch is not told]
         return there, rows
 
-    async def _read_since(self, ids: Integers, rows: Rows, now: int, told: Collection[int]) -> NDArray[np.bool_]:
+    async def _read_since(self, ids: Integers, rows: Rows, now: int, told: _Told) -> NDArray[np.bool_]:
         """As `_read`; `told`: what changed by the time that all is read."""
         records = await self._records.get_many(RecordKind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
@@ -192,8 +206,8 @@ class PostFacts:
         there, rows["engagement"] = rows["version"] > 0, engagement
         limited = [author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT]
         rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if limited else rows["labelled"]
-        rows["read_ms"], rows["touched"] = now, np.isin(ids, list(told)) if told else False
-        self._keep(ids, rows, there)
+        rows["read_ms"], rows["touched"] = now, np.isin(ids, list(told.counted)) if told.counted else False
+        self._keep(ids, rows, there & ~np.isin(ids, list(told.rewritten)) if told.rewritten else there)
         return there
 
     async def _prints(self, posts: Sequence[Post | None]) -> dict[int, bytes]:
@@ -223,6 +237,10 @@ class PostFacts:
         places[slots] = ids
         kept = np.flatnonzero(places.take(slots) == ids)  # of those who meet in a place, one is kept
         self._rows[slots[kept]] = rows.take(kept)
+
+
+def _ids_in(ids: Collection[int]) -> Integers:
+    return np.fromiter(ids, np.int64, len(ids))
 
 
 def _facts(ids: Integers, rows: Rows) -> Facts:
