@@ -358,3 +358,12 @@ def test_who_follows_an_author_before_the_posts_are_back_gets_a_timeline_that_ha
     number = scene.graph.graphs.number(AUTHORED)
     run(scene.worker.handle([Event(number, State.ARCHIVED, State.NORMAL, ALICE, POST, 0, scene.graph.clock.next())]))
     assert scene.timelines.read(READERS[0]) is None
+
+
+def test_who_leaves_keeps_no_timeline_of_posts_that_left_with_them(run: Run, scene: DeliveryScene) -> None:
+    run(scene.post(CAROL, POST))
+    number = scene.graph.graphs.number(AUTHORED)
+    run(scene.worker.handle([Event(number, State.NORMAL, State.REMOVED, CAROL, POST, 0, scene.graph.clock.next())]))
+    assert scene.having(POST) == [BOB, CAROL], "a deleted post changes nothing"
+    run(scene.worker.handle([Event(number, State.NORMAL, State.ARCHIVED, CAROL, POST, 0, scene.graph.clock.next())]))
+    assert scene.having(POST) == [BOB], "the rules keep it out of the homes of others"

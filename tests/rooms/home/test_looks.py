@@ -13,7 +13,8 @@ from opened import Whole
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.graphs import HIDES, LIKES
+from kith.graph.edge import EdgeWrite, State
+from kith.graph.graphs import AUTHORED, HIDES, LIKES
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.posts.post import Post
 
@@ -132,3 +133,18 @@ def test_what_is_forbidden_after_its_record_was_read_is_not_shown(
     run(home.graph.people.follow(ALICE, CAROL))
     run(home.caught_up())
     assert hidden.id in page()
+
+
+@pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
+def test_the_home_of_who_left_has_none_of_their_posts_until_they_are_back(
+    run: Run, home: HomeScene, timeline: bool
+) -> None:
+    made = [run(home.post(ALICE)).id for _ in range(3)]
+    run(home.caught_up())
+    if timeline:
+        home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    authored = home.graph.graphs.number(AUTHORED)
+    for state, there in ((State.ARCHIVED, []), (State.NORMAL, made[::-1])):
+        edges = [home.graph.edge_now(authored, ALICE, NodeId(post), state) for post in made]
+        run(home.graph.write([EdgeWrite(edge) for edge in edges]))
+        assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == there, "before fan-out came to it"

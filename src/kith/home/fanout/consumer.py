@@ -21,6 +21,7 @@ from kith.core.errors import StoreFull
 from kith.core.events import BULK_LOADED, NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
 from kith.core.together import together
+from kith.graph.edge import State
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Chunk, Ids
 from kith.home.fanout.deliveries import WITHHELD_MAX, Chunks, Deliveries
@@ -70,6 +71,7 @@ class Fanout:
         - A follow or an unfollow drops the follower's timeline; so does a follow that moves in the list of followers,
           where a delivery may miss it.
         - A deleted post changes nothing: its id stays, and the rules keep it out of homes.
+        - A post that leaves with its author drops the author's timeline; the rules keep it out of other homes.
         - A post that comes back with its author drops the timelines of the author and of all who follow them by then;
           the timeline of who follows them again later is dropped by that follow.
         - A reader's wish (TIMELINE_WANTED) builds their timeline, if they have none or it needs a rebuild.
@@ -85,6 +87,8 @@ class Fanout:
                 await self._drop(outdated)
                 await self._build_if_needed(NodeId(event.source))
             elif event.graph == self._follows and NORMAL in (event.before, event.state):
+                outdated.add(event.source)
+            elif event.graph == self._authored and event.ended and event.state == State.ARCHIVED:
                 outdated.add(event.source)
             elif event.graph == self._authored and event.began:
                 if event.before is None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.core.events import BULK_LOADED, NORMAL, NOWHERE, Event
+from kith.graph.edge import State
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Ids
 from kith.log.store import LogStore, Progress
@@ -84,7 +85,8 @@ class UnhandledEvents:
     def _changes_homes(self, event: Event) -> bool:
         if event.graph == self._follows:
             return NORMAL in (event.before, event.state) or event.state == BULK_LOADED
-        return event.graph == self._authored and (event.began or event.state == BULK_LOADED)
+        left = event.ended and event.state == State.ARCHIVED
+        return event.graph == self._authored and (event.began or left or event.state == BULK_LOADED)
 
     def _summary(self) -> Unhandled:
         authors: set[int] = set()
@@ -93,7 +95,7 @@ class UnhandledEvents:
             if event.state == BULK_LOADED:
                 readers.add(_EVERYBODY)
             else:
-                (authors if event.graph == self._authored else readers).add(event.source)
+                (authors if event.graph == self._authored and event.began else readers).add(event.source)
         if not (authors or readers):
             return NOTHING
         return Unhandled(np.array(sorted(authors), np.int64), frozenset(readers))
