@@ -90,6 +90,17 @@ def test_a_strip_of_stories_is_a_feed_load(limited: Server, people: People) -> N
     ok(alice.ask("GET", f"/users/{people.alice}/stories"))
 
 
+def test_why_a_post_stands_where_it_does_is_a_feed_load(limited: Server, people: People) -> None:
+    """It ranks a home to say which post is shown in place of a copy."""
+    alice = User(limited, people.alice)
+    post = ok(alice.ask("POST", "/posts", json=POST), 201)["id"]
+    ok(alice.ask("GET", "/feed"))
+    passed, refused = alice.until_refused(80, "GET", f"/posts/{post}/why")
+    assert passed == 59
+    assert refused.headers["RateLimit-Policy"] == '"60";q=60;w=60'
+    assert code(alice.ask("GET", "/feed"), 429) == "RATE_LIMITED"
+
+
 def test_a_minute_has_a_hundred_likes_and_comments_and_undoing_them_is_free(limited: Server, people: People) -> None:
     alice = User(limited, people.alice)
     post = ok(alice.ask("POST", "/posts", json=POST), 201)["id"]

@@ -332,7 +332,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate_server_read: Annotated[NotNegative, _doc("Reads a second of one server key; 0: no limit.")] = 0
     rate_server_write: Annotated[NotNegative, _doc("Writes a second of one server key; 0: no limit.")] = 0
     rate_feed_per_minute: Annotated[
-        NotNegative, _doc("Feed loads, and pages of `GET /stories`, a minute of one user by token; 0: no limit.")
+        NotNegative, _doc("Feed loads, pages of `GET /stories` and `why`, a minute of one user by token; 0: no limit.")
     ] = 60
     rate_posts_per_hour: Annotated[
         NotNegative, _doc("New posts, stories and boards an hour of one user by token; 0: no limit.")

@@ -124,7 +124,7 @@ class HomeResource:
         meta = FeedMeta(type, datetime.now(UTC), request_id, degraded)
         return b'{"posts":%b,"pagination":%b,"meta":%b}' % (posts, _encode(pagination), _encode(meta))
 
-    @get("/posts/{post_id}/why", "Why a post stands where it does in my home", callers="acting")
+    @get("/posts/{post_id}/why", "Why a post stands where it does in my home", callers="acting", quota="feed")
     async def why_post(self, call: Call, post_id: Id) -> WhyAnswer:
         """404 for what is not there for the acting user."""
         found = await self._posts.get(call.acting, post_id)
