@@ -135,6 +135,27 @@ def test_a_further_board_comes_home_with_the_next_page_whichever_process_answers
     run(live())
 
 
+def test_who_is_followed_in_place_of_another_brings_their_boards_at_once(run: Run, at: Pinning) -> None:
+    """As many are followed as before, and of the newest page as many."""
+
+    async def live() -> None:
+        posts = [(await at.home.post(FRANK)).id for _ in range(2)]
+        boards = [await at.board(owner, followed=False) for owner in (BOB, ERIN)]
+        for board, post, owner in zip(boards, posts, (BOB, ERIN), strict=True):
+            await at.pin(board, post, owner)
+        assert await at.both() == posts[:1]
+        if not at.home.feed._rules.memory.moment:
+            pytest.skip("on this engine the log cannot tell")
+        await at.home.graph.people.unfollow(ALICE, CAROL)
+        await at.home.graph.people.follow(ALICE, ERIN)
+        assert await at.both() == posts[::-1]
+        await at.home.graph.people.unfollow(ALICE, ERIN)
+        await at.home.graph.people.follow(ALICE, CAROL)
+        assert await at.both() == posts[:1]
+
+    run(live())
+
+
 Act = Callable[[Pinning, int, int], Awaitable[object]]
 ENDS: dict[str, Act] = {
     "unfollowed": lambda at, board, _: at.following.unfollow(ALICE, board),

@@ -3,10 +3,10 @@
 A post comes once, at its newest pin on a board that the reader follows and may see, and whose owner is not muted; each
 request asks that anew. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first those that the reader follows
 directly, then those of the owners followed last. Which of the followed users have boards is kept for BOARDS_KEPT_MS,
-unless the length of one of the reader's lists changes, or the log tells that a user made, moved or deleted one. Until
-somebody makes the first board, nothing of this is asked. In one scroll a pin stays where it is, however many come
-meanwhile, and a post whose pin is taken off comes no second time; that is known of the newest PINS_EACH removed ones of
-each board.
+unless the log tells that a list of the reader's changed, or that a user made, moved or deleted a board; where it cannot
+tell, unless the length of a list changed. Until somebody makes the first board, nothing of this is asked. In one scroll
+a pin stays where it is, however many come meanwhile, and a post whose pin is taken off comes no second time; that is
+known of the newest PINS_EACH removed ones of each board.
 """
 
 from __future__ import annotations
@@ -98,18 +98,26 @@ class PinnedPosts:
             return _NONE
         kept, moment = self._kept.get(reader), self._memory.moment
         if kept is not None and 0 <= self.now_ms() - kept.at_ms < BOARDS_KEPT_MS:
-            if not kept.owners:
-                await refreshed
-                if self._unchanged.now.get(reader) is kept and self._boards_are(kept):
-                    return _NONE
-            found, as_kept = await self._newest(reader, kept, until)
+            found, as_kept = _NONE, False
+            if kept.owners or not self._memory.moment:
+                found, as_kept = await self._newest(reader, kept, until)
             await refreshed
-            if as_kept and self._boards_are(kept):
-                self._unchanged.keep(moment, {reader: kept})
+            if self._is_current(reader, kept, as_kept=as_kept):
                 return found
         kept = await self._candidates(reader, refreshed)
         self._unchanged.keep(moment, {reader: kept})
         return (await self._newest(reader, kept, until))[0] if kept.owners else _NONE
+
+    def _is_current(self, reader: NodeId, kept: _Kept, *, as_kept: bool) -> bool:
+        """Whether the reader follows whom they did, and those have the boards that they had. `as_kept`: by the lengths
+        of the reader's lists, which do not tell of one in place of another, and the owners of the boards.
+        """
+        told = self._of_boards
+        if not self._memory.moment:
+            return as_kept
+        if (kept.owners and not as_kept) or self._unchanged.now.get(reader) is not kept:
+            return False
+        return told.now == kept.told or told.none_of(set(kept.followed.tolist()), kept.told)
 
     async def _are_none(self) -> bool:
         """Whether nobody has a board, as of the last look."""
@@ -117,13 +125,6 @@ class PinnedPosts:
         if self._none_at != told or not self._memory.moment:
             self._none_at = None if await self._settling.are_any() else told
         return self._none_at is not None
-
-    def _boards_are(self, kept: _Kept) -> bool:
-        """Whether the followed users have the boards that they had, where the log tells that."""
-        told = self._of_boards
-        if not self._memory.moment or told.now == kept.told:
-            return True
-        return told.none_of(set(kept.followed.tolist()), kept.told)
 
     def _lists(self, reader: NodeId) -> list[Listing]:
         """Whom and what a reader follows, and unfollowed."""
