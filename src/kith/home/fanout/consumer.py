@@ -88,8 +88,9 @@ class Fanout:
                 await self._build_if_needed(NodeId(event.source))
             elif event.graph == self._follows and NORMAL in (event.before, event.state):
                 outdated.add(event.source)
-            elif event.graph == self._authored and event.ended and event.state == State.ARCHIVED:
-                outdated.add(event.source)
+            elif event.graph == self._authored and event.ended:
+                if event.state == State.ARCHIVED:
+                    outdated.add(event.source)
             elif event.graph == self._authored and event.began:
                 if event.before is None:
                     await self._publish(event.source, event.destination, withheld)
