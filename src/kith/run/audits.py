@@ -1,13 +1,14 @@
 """Audits for the console: `kith audit` in a process of its own, which keeps its state in a file that all can read.
 
 So an audit slows requests only by the share of the machine that its low priority gets. It ends by itself if the process
-that began it is gone.
+that began it is gone. A lock beside the file tells whether an audit runs: the kernel frees it however its process ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import subprocess
 from collections.abc import Sequence
@@ -19,7 +20,6 @@ from kith.api.resources.console import AuditAnswer
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict
 from kith.graph.audit import Audit
-from kith.run.measures.metrics import runs
 from kith.run.serving import processes
 
 FILE = "audit.json"
@@ -34,7 +34,8 @@ class Report:
 
     def __init__(self, file: Path) -> None:
         self._file, self._before, self._written_ms = file, 0, 0
-        self._answer = AuditAnswer("running", os.getpid(), wall_ms())
+        self._lock = _lock(file)  # None: the process that began this audit gave us the lock
+        self._answer = AuditAnswer("running", wall_ms())
         _write(file, self._answer)
 
     def progress(self, edges: int) -> None:
@@ -51,7 +52,7 @@ class Report:
         """Note that the audit has ended."""
         edges = sum(found.edges for found in graphs)
         began = self._answer.began
-        _write(self._file, AuditAnswer("done", os.getpid(), began, wall_ms(), edges, list(graphs)))
+        _write(self._file, AuditAnswer("done", began, wall_ms(), edges, list(graphs)))
 
 
 class AuditProcesses:
@@ -68,20 +69,30 @@ class AuditProcesses:
             answer = msgspec.json.decode(self._file.read_bytes(), type=AuditAnswer)
         except (OSError, msgspec.DecodeError):
             return AuditAnswer()
-        if answer.state == "running" and not runs(answer.pid):
+        if answer.state == "running" and (free := _lock(self._file)) is not None:
+            os.close(free)
             answer.state, answer.error = "failed", "its process was ended before it was done; run another"
         return answer
 
     async def start(self) -> AuditAnswer:
         """Begin one. Conflict while one runs."""
-        if (await self.last()).state == "running":
+        lock = _lock(self._file)
+        if lock is None:
             raise Conflict("an audit runs already; wait for its report")
-        began = AuditAnswer("running", os.getpid(), wall_ms())
-        _write(self._file, began)
-        command = processes.command_line("audit", "--data", str(self._data), "--report", str(self._file))
-        self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program; waited for in a thread
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
+        began = AuditAnswer("running", wall_ms())
+        try:
+            _write(self._file, began)
+            command = processes.command_line("audit", "--data", str(self._data), "--report", str(self._file))
+            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program; waited for in a thread
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                pass_fds=(lock,),
+            )
+        finally:
+            os.close(lock)  # the audit has it now
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
         self._waiting = asyncio.ensure_future(asyncio.to_thread(self._wait, self._process, began))
@@ -96,8 +107,21 @@ class AuditProcesses:
     def _wait(self, process: subprocess.Popen[str], began: AuditAnswer) -> None:
         _, error = process.communicate()
         if process.returncode not in _FOUND:
-            failed = AuditAnswer("failed", process.pid, began.began, wall_ms(), error=error[-_ERROR_CHARS_MAX:].strip())
+            failed = AuditAnswer("failed", began.began, wall_ms(), error=error[-_ERROR_CHARS_MAX:].strip())
             _write(self._file, failed)
+
+
+def _lock(file: Path) -> int | None:
+    """A descriptor that holds the lock of audits with this file, here and in processes that inherit it; None where an
+    audit runs.
+    """
+    descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _write(file: Path, answer: AuditAnswer) -> None:

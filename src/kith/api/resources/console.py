@@ -70,10 +70,9 @@ class SettingsAnswer(msgspec.Struct, frozen=True):
 
 
 class AuditAnswer(msgspec.Struct, rename="camel"):
-    """The last audit. `state`: none, running, done or failed; times in ms since the epoch; `pid`: the process."""
+    """The last audit. `state`: none, running, done or failed; times in ms since the epoch."""
 
     state: str = "none"
-    pid: int = 0
     began: int = 0
     ended: int = 0
     edges: int = 0  # looked at until now
