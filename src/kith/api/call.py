@@ -9,7 +9,7 @@ from kith.access.guard import Caller
 from kith.api.answers import OBJECTS_MAX, ListAnswer, Pagination, items_of
 from kith.api.consistency import TOKEN_HEADER, Consistency
 from kith.core.errors import BadRequest
-from kith.core.events import LogPosition
+from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
@@ -32,16 +32,22 @@ class ClientTokens(NamedTuple):
 class Call:
     """One request: who asks, and what there is to answer with."""
 
-    __slots__ = ("_upload_bytes_max", "_wrote", "caller", "carried", "exchange", "headers", "started")
+    __slots__ = ("_seen", "_upload_bytes_max", "_wrote", "caller", "carried", "exchange", "headers", "started")
 
     def __init__(
-        self, exchange: Exchange, caller: Caller, carried: ClientTokens, started: float, upload_bytes_max: int
+        self,
+        exchange: Exchange,
+        caller: Caller,
+        carried: ClientTokens,
+        seen: WriteMark,
+        started: float,
+        upload_bytes_max: int,
     ) -> None:
-        """`started`: `time.perf_counter()` when it came. Who waits for something to happen sets it anew after that, as
-        waiting is no time to answer.
+        """`seen`: the mark of the client's token. `started`: `time.perf_counter()` when it came. Who waits for
+        something to happen sets it anew after that, as waiting is no time to answer.
         """
         self.exchange, self.caller, self.carried = exchange, caller, carried
-        self.started = started
+        self._seen, self.started = seen, started
         self.headers: Pairs = []  # of the answer, errors included: the token of what was written
         self._upload_bytes_max, self._wrote = upload_bytes_max, NO_MARK
 
@@ -64,9 +70,14 @@ class Call:
         return self.exchange.chunks(self._upload_bytes_max)
 
     def wrote(self, mark: WriteMark) -> str | None:
-        """The token of what was written so far, which the answer carries in its header; None if nothing changed."""
-        self._wrote = mark if self._wrote is NO_MARK else self.carried.consistency.both(self._wrote, mark)
-        token = self.carried.consistency.token(self._wrote)
+        """The token of what was written so far, which the answer carries in its header; None if nothing changed. It
+        stands for what the client's token does, too: clients keep the newest alone.
+        """
+        consistency = self.carried.consistency
+        if mark.at != NOWHERE:
+            before = self._seen if self._wrote is NO_MARK else self._wrote
+            self._wrote = mark if before is NO_MARK else consistency.both(before, mark)
+        token = consistency.token(self._wrote)
         if token is not None:
             self.headers[:] = [header for header in self.headers if header[0] != TOKEN_HEADER]
             self.headers.append((TOKEN_HEADER, token))
@@ -85,7 +96,7 @@ class Call:
 
     def must_reflect(self) -> LogPosition:
         """The place in the log that the answer must reflect: that of the client's token."""
-        return self.carried.consistency.place_of(self.header(TOKEN_HEADER))
+        return self._seen.at
 
     def window(
         self, list_key: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None

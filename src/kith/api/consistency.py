@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kith.core.events import NOWHERE, LogPosition
+from kith.core.events import NOWHERE
 from kith.core.tokens import WriteMark, WriteTokens, lost_write
 from kith.log.store import LogStore
 
@@ -29,15 +29,12 @@ class Consistency:
         """The mark of two writes."""
         return WriteMark(self._log.joined(one.at, other.at), max(one.updated_at, other.updated_at))
 
-    def place_of(self, token: str | None) -> LogPosition:
-        """The place in the log that a reader with this token must see."""
-        return NOWHERE if token is None else self._tokens.read(token).at
-
-    async def catch_up(self, token: str) -> None:
-        """Wait until the log shows the write that `token` stands for. Conflict if this store does not have it, because
-        it was restored from a backup.
+    async def catch_up(self, token: str) -> WriteMark:
+        """Wait until the log shows the writes that `token` stands for; their mark. Conflict if this store does not have
+        them, because it was restored from a backup.
         """
         mark = self._tokens.read(token)
         if not await self._log.reached(mark.at):
             raise lost_write()
         self._observe(mark.updated_at)
+        return mark

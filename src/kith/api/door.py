@@ -24,6 +24,7 @@ from kith.api.operations import Operation
 from kith.api.routing import Routes
 from kith.core.deadline import Deadline
 from kith.core.errors import KithError, TimedOut
+from kith.core.tokens import NO_MARK
 from kith.http.exchange import JSON, Exchange
 
 Observe = Callable[[str, float, int], None]
@@ -71,10 +72,10 @@ class Door:
             else:
                 operation, parts = self._routes.find(method, exchange.path)
                 name = operation.name
-                caller = self._admit(exchange, operation)
+                caller, seen = self._admit(exchange, operation), NO_MARK
                 if caller is not _NOBODY and (token := exchange.headers.get(TOKEN_HEADER)) is not None:
-                    await self._deadline.within(self._carried.consistency.catch_up(token))
-                call = Call(exchange, caller, self._carried, started, self._bounds.upload_bytes_max)
+                    seen = await self._deadline.within(self._carried.consistency.catch_up(token))
+                call = Call(exchange, caller, self._carried, seen, started, self._bounds.upload_bytes_max)
                 positional, named = operation.arguments(parts, exchange)
                 if operation.plain:
                     answer = await self._deadline.within(operation.handler(call, *positional, **named))

@@ -1,17 +1,28 @@
-"""A token moves the clock of the host that it comes to, and only if the write that it stands for is there."""
+"""A token moves the clock of the host that it comes to, and only if the write that it stands for is there; that of a
+later write stands for the earlier ones, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cast import START_MS, FakeClock
+from coroutines import Run
+from in_process import Asked
+from reference_logs import joined, packed, unpacked
 
+from kith.access.guard import Caller
+from kith.api.call import Call, ClientTokens
 from kith.api.consistency import Consistency
+from kith.api.door import Bounds, Door
+from kith.api.operations import operations_of, post
 from kith.core.clock import HybridClock, hlc_of
 from kith.core.errors import Conflict
 from kith.core.events import LogPosition
-from kith.core.tokens import WriteMark, WriteTokens
+from kith.core.tokens import NO_MARK, WriteMark, WriteTokens
 
 
 class Log:
@@ -34,3 +45,45 @@ def test_what_a_user_writes_next_is_newer_than_what_they_wrote_on_a_host_that_is
         with pytest.raises(Conflict):
             asyncio.run(consistency.catch_up(token))
         assert clock.next() < ahead
+
+
+class Partitioned:
+    """A log whose events have a partition each, which the mark of a write names alone."""
+
+    joined = staticmethod(joined)
+
+    async def reached(self, mark: LogPosition) -> bool:
+        return True
+
+
+class Writes:
+    """A resource whose writes go to the partition that is named; to none, as nothing changed, where it is 0."""
+
+    @post("/writes/{partition}", "Write")
+    async def write(self, call: Call, partition: int) -> None:
+        """Is the tenth event there."""
+        mark = WriteMark(packed({partition: 10}), partition) if partition else NO_MARK
+        call.wrote(mark)
+
+
+def test_a_client_that_keeps_the_newest_token_alone_sees_all_its_writes(run: Run) -> None:
+    tokens = WriteTokens(b"a secret of 32 bytes for a test.")
+    consistency = Consistency(tokens, Partitioned(), lambda _: None)  # type: ignore[arg-type]
+    guard = SimpleNamespace(caller=lambda *_: Caller(True, None, "key"), admit=lambda *_, **__: None)
+    bounds = Bounds(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
+    rest: list[Any] = [guard, None, ClientTokens(None, consistency), bounds, lambda *_: None]  # type: ignore[arg-type]
+    door = Door(operations_of(Writes()), *rest)
+
+    def token_of(partition: int, *headers: tuple[str, str]) -> str | None:
+        asked = Asked("POST", f"/api/v1/writes/{partition}", [*headers])
+        run(door(asked))
+        assert asked.answer is not None
+        return dict(asked.answer[1]).get("kith-token")
+
+    first = token_of(2)
+    assert first is not None
+    second = token_of(1, ("Kith-Token", first))
+    assert second is not None
+    mark = tokens.read(second)
+    assert (unpacked(mark.at), mark.updated_at) == ({1: 10, 2: 10}, 2)
+    assert token_of(0, ("Kith-Token", second)) is None
