@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import Kith, done, refused
+from servers import serving
 
 from kith.engines.embedded.environment import Environment
 
@@ -88,8 +89,11 @@ REFUSED = [
     ("generate out.xlsx --users 10 --edges 10", "cannot tell what out.xlsx is"),
     ("generate none/out.csv --users 10 --edges 10", "none"),
     ("generate out.csv --users 10 --edges 10 --celebrity dana", "NAME=FOLLOWERS"),
+    ("generate out.csv --users 10 --edges 10 --celebrity dana=5²", "NAME=FOLLOWERS"),
     ("plan --users 0", "users"),
     ("plan --degree -1", "degree"),
+    ("plan notifications --mentions nan", "rates are"),
+    ("plan notifications --opens inf", "rates are"),
     ("demo none.csv --once --data new", "no file"),
     ("serve --data damaged", "damaged"),
     ("serve --data file", "file"),
@@ -197,6 +201,19 @@ def test_a_server_key_that_can_be_guessed_is_refused_with_how_to_make_one(here: 
     assert "kith.toml" in refused(here("settings"))
 
 
+@pytest.mark.parametrize("key", ["kith_long-enough for-a-key", "kith_long-enough-fôr-a-key"])
+def test_a_server_key_that_no_client_can_send_is_refused(here: Kith, key: str) -> None:
+    said = refused(here("settings", KITH_API_KEYS=key))
+    assert "printable ASCII" in said
+    assert key not in said
+
+
+def test_names_in_a_variable_may_have_spaces_between_them(here: Kith) -> None:
+    keys = "kith_the-first-of-them, kith_the-second-of-them"
+    said = done(here("settings", KITH_GRAPHS="reads, writes ,", KITH_API_KEYS=keys))
+    assert "graphs = reads, writes\n" in said
+
+
 def test_a_settings_file_that_cannot_be_used_is_named(here: Kith, tmp_path: Path) -> None:
     for text in ("port = ", "prot = 7", "port = 'x'", "\x00"):
         (tmp_path / "kith.toml").write_text(text)
@@ -235,6 +252,14 @@ def test_a_replay_against_no_address_says_so(here: Kith, tmp_path: Path) -> None
     file.write_text("1 2 100 MT\n")
     said = refused(here("replay", str(file), "--key", "x", "--url", "http://127.0.0.1:bad"))
     assert "no address" in said
+
+
+def test_a_replay_with_a_key_that_no_server_has_says_so(here: Kith, tmp_path: Path) -> None:
+    (tmp_path / "activity.txt").write_text("1 2 100 MT\n")
+    with serving(tmp_path / "data") as server:
+        for key in ("nobody's", "né"):
+            said = refused(here("replay", "activity.txt", "--key", key, "--url", server.url))
+            assert "does not know this key" in said
 
 
 def test_wrong_usage_is_status_2(here: Kith) -> None:

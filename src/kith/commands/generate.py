@@ -38,6 +38,6 @@ def run_generate(
 
 def _celebrity(text: str) -> tuple[str, int]:
     name, _, followers = text.partition("=")
-    if not name or not followers.isdigit():
+    if not (name and followers.isdecimal()):
         raise BadRequest(f"--celebrity takes NAME=FOLLOWERS, not {text!r}")
     return name, int(followers)

@@ -225,7 +225,7 @@ async def replay(
 ) -> ReplayReport:  # fmt: skip
     """Play a file against the server at `url`. Errors: BadRequest; Unauthorized; Unavailable where nobody answers."""
     limits = httpx.Limits(max_connections=IN_FLIGHT_MAX, max_keepalive_connections=IN_FLIGHT_MAX)
-    headers = {"authorization": f"Bearer {key}"}
+    headers = {b"authorization": f"Bearer {key}".encode()}  # bytes: as text, ASCII alone is taken
     try:
         client = httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, limits=limits, timeout=10)
     except httpx.InvalidURL as error:

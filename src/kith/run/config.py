@@ -412,6 +412,8 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
             f"a server key of {source} has fewer than {_KEY_CHARS_MIN} characters and can be guessed; "
             "`kith token --server` makes one that is kept, `openssl rand -hex 24` one to set as api_keys"
         )
+    if not all(key.isascii() and key.isprintable() and " " not in key for key in settings.api_keys):
+        raise BadRequest(f"a server key of {source} is not printable ASCII without spaces, so no client can send it")
 
 
 def _refusal(name: str, value: object, says: str) -> str:
@@ -465,7 +467,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _list(key: str, text: str) -> list[Any]:
     if not text.startswith("["):
-        return [part for part in text.split(",") if part]
+        return [part.strip() for part in text.split(",") if part.strip()]
     try:
         return list(json.loads(text))
     except ValueError:

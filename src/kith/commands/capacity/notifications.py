@@ -6,6 +6,7 @@ mention when they open their inbox. Rows are pointers: the notice is stored once
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
@@ -38,8 +39,8 @@ class MentionDemand(msgspec.Struct, frozen=True, kw_only=True):
         shares = (self.active_share, self.asking_share, self.peak_share)
         if self.followers < 1 or not all(0 <= share <= 1 for share in shares):
             raise BadRequest("there is at least one follower, and shares go from 0 to 1")
-        if self.mentions_per_s < 0 or self.opens_per_s < 0 or self.kept_days < 1:
-            raise BadRequest("rates are not negative, and rows are kept for a day at least")
+        if not all(0 <= rate < math.inf for rate in (self.mentions_per_s, self.opens_per_s)) or self.kept_days < 1:
+            raise BadRequest("rates are numbers from 0 up, and rows are kept for a day at least")
 
 
 class MentionFigures(msgspec.Struct, frozen=True, kw_only=True):
