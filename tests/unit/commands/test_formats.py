@@ -80,6 +80,18 @@ def test_comments_may_stand_anywhere(tmp_path: Path) -> None:
     assert got(tmp_path, b"# a\n# b\n1 2\n# c 5 6\n\n3 4\n#", ".txt") == Got([(1, 2), (3, 4)], [])
 
 
+@pytest.mark.parametrize(
+    "head", [b"destination,source", b"id,source,destination", b",Source,Destination", b'"x" "source" "destination"']
+)
+def test_columns_that_a_header_names_are_not_mixed_up(tmp_path: Path, head: bytes) -> None:
+    """A table with an index of its own begins with a column that has no name."""
+    for mark in (b"", b"\xef\xbb\xbf"):
+        with pytest.raises(BadRequest, match="source, destination and, if there is a third, position"):
+            got(tmp_path, mark + head + b"\n0,5,7\n")
+    for right in (b"Source,destination\n5,7\n", b"# source destination\n5 7\n"):
+        assert got(tmp_path, right) == Got([(5, 7)], [])
+
+
 def test_a_byte_order_mark_does_not_cost_the_first_edge(tmp_path: Path) -> None:
     assert got(tmp_path, b"\xef\xbb\xbf1,2\n3,4\n") == Got([(1, 2), (3, 4)], [])
 

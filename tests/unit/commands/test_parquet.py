@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow
@@ -25,6 +26,13 @@ def test_parquet_finds_columns_by_name_and_else_by_place(tmp_path: Path) -> None
     path = columns_of(tmp_path, position=[7, 8], destination=[2, 4], note=[0, 0], source=[1, 3])
     assert all_of(path) == Got([(1, 2, 7), (3, 4, 8)], [])
     assert all_of(columns_of(tmp_path, a=[1, 3], b=[2, 4])) == Got([(1, 2), (3, 4)], [])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_in_parquet_are_positions_in_ms(tmp_path: Path, unit: str) -> None:
+    at = pyarrow.array([datetime(2024, 1, 1, tzinfo=UTC), None], pyarrow.timestamp(unit, "UTC"))
+    parquet.write_table(pyarrow.table({"a": [1, 3], "b": [2, 4], "c": at}), tmp_path / "edges.parquet")
+    assert all_of(tmp_path / "edges.parquet") == Got([(1, 2, 1_704_067_200_000), (3, 4)], [])
 
 
 def test_parquet_refuses_rows_by_number_across_batches_and_after_skipped_ones(

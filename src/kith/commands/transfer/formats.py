@@ -22,6 +22,7 @@ from kith.commands.transfer.lines import (
     SHORT,
     NumberRows,
     RefusedLine,
+    check_header,
     parse_ndjson,
     parse_text,
     refusal,
@@ -72,7 +73,8 @@ def _suffix(path: Path) -> str:
 def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[LineChunk]:
     """Read a file in chunks, beginning after `skip_lines` lines. Self-edges are refused here, for every kind of import.
 
-    Errors: BadRequest where the file cannot be read, or a compressed one is cut off.
+    Errors: BadRequest where the file cannot be read, its header names other columns first, or a compressed one is
+    cut off.
     """
     kind = kind_of(path)
     if kind == PARQUET:
@@ -82,6 +84,8 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
     with path.open("rb") as raw:
         line = 0
         for block in blocks(raw, path, chunk_bytes):
+            if kind == TEXT and not line:
+                check_header(block.removeprefix(_BYTE_ORDER_MARK), path.name)
             lines = block.count(b"\n") + (not block.endswith(b"\n"))
             first, line = line + 1, line + lines
             if line <= skip_lines:
@@ -163,7 +167,7 @@ def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Number
     """The rows of a batch but its first `skip`, and those refused. `first`: rows of the file before the batch."""
     arrow = _pyarrow("pyarrow")
     try:
-        columns = [column.cast("int64") for column in batch.columns]
+        columns = [_in_ms(column).cast("int64") for column in batch.columns]
     except arrow.ArrowException as error:
         raise BadRequest(f"{path.name}: columns {batch.schema.names} must be whole numbers: {error}") from error
     rows = np.stack([column.fill_null(-1).to_numpy() for column in columns], axis=1)[skip:]
@@ -178,6 +182,13 @@ def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Number
     if missing[:, 2:].any():
         rows = np.column_stack([rows, ~missing[:, 2]])
     return rows[~bad], refused
+
+
+def _in_ms(column: Any) -> Any:
+    """A column; one of times as ms since the epoch, as positions are."""
+    arrow = _pyarrow("pyarrow")
+    times = arrow.types.is_timestamp(column.type)
+    return column.cast(arrow.timestamp("ms", column.type.tz), safe=False) if times else column
 
 
 def _pyarrow(module: str) -> Any:

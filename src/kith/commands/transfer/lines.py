@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.graph.edge import POSITION_MAX, POSITION_MIN
 
@@ -143,6 +144,17 @@ def _is_header(line: bytes) -> bool:
     return bool(line.strip()) and all(
         column and not column.startswith(_BEGINS_A_NUMBER) for column in _columns(line)[:2]
     )
+
+
+def check_header(block: bytes, name: str) -> None:
+    """BadRequest where a file begins with a header that names source and destination elsewhere than first."""
+    needed = [b"source", b"destination"]
+    columns = [] if block.startswith(b"#") else [column.lower() for column in _columns(_line(block))]
+    if columns[:2] != needed and set(needed) <= set(columns):
+        said = b", ".join(columns).decode(errors="replace")
+        raise BadRequest(
+            f"{name} has the columns {said}; it needs source, destination and, if there is a third, position"
+        )
 
 
 def _text_row(line: bytes, number: int) -> LineNumbers | str | None:
