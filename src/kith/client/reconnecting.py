@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import httpx
+import msgspec
 
 from kith.client.wire import RETRIED, Session
 
 TRIES_MAX = 60
-"""Tries to take up a stream that was open, some minutes; one that never opened is given up as any other call."""
+"""Tries to take up a stream that was open, some minutes with the pauses of a `Retry`; one that never opened is given up
+as any other call.
+"""
 _RETRIED_ONCE_OPEN = RETRIED | {502, 504}  # the last two: what a proxy says while the service behind it starts again
 
 
@@ -45,8 +48,7 @@ class Reconnecting:
         if outcome is None:
             return rest_s
         self._failures += 1
-        failures = self._failures
-        if self._was_open and failures < TRIES_MAX:
-            failures = min(failures, self._session.retry.tries - 1)
-        retried = _RETRIED_ONCE_OPEN if self._was_open else RETRIED
-        return self._session.wait_or_raise(outcome, max(1, failures), retried=retried)
+        if not self._was_open:
+            return self._session.wait_or_raise(outcome, self._failures)
+        retry = msgspec.structs.replace(self._session.retry, tries=TRIES_MAX)
+        return self._session.wait_or_raise(outcome, self._failures, retry=retry, retried=_RETRIED_ONCE_OPEN)

@@ -168,17 +168,27 @@ class Session:
             yield Wait(self.wait_or_raise(outcome, failures, may_repeat=call.repeatable or not_started))
 
     def wait_or_raise(
-        self, outcome: Outcome, failures: int, *, may_repeat: bool = True, retried: Collection[int] = RETRIED
+        self,
+        outcome: Outcome,
+        failures: int,
+        *,
+        may_repeat: bool = True,
+        retry: Retry | None = None,
+        retried: Collection[int] = RETRIED,
     ) -> float:
-        """How long to wait after a refusal or a lost connection; raises it where there should be no other try."""
+        """How long to wait after a refusal or a lost connection; raises it where there should be no other try.
+
+        `retry`: if not that of the session.
+        """
+        retry = retry or self.retry
         if isinstance(outcome, httpx.Response):
             refused = _refusal(outcome)
             again = may_repeat and outcome.status_code in retried
-            wait_s = self.retry.wait_s(failures, refused.retry_after_s, self.random) if again else None
+            wait_s = retry.wait_s(failures, refused.retry_after_s, self.random) if again else None
             if wait_s is None:
                 raise refused
             return wait_s
-        wait_s = self.retry.wait_s(failures, None, self.random) if may_repeat else None
+        wait_s = retry.wait_s(failures, None, self.random) if may_repeat else None
         if wait_s is None:
             raise Unreachable(self.url, failures, _reason(outcome)) from outcome
         return wait_s

@@ -64,9 +64,14 @@ def refusing(status: int, code: str = "X", **headers: str) -> Callable[[], httpx
     return lambda: httpx.Response(status, json={"error": {"code": code, "message": "no"}}, headers=headers)
 
 
-def listen(kind: Any, service: Service, count: int, stream: str = "feed_stream", **arguments: Any) -> list[Any]:
-    """The first events of a stream."""
-    settings = {"user": 1, "transport": httpx.MockTransport(service), "retry": Retry(tries=2, base_s=0.0)}
+NO_PAUSE = Retry(tries=2, base_s=0.0)
+
+
+def listen(
+    kind: Any, service: Service, count: int, stream: str = "feed_stream", retry: Retry = NO_PAUSE, **arguments: Any
+) -> list[Any]:
+    """The first events of a stream. Pauses are half as long as they may be."""
+    settings = {"user": 1, "transport": httpx.MockTransport(service), "retry": retry, "random": lambda: 0.5}
     if kind is Kith:
         kith = Kith(URL, KEY, sleep=service.waited.append, **settings)
         return list(islice(getattr(kith, stream)(**arguments), count))
@@ -173,6 +178,18 @@ def test_one_that_was_open_is_sought_longer_but_not_for_ever(kind: Any) -> None:
     with pytest.raises(Unreachable):
         listen(kind, service, 1)
     assert len(service.asked) == 61
+
+
+@BOTH
+@pytest.mark.parametrize("tries", [1, 4])
+def test_one_that_was_open_outlives_minutes_without_a_service_however_calls_are_tried_again(
+    kind: Any, tries: int
+) -> None:
+    service = Service(streaming(HELLO))
+    with pytest.raises(Unreachable):
+        listen(kind, service, 1, retry=Retry(tries=tries))
+    assert sum(service.waited) > 120
+    assert max(service.waited) <= 5
 
 
 @BOTH
