@@ -164,6 +164,7 @@ def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, valu
         ("port = 99999", "port, of kith.toml, cannot be 99999"),
         ('data = ""', "name a folder"),
         ('cors_origins = ["app.example"]', "https://app.example"),
+        ('media_base_url = "cdn.example/media"', "media_base_url, of kith.toml, cannot be 'cdn.example/media'"),
         ('outbound_networks = ["10.0.0.1/8"]', "outbound_networks, of kith.toml: not a network"),
     ],
 )

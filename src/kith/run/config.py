@@ -301,6 +301,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ""
     media_base_url: Annotated[
         str,
+        Meta(pattern=r"^((https?:/)?/[^?#\s]+)?$"),
         _doc("What addresses of files begin with, such as that of a CDN; empty: `/media`, a path of this server."),
     ] = ""
     media_image_bytes_max: Annotated[Positive, _doc("Largest image; beyond: BODY_TOO_LARGE.")] = 20 << 20
