@@ -72,6 +72,10 @@ REFUSED = [
     ("restore none --drill", "holds no backup"),
     ("worker backup", "backup_to"),
     ("worker nobody", "no worker .nobody.; there are apply, checks, fanout, "),
+    ("standby --data new --api-key x --of primary:7400", "primary:7400 is no address"),
+    ("standby --data new --api-key x --of http://[::1", r"http://\[::1 is no address"),
+    ("standby --data new --api-key x --of http://a..b:7400", "http://a..b:7400 is no address"),
+    ("standby --data new --api-key né --of http://127.0.0.1:1", "does not answer"),
     ("move kith-data", "name the cluster"),
     ("move kith-data --back", "name the cluster"),
     ("audit --against kith-data", "name the cluster"),
@@ -264,7 +268,10 @@ def test_a_replay_with_a_key_that_no_server_has_says_so(here: Kith, tmp_path: Pa
 
 
 def test_wrong_usage_is_status_2(here: Kith) -> None:
-    for line in ("nothing", "import edges", "audit --sample 2", "token --hours 0 --server", "generate a.csv --users 1"):
+    for line in (
+        "nothing", "import edges", "audit --sample 2", "token --hours 0 --server", "generate a.csv --users 1",
+        "worker fanout --probe-port 65536",
+    ):  # fmt: skip
         run = here(*line.split())
         assert run.returncode == 2
         assert "Traceback" not in run.stderr

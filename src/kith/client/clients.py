@@ -329,7 +329,8 @@ def _checked_url(url: str) -> str:
     # The message does not echo the URL, because a wrong one may hold a password.
     try:
         parsed = httpx.URL(url)
-    except httpx.InvalidURL:
+        parsed.host.encode("idna")  # as whoever looks the name up does
+    except (httpx.InvalidURL, UnicodeError):
         parsed = httpx.URL("")
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
         raise ValueError("url must be http(s)://host[:port][/prefix]; credentials go into `key`")

@@ -19,7 +19,10 @@ def run_worker(
         typer.Argument(help=f"Which of {', '.join(worker.NAMES)}; several share the process.", show_default=False),
     ],
     probe_port: Annotated[
-        int | None, typer.Option(help="Answer /healthz, /readyz and /metrics here, for whoever runs the process.")
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Port to answer /healthz, /readyz and /metrics at, for whoever runs the process."
+        ),
     ] = None,
     data: Data = None,
 ) -> None:

@@ -223,7 +223,8 @@ def test_a_token_no_header_can_carry_is_refused(kind: type[Client]) -> None:
 
 @BOTH
 @pytest.mark.parametrize(
-    "url", ["kith.example", "ftp://kith.example", "http://", "http://a:pass@kith.example", "http://x:y", ""]
+    "url",
+    ["kith.example", "ftp://kith.example", "http://", "http://a:pass@kith.example", "http://x:y", "http://a..b", ""],
 )
 def test_a_url_that_cannot_be_a_service_is_refused_unechoed(kind: type[Client], url: str) -> None:
     with pytest.raises(ValueError, match="url must be") as caught:

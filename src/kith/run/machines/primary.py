@@ -42,15 +42,20 @@ class Primary:
 
     def __init__(self, url: str, key: str, *, name: str = "", answered_s: float = _ANSWERED_S) -> None:
         """`name`: of the standby that asks, for which the log is kept; empty: for nobody."""
+        no_address = BadRequest(f"{url} is no address of a primary; name one such as http://10.0.0.1:7400")
         if not url.startswith(("http://", "https://")):
-            raise BadRequest(f"{url} is no address of a primary; name one such as http://10.0.0.1:7400")
+            raise no_address
         self.url = url.rstrip("/")
         self._named = {"name": name} if name else {}
         timeout = httpx.Timeout(answered_s, connect=min(_CONNECTED_S, answered_s))
-        headers = {"authorization": f"Bearer {key}"}
-        self._http = httpx.Client(
-            base_url=self.url, headers=headers, timeout=timeout, trust_env=False, verify=trusted(url)
-        )
+        headers = {b"authorization": f"Bearer {key}".encode()}  # bytes: as text, ASCII alone is taken
+        try:
+            self._http = httpx.Client(
+                base_url=self.url, headers=headers, timeout=timeout, trust_env=False, verify=trusted(url)
+            )
+            self._http.base_url.host.encode("idna")  # as whoever looks the name up does
+        except (httpx.InvalidURL, UnicodeError):
+            raise no_address from None
 
     def __enter__(self) -> Self:
         return self
