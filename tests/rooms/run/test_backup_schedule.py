@@ -98,13 +98,13 @@ def test_what_cannot_be_removed_is_told_and_makes_no_other_whole(run: Run, setti
 
 
 def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, settings: Settings, tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), backup_keep_days=2)
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), backup_keep_days=1)
     archive = FolderArchive(tmp_path / "kept")
     (finding,) = [one for one in examine(settings) if one.what == "backups"]
     assert (finding.ok, "there is none yet" in finding.detail) == (False, True)
     now_ms = wall_ms()
     with maker_over(settings) as (store, maker):
-        for minutes, parts in ((0, 1), (4, 1), (6, 2), (24 * 60, 4), (5 * 24 * 60, 1)):
+        for minutes, parts in ((0, 1), (4, 1), (6, 2), (24 * 60, 4), (5 * 24 * 60, 3)):
             store.put_note(f"server-key/{minutes:064x}", b"1")
             run(schedule.turn(settings, maker, now_ms + minutes * 60_000))
             assert len(read_parts(archive).whole) == parts, f"after {minutes} minutes"
@@ -121,6 +121,24 @@ def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, setti
     with maker_over(settings) as (_, maker):
         run(schedule.turn(settings, maker, now_ms + 6 * DAY_MS))
     assert schedule.read_status(settings).error == ""
+
+
+def test_a_clock_that_is_far_ahead_for_a_while_removes_no_young_backup(
+    run: Run, settings: Settings, tmp_path: Path
+) -> None:
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), backup_keep_days=3)
+    archive = FolderArchive(tmp_path / "kept")
+    now_ms = wall_ms()
+    with maker_over(settings) as (store, maker):
+        for day in (0, 1, 2, 400, 3):  # on the fourth day the clock is ahead, and is put right
+            store.put_note(f"server-key/{day:064x}", b"1")
+            run(schedule.turn(settings, maker, now_ms + day * DAY_MS))
+        wholes = [part for part in read_parts(archive).whole if part.kind == "whole"]
+        assert len(wholes) == 5
+        for day in range(4, 9):
+            run(schedule.turn(settings, maker, now_ms + day * DAY_MS))
+    left = [part.id for part in read_parts(archive).whole if part.kind == "whole"]
+    assert (len(left), wholes[0].id in left) == (4, False)  # what is old goes all the same
 
 
 def test_a_server_knows_of_the_last_drill_of_its_backup(run: Run, settings: Settings, tmp_path: Path) -> None:

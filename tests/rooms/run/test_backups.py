@@ -154,7 +154,7 @@ def test_a_list_of_media_that_is_damaged_is_told_and_the_next_backup_is_whole(
     with pytest.raises(StoreMismatch, match=f"{part.id}/media is damaged"):
         restore(Settings(data=str(tmp_path / "back")), archive)
     assert f"{part.id}/media is damaged" in back_up(settings, archive).because
-    assert prune(archive, 0, wall_ms() + 2 * DAY_MS) == 0
+    assert prune(archive, 0, 0, wall_ms() + 2 * DAY_MS) == 0
     assert restore(Settings(data=str(tmp_path / "back")), archive).files == 3
 
 
@@ -211,12 +211,12 @@ def test_old_parts_and_what_only_they_hold_are_removed_and_so_is_what_was_cut_sh
     parts = read_parts(archive).whole
     newest = parts[-1]
     archive.put("files/00000009-0-whole/store.mdb", [b"half"])
-    assert prune(archive, 0, newest.began_ms) == 0
+    assert prune(archive, 0, 0, newest.began_ms) == 0
     assert names(archive, "files") > {"files/00000009-0-whole/store.mdb"}
-    assert prune(archive, newest.reached_ms, newest.began_ms) == len(parts) - 1
+    assert prune(archive, newest.reached_ms, 0, newest.began_ms) == len(parts) - 1
     assert "files/00000009-0-whole/store.mdb" in names(archive, "files"), "it may be being made"
     assert names(archive, "media") >= {"media/ff/c.mp4"}, "it may be of a part that is being made"
-    assert prune(archive, newest.reached_ms, newest.began_ms + 2 * DAY_MS) == 0
+    assert prune(archive, newest.reached_ms, 0, newest.began_ms + 2 * DAY_MS) == 0
     assert names(archive, "files") == {f"files/{newest.id}/{name}" for name in newest.files}
     assert names(archive, "media") == {"media/01/a.png", "media/01/a.thumbnail.webp"}
     assert restore(Settings(data=str(tmp_path / "back")), archive).lost == []

@@ -101,11 +101,17 @@ def test_the_next_increment_goes_on_from_the_last_one_of_the_newest_line(count: 
 )
 def test_what_no_kept_point_needs_goes(kept_from: int, gone: list[int]) -> None:
     parts = [*PARTS[:2], part(3, (20, 31), (300, 290)), *PARTS[3:]]
-    assert numbers(prunable(parts, kept_from)) == gone
-    left = [one for one in parts if one not in prunable(parts, kept_from)]
+    assert numbers(prunable(parts, kept_from, 0)) == gone
+    left = [one for one in parts if one not in prunable(parts, kept_from, 0)]
     for goal, _ in POINTS:
         if goal.ms is not None and goal.ms >= max(100, kept_from):
             assert restore_plan(left, goal) == restore_plan(parts, goal)
+
+
+@pytest.mark.parametrize(("newer_min", "gone"), [(0, [1, 2, 3, 4, 5]), (1, [1, 2, 3]), (2, []), (9, [])])
+def test_a_whole_goes_only_once_so_many_newer_ones_are_there(newer_min: int, gone: list[int]) -> None:
+    parts = [*PARTS[:2], part(3, (20, 31), (300, 290)), *PARTS[3:]]
+    assert numbers(prunable(parts, 10**9, newer_min)) == gone
 
 
 def test_increments_without_events_go_along_in_their_order() -> None:
@@ -118,7 +124,7 @@ def test_increments_without_events_go_along_in_their_order() -> None:
 
 def test_an_increment_that_reaches_past_the_whole_stays() -> None:
     parts = [PARTS[0], part(2, (10, 40), (200, 190)), PARTS[3]]
-    assert numbers(prunable(parts, 10**6)) == [1]
+    assert numbers(prunable(parts, 10**6, 0)) == [1]
 
 
 def test_a_part_is_read_as_it_was_written_and_one_of_a_newer_kith_is_refused() -> None:

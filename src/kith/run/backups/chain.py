@@ -105,12 +105,14 @@ def _is_past(increment: Part, goal: Goal) -> bool:
     return goal.ms is not None and increment.last_ms > goal.ms
 
 
-def prunable(parts: Sequence[Part], kept_from_ms: int) -> list[Part]:
+def prunable(parts: Sequence[Part], kept_from_ms: int, newer_min: int) -> list[Part]:
     """The parts that no point at or after a time needs; never the newest whole, nor what follows it.
 
     A whole that is older than that must stay, as points up to the next one begin with it; so must increments after it.
+    `newer_min`: so many newer wholes there must be, too: a clock that is far ahead makes all seem old.
     """
-    old = [part for part in parts if part.kind == "whole" and part.reached_ms <= kept_from_ms]
+    wholes = [part for part in parts if part.kind == "whole"]
+    old = [part for part in wholes[: max(0, len(wholes) - newer_min)] if part.reached_ms <= kept_from_ms]
     if not old:
         return []
     first = old[-1]

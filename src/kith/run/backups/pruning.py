@@ -17,13 +17,13 @@ from kith.run.backups.pictures import names_of
 _UNFINISHED_MS = 86_400_000
 
 
-def prune(archive: Archive, kept_from_ms: int, now_ms: int) -> int:
+def prune(archive: Archive, kept_from_ms: int, newer_min: int, now_ms: int) -> int:
     """Remove what no point at or after a time needs; how many parts that were. Servers and backups may run.
 
-    Where a part cannot be read, its files stay, and all of media. Errors: StoreUnavailable.
+    `newer_min`: see `chain.prunable`. Where a part cannot be read, its files stay, and all of media. Errors: StoreUnavailable.
     """
     parts = read_parts(archive)
-    going = prunable(parts.whole, kept_from_ms)
+    going = prunable(parts.whole, kept_from_ms, newer_min)
     kept = [part for part in parts.whole if part not in going]
     archive.delete([manifest_of(part.id) for part in going])
     named = {file_of(part.id, name) for part in kept for name in part.files}

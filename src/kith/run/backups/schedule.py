@@ -126,8 +126,9 @@ async def _after(settings: Settings, maker: BackUp, status: Status, *, prunes: b
     now_ms = status.good_ms
     try:
         if prunes:
-            kept_from_ms = now_ms - settings.backup_keep_days * _DAY_MS
-            gone = await asyncio.to_thread(prune, maker.archive, kept_from_ms, now_ms)
+            kept_ms = settings.backup_keep_days * _DAY_MS
+            newer_min = kept_ms // (settings.backup_whole_every_hours * _HOUR_MS)  # as many as there are by then
+            gone = await asyncio.to_thread(prune, maker.archive, now_ms - kept_ms, newer_min, now_ms)
             _log.info("old backups removed", parts=gone)
         return msgspec.structs.replace(status, drill=await asyncio.to_thread(drills.last, maker.archive))
     except (KithError, OSError) as error:
