@@ -116,6 +116,11 @@ class Machine:
         command = ["promote", "--data", str(self.data), *(["--url", self.url] if at else []), *options]
         return launcher().run(*command, env=self.environment, timeout=LIMIT_S)
 
+    def doctor(self) -> str:
+        """What `kith doctor` says of its folder, on one line."""
+        said = launcher().run("doctor", "--data", str(self.data), env=self.environment, timeout=LIMIT_S).stdout
+        return " ".join(said.split())
+
     def has(self, whom: int, user: int = 1) -> bool:
         """Whether a follow has come here; False also while it does not answer."""
         try:

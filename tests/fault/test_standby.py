@@ -170,6 +170,72 @@ def test_a_primary_that_names_its_peers_asks_them_before_it_acknowledges_anythin
         assert f"{second.url} was made the primary" in first.said()
 
 
+def test_two_that_were_promoted_in_place_of_a_silent_primary_say_so_once_it_answers(tmp_path: Path) -> None:
+    """Until one of them begins anew as the standby of the other."""
+    with machines(tmp_path, "first", "second", "third") as (first, second, third):
+        first.start()
+        for standby in (second, third):
+            standby.start(of=first)
+        first.signal(signal.SIGSTOP)
+        for promoted in (second, third):
+            assert promoted.promote().returncode == 0
+            promoted.until(promoted.leads)
+            assert "rival" not in promoted.readiness()
+        first.signal(signal.SIGCONT)
+        for one, other in ((second, third), (third, second)):
+            one.until(lambda one=one: "rival" in one.readiness())
+            assert one.readiness()["ready"]
+            said = one.readiness()["rival"]
+            assert f"{other.url} was made the primary, too" in said
+            assert "kith standby --of" in said
+            assert f"look role: {said}" in one.doctor()
+        third.stop()
+        third.data.rename(third.folder / "kept")
+        third.start(of=second)
+        second.until(lambda: "rival" not in second.readiness())
+        assert "ok role: takes writes" in second.doctor()
+        assert "ok role: this is a standby" in third.doctor()
+
+
+def test_two_primaries_that_name_each_other_as_peers_say_so_while_the_old_one_is_away(tmp_path: Path) -> None:
+    """And without --force no second one is made."""
+    with machines(tmp_path, "first", "second", "third") as (first, second, third):
+        first.start()
+        for standby, other in ((second, third), (third, second)):
+            standby.environment["KITH_PEERS"] = f"{first.url},{other.url}"
+            standby.start(of=first)
+        first.kill()
+        assert second.promote().returncode == 0
+        second.until(second.leads)
+        refused = third.promote()
+        assert refused.returncode != 0
+        assert f"{second.url} was made the primary already" in " ".join((refused.stdout + refused.stderr).split())
+        third.until(third.ready)
+        assert "rival" not in second.readiness()
+        assert third.promote("--force").returncode == 0
+        third.until(third.leads)
+        for one, other in ((second, third), (third, second)):
+            one.until(lambda one=one: "rival" in one.readiness())
+            assert other.url in one.readiness()["rival"]
+
+
+def test_a_promotion_that_was_refused_fences_nobody(tmp_path: Path) -> None:
+    """The primary that was made instead asks its peers when it starts, and one of them is who was refused."""
+    with machines(tmp_path, "first", "second", "third") as (first, second, third):
+        second.environment["KITH_PEERS"] = third.url
+        first.start()
+        for standby in (second, third):
+            standby.start(of=first)
+        assert second.promote().returncode == 0
+        second.until(second.leads)
+        assert third.promote().returncode != 0
+        third.stop()
+        third.start(of=second)
+        second.stop()
+        second.start()
+        assert ok(second.follow(1, 2))["following"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["one", "async"])
 def test_a_primary_that_was_paused_for_a_minute_comes_back_to_acknowledge_nothing(tmp_path: Path, mode: str) -> None:

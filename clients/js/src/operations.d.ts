@@ -1996,11 +1996,16 @@ export interface Health {
   version: string;
 }
 
-/** Whether the process can serve, and what is wrong where it cannot. `standby`: of whom, and how far behind. */
+/**
+ * Whether the process can serve, and what is wrong where it cannot. `standby`: of whom, and how far behind.
+ *
+ * `rival`: of a primary, that another machine is the primary, too, and what to do.
+ */
 export interface Readiness {
   ready: boolean;
   problems: Record<string, string>;
   standby?: string;
+  rival?: string;
 }
 
 /** The reader, or somebody they follow, made a post. `labels`: as on posts. */

@@ -15,7 +15,9 @@ from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError
+from kith.engines.embedded import store_role
 from kith.engines.embedded.credential_store import EmbeddedCredentials
+from kith.engines.embedded.environment import Environment
 from kith.log.store import LogLease
 from kith.run import config
 from kith.run.backups.schedule import is_good, read_status
@@ -71,6 +73,7 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
         used = environment.bytes_used()
         roomy = used < 0.9 * settings.store_bytes_max
         yield Finding("store", roomy, f"{used / 1e6:.1f} MB of {settings.store_bytes_max / 1e9:.0f} GB")
+        yield _of_role(environment)
         yield Finding("readers", True, f"{environment.lmdb.reader_check()} stale slots cleared")
         keys = len(asyncio.run(server_keys(EmbeddedCredentials(environment), settings)))
         hint = "" if keys else "; `kith serve` makes one at its first start"
@@ -80,6 +83,13 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
             yield Finding("imports", True, "none unfinished")
         except KithError as error:
             yield Finding("imports", False, error.message)
+
+
+def _of_role(environment: Environment) -> Finding:
+    """Whether this machine takes writes, and whether another one does so, too."""
+    why, rival = store_role.why_closed(environment), store_role.rival(environment)
+    said = "takes writes" if why is None else why.refusal().message
+    return Finding("role", not rival, store_role.rival_says(rival) if rival else said)
 
 
 def _of_dead_events(settings: Settings) -> Finding:

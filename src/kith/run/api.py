@@ -166,7 +166,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         WebhooksResource(services.webhooks, graph.graphs, services.posts.snowflakes.next, services.watch),
         *standbys,
         *_of_console(settings, services, history, audits, counted),
-        ServiceResource(partial(_problems, services, machine), metrics.render, pages, machine.says if machine else str),
+        ServiceResource(partial(_problems, services, machine), metrics.render, pages, partial(_says, machine)),
     ]
     if settings.web_app == "on":
         resources.append(WebResource(Site(APP, {"client": client_folder()}, media_origins(settings))))
@@ -238,6 +238,11 @@ def media_origins(settings: Settings) -> tuple[str, ...]:
         return ("https:",)
     base = urlsplit(settings.media_base_url)
     return (f"{base.scheme}://{base.netloc}",) if base.netloc else ()
+
+
+def _says(machine: Machine | None) -> dict[str, str]:
+    """What the machine tells probes of its role."""
+    return {} if machine is None else machine.says()
 
 
 def _problems(services: Services, machine: Machine | None) -> dict[str, str]:

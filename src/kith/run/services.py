@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -172,7 +172,7 @@ async def _services(
     presence, being_here = _presence(stores, live)
     ahead = asyncio.create_task(facts.read_ahead())
     try:
-        async with _looked_after(stores, jobs, going_public):
+        async with _looked_after(stores, jobs, going_public, settings.peers):
             yield Services(
                 stores=stores, number=number, keys=known, privacy=privacy, relations=people, profiles=profiles,
                 jobs=jobs, going_public=going_public, suggestions=suggested, posts=posts, comments=comments,
@@ -230,7 +230,9 @@ def _webhooks(settings: Settings, stores: OpenStores, secrets: Secrets) -> Webho
 
 
 @contextlib.asynccontextmanager
-async def _looked_after(stores: OpenStores, jobs: NodeJobs, going_public: GoingPublic) -> AsyncIterator[None]:
+async def _looked_after(
+    stores: OpenStores, jobs: NodeJobs, going_public: GoingPublic, peers: Sequence[str]
+) -> AsyncIterator[None]:
     """What a primary does beside answering: it resumes jobs whose process is gone, and tells the primary before it."""
     store = None if stores.folder is None else stores.folder.environment
     if store is not None and store_role.why_closed(store) is not None:
@@ -238,7 +240,7 @@ async def _looked_after(stores: OpenStores, jobs: NodeJobs, going_public: GoingP
         return
     beside = [keep_looking(jobs.resume, going_public.resume)]
     if store is not None:
-        beside.append(fencing.keep_telling(store, stores.leases))
+        beside.append(fencing.keep_telling(store, stores.leases, peers))
     tasks = [asyncio.create_task(one) for one in beside]
     try:
         await jobs.resume()

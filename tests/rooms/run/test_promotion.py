@@ -10,13 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kith.core.errors import BadRequest
+from kith.commands.doctor import examine
+from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.run.config import Settings
 from kith.run.machines import standby
 from kith.run.opening import folders
 from kith.run.serving import supervisor
+from kith.standby.source import Epoch
 
 OLD = "http://127.0.0.1:9"  # where nobody answers
 
@@ -80,3 +82,22 @@ def test_one_that_other_machines_cannot_reach_is_not_told_to_another_machine(set
     with standby.served(settings), pytest.raises(BadRequest, match="from this machine only: say with --url"):
         standby.promote(settings)
     assert not (Path(settings.data) / "standby.url").exists()
+
+
+def test_of_two_that_were_promoted_neither_fences_the_other_and_both_say_so(settings: Settings, tmp_path: Path) -> None:
+    other = msgspec.structs.replace(settings, data=str(tmp_path / "other"))
+    for each in (settings, other):
+        assert standby.promote(standby_of(each, OLD), f"http://{Path(each.data).name}.example") is not None
+    with folders.open_environment(other) as store:
+        theirs = store_role.epoch_of(store)
+    with folders.open_environment(settings) as store:
+        with pytest.raises(Conflict, match="not newer"):
+            store_role.fence(store, Epoch([]), OLD)
+        assert store_role.rival(store) == ""
+        with pytest.raises(Conflict, match="not newer"):
+            store_role.fence(store, theirs, "http://other.example")
+        assert (store_role.rival(store), store_role.why_closed(store)) == ("http://other.example", None)
+    (finding,) = [one for one in examine(settings) if one.what == "role"]
+    assert (finding.ok, "http://other.example was made the primary, too" in finding.detail) == (False, True)
+    store_role.stand_alone(Path(settings.data))
+    assert [one.ok for one in examine(settings) if one.what == "role"] == [True]

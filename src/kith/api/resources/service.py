@@ -24,11 +24,15 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether the process can serve, and what is wrong where it cannot. `standby`: of whom, and how far behind."""
+    """Whether the process can serve, and what is wrong where it cannot. `standby`: of whom, and how far behind.
+
+    `rival`: of a primary, that another machine is the primary, too, and what to do.
+    """
 
     ready: bool
     problems: dict[str, str]
     standby: str = ""
+    rival: str = ""
 
 
 class Pages(msgspec.Struct, frozen=True):
@@ -42,7 +46,7 @@ class ServiceResource:
     """The process itself. No credentials: probes and scrapers have none.
 
     `problems`: what is wrong with this process; `metrics`: makes the Prometheus text; `pages`: the
-    document of the API; `standing`: what a standby says of itself.
+    document of the API; `standing`: what a machine says of its role.
     """
 
     def __init__(
@@ -50,7 +54,7 @@ class ServiceResource:
         problems: Callable[[], Mapping[str, str]],
         metrics: Callable[[], Awaitable[bytes]],
         pages: Callable[[], Pages],
-        standing: Callable[[], str],
+        standing: Callable[[], Mapping[str, str]],
     ) -> None:
         self._problems, self._metrics, self._pages, self._standing = problems, metrics, pages, standing
 
@@ -63,7 +67,8 @@ class ServiceResource:
     async def readyz(self, call: Call) -> Bytes:
         """503 with what is wrong when it cannot."""
         wrong = dict(self._problems())
-        return Bytes(msgspec.json.encode(Readiness(not wrong, wrong, self._standing())), [_JSON], 503 if wrong else 200)
+        found = Readiness(not wrong, wrong, **self._standing())
+        return Bytes(msgspec.json.encode(found), [_JSON], 503 if wrong else 200)
 
     @get(
         "/metrics", "Prometheus metrics", absolute=True, callers="anyone", errors=(), answers=str,

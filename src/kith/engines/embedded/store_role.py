@@ -3,6 +3,7 @@
     note closed      why (see `closed`); absent where the store takes writes
     note promoting   the name of the history that a promotion will begin, so that one that was cut short goes on
     note tell        MessagePack of a ToTell: the old primary, which has to be told that it is one no more
+    note rival       the address of a machine that was made the primary in place of the same old one, so that two are
 
 A store's epoch is its history (see `history`): a promotion begins another one. Each commit looks at `closed` in its own
 transaction. So once it is noted, no process of the folder can commit anything, whatever it was about to do.
@@ -24,7 +25,7 @@ from kith.engines.embedded.environment import Environment, put_note
 from kith.engines.embedded.history import HISTORY, History, Restore
 from kith.standby.source import Epoch
 
-_PROMOTING, _TELL = "promoting", "tell"
+_PROMOTING, _TELL, _RIVAL = "promoting", "tell", "rival"
 
 
 class ToTell(NamedTuple):
@@ -71,10 +72,13 @@ def epoch_of(store: Environment) -> Epoch:
 def fence(store: Environment, newer: Epoch, primary: str) -> int:
     """Take no writes from now on, because of a newer epoch; the number of the last event. May be repeated.
 
-    Conflict where the epoch is not newer than this store's, or another one has fenced it already.
+    Conflict where the epoch is not newer than this store's, or another one has fenced it already. One that was made the
+    primary in place of the same old one is noted as a rival.
     """
     why, names = why_closed(store), _names(newer)
     if not is_newer(newer, epoch_of(store)):
+        if why is None and is_forked(newer, epoch_of(store)):
+            note_rival(store, primary)
         raise Conflict("that epoch is not newer than the one of this store, so it fences nothing")
     if why is not None and why.why == "fenced" and why.epoch not in names:
         raise Conflict(f"{why.primary} was made the primary already; start this machine as its standby", **_of(why))
@@ -88,6 +92,13 @@ def is_newer(one: Epoch, other: Epoch) -> bool:
     """Whether an epoch came after another."""
     names, older = _names(one), _names(other)
     return len(names) > len(older) and names[: len(older)] == older
+
+
+def is_forked(one: Epoch, other: Epoch) -> bool:
+    """Whether each of two epochs has a promotion that the other has not, so that two machines were made the primary."""
+    names, others = _names(one), _names(other)
+    shared = min(len(names), len(others))
+    return names[:shared] != others[:shared]
 
 
 def _names(epoch: Epoch) -> list[int]:
@@ -106,6 +117,11 @@ def begin_promotion(store: Environment) -> Epoch:
     return epoch_of(store)
 
 
+def drop_promotion(store: Environment) -> None:
+    """Forget a promotion that was begun and refused, so that its epoch fences nobody."""
+    store.put_note(_PROMOTING, None)
+
+
 def promote(store: Environment, tell: ToTell | None) -> Promoted:
     """Make a standby whose promotion was begun the primary. `tell`: whom to tell later, unless the old one knows."""
     raw, why = store.get_note(_PROMOTING), why_closed(store)
@@ -119,6 +135,7 @@ def promote(store: Environment, tell: ToTell | None) -> Promoted:
             CLOSED: None,
             _PROMOTING: None,
             _TELL: None if tell is None else msgspec.msgpack.encode(tell),
+            _RIVAL: None,
         }
         for key, note in notes.items():
             put_note(write.txn, store.notes_db, key, note)
@@ -138,6 +155,26 @@ def note_told(store: Environment) -> None:
     store.put_note(_TELL, None)
 
 
+def rival(store: Environment) -> str:
+    """The address of another machine that is the primary, too, as far as is known; empty where there is none."""
+    raw = store.get_note(_RIVAL)
+    return "" if raw is None or store.is_closed() else raw.decode()
+
+
+def note_rival(store: Environment, url: str) -> None:
+    """Note that another machine is the primary, too; empty: none is any more."""
+    store.put_note(_RIVAL, url.encode() or None)
+
+
+def rival_says(url: str) -> str:
+    """What an operator is told of a rival."""
+    return (
+        f"{url} was made the primary, too, and each takes writes that the other never gets: choose one of both, stop "
+        "the other, move its data folder away (it is all there is of its writes), and start it with an empty one as "
+        "`kith standby --of` the one that you chose"
+    )
+
+
 def stand_alone(folder: Path) -> None:
     """Make a copy of a store one of its own: it takes writes, ignores other machines, and tells none that it replaced
     it. For a folder that no process uses.
@@ -149,7 +186,7 @@ def stand_alone(folder: Path) -> None:
         translated("make a store of its own", folder),
         store.commit() as write,
     ):
-        for key in (CLOSED, _PROMOTING, _TELL):
+        for key in (CLOSED, _PROMOTING, _TELL, _RIVAL):
             put_note(write.txn, store.notes_db, key, None)
 
 

@@ -20,7 +20,8 @@ _UNFINISHED_MS = 86_400_000
 def prune(archive: Archive, kept_from_ms: int, newer_min: int, now_ms: int) -> int:
     """Remove what no point at or after a time needs; how many parts that were. Servers and backups may run.
 
-    `newer_min`: see `chain.prunable`. Where a part cannot be read, its files stay, and all of media. Errors: StoreUnavailable.
+    `newer_min`: see `chain.prunable`. Where a part cannot be read, its files stay, and all of media. Errors:
+    StoreUnavailable.
     """
     parts = read_parts(archive)
     going = prunable(parts.whole, kept_from_ms, newer_min)

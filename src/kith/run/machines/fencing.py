@@ -1,44 +1,82 @@
-"""A machine that was promoted while the old primary did not answer tells the old one as soon as it answers."""
+"""A machine that was promoted while the old primary did not answer tells the old one as soon as it answers.
+
+The old one may say that another was promoted in its place before: then there are two primaries, and each is told of the
+other, so that both say so (`/readyz`, `kith doctor`). Beside that the primary looks for rivals among its peers.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Sequence
 
 import structlog
 
-from kith.core.errors import Conflict, Unauthorized, Unavailable
+from kith.core.errors import Conflict, KithError, Unauthorized, Unavailable
 from kith.engines.embedded import store_role
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.store_role import ToTell
 from kith.leases.holding import Leases
+from kith.run.machines import peers
 
 _ANSWERED_S, _EVERY_S = 2.0, 1.0
+_LOOKED_S = 10.0
+"""How often it looks for rivals."""
 _log = structlog.get_logger("kith.standby")
 
 
-async def keep_telling(store: Environment, leases: Leases) -> None:
-    """Tell the old primary that it was replaced, until it has heard it. One process of a folder does this."""
-    to_tell = store_role.to_tell(store)
-    while to_tell is not None:
-        async with leases.hold("tell-the-old-primary") as held:
-            if held is not None and await asyncio.to_thread(_tell, store, to_tell):
-                return
+async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[str]) -> None:
+    """Tell the old primary that it was replaced, until it has heard it; and look for rivals. One process of a folder
+    does this.
+    """
+    looked_s = -_LOOKED_S
+    while True:
+        looks = time.monotonic() - looked_s >= _LOOKED_S and bool(peer_urls or store_role.rival(store))
+        if looks or store_role.to_tell(store) is not None:
+            async with leases.hold("tell-the-old-primary") as held:
+                if held is not None:
+                    await asyncio.to_thread(_tell, store)
+                if held is not None and looks:
+                    await asyncio.to_thread(peers.look_for_rival, store, peer_urls)
+                    looked_s = time.monotonic()
         await asyncio.sleep(_EVERY_S)
-        to_tell = store_role.to_tell(store)
 
 
-def _tell(store: Environment, to_tell: ToTell) -> bool:
-    """Tell it once; whether that is over."""
+def _tell(store: Environment) -> None:
+    """Tell it once, where it is to be told."""
+    to_tell = store_role.to_tell(store)
+    if to_tell is None:
+        return
+    try:
+        last = _fence(store, to_tell.old, to_tell)
+    except Unavailable:
+        return
+    except (Conflict, Unauthorized) as error:  # it is another store, or knows better
+        rival = error.details.get("primary", "")
+        if rival and not _tell_rival(store, rival, to_tell):
+            return
+        _log.error("the old primary does not take our word", error=error.message)
+    else:
+        _log.info("the old primary takes no more writes", last=last)
+    store_role.note_told(store)
+
+
+def _tell_rival(store: Environment, url: str, to_tell: ToTell) -> bool:
+    """Note a rival, and tell it of this machine; whether it has heard it."""
+    if url != store_role.rival(store):
+        store_role.note_rival(store, url)
+        _log.error("two machines are the primary", what=store_role.rival_says(url))
+    try:
+        _fence(store, url, to_tell)
+    except Unavailable:
+        return False
+    except KithError:  # it refuses, and knows now
+        pass
+    return True
+
+
+def _fence(store: Environment, url: str, to_tell: ToTell) -> int:
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
-    with Primary(to_tell.old, machine_key_of(store), answered_s=_ANSWERED_S) as old:
-        try:
-            last = old.fence(store_role.epoch_of(store), to_tell.new)
-        except Unavailable:
-            return False
-        except (Conflict, Unauthorized) as error:  # it is another store, or knows better
-            _log.error("the old primary does not take our word", error=error.message)
-        else:
-            _log.info("the old primary takes no more writes", last=last)
-    store_role.note_told(store)
-    return True
+    with Primary(url, machine_key_of(store), answered_s=_ANSWERED_S) as other:
+        return other.fence(store_role.epoch_of(store), to_tell.new)

@@ -63,14 +63,14 @@ class Machine:
         is_standby = self._began is not None and self._began.why == "standby"
         return Behind(door, self._level.behind_ms) if is_standby else door
 
-    def says(self) -> str:
-        """What a standby tells probes of itself; empty for a primary."""
-        why = store_role.why_closed(self._environment)
+    def says(self) -> dict[str, str]:
+        """What it tells probes of itself: a standby of whom, and how far behind; a primary of a rival."""
+        why, rival = store_role.why_closed(self._environment), store_role.rival(self._environment)
         if why is None or why.why != "standby":
-            return ""
+            return {"rival": store_role.rival_says(rival)} if rival else {}
         behind, problem = self._level.behind_ms(), self._level.problem()
         said = "not level with it since the start" if behind is None else f"{behind} ms behind"
-        return f"standby of {why.primary}, {said}" + (f"; {problem}" if problem else "")
+        return {"standby": f"standby of {why.primary}, {said}" + (f"; {problem}" if problem else "")}
 
     def problem(self) -> str:
         """Why this process is not ready, because the role of its machine changed; empty if it is."""

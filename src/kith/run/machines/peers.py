@@ -1,10 +1,13 @@
-"""Whether this machine is still the primary: what the other machines of the setting `peers` say of their epoch.
+"""Whether this machine is still the primary, and the only one: what the other machines say of their epoch.
 
-Asked before a primary serves, and by its commit queue after a pause: while it was away, another may have been promoted
-and unable to tell it.
+Those of the setting `peers` are asked before a primary serves, and by its commit queue after a pause: while it was
+away, another may have been promoted and unable to tell it. Meanwhile they are asked for rivals: two standbys may have
+been promoted in place of one primary that did not answer.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import structlog
 
@@ -12,6 +15,7 @@ from kith.core.errors import KithError
 from kith.engines.embedded import store_role
 from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
+from kith.standby.source import Epoch
 
 _ANSWERED_S = 1.0
 _log = structlog.get_logger("kith.standby")
@@ -29,12 +33,34 @@ def ask(settings: Settings, environment: Environment) -> None:
 
 def _ask(url: str, environment: Environment) -> bool:
     """Ask one, and be fenced where it is the primary by now; whether it is."""
-    from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
-
-    with Primary(url, machine_key_of(environment), answered_s=_ANSWERED_S) as peer:
-        theirs = peer.epoch()
+    theirs = epoch_at(url, environment)
     if not store_role.is_newer(theirs, store_role.epoch_of(environment)):
         return False
     store_role.fence(environment, theirs, url)
     _log.error("another machine was made the primary", primary=url)
     return True
+
+
+def look_for_rival(environment: Environment, urls: Sequence[str]) -> None:
+    """Note whether one of these, or the rival that is noted, is the primary, too. One that is silent stays noted."""
+    noted = store_role.rival(environment)
+    for url in dict.fromkeys([noted, *urls] if noted else urls):
+        try:
+            is_rival = store_role.is_forked(epoch_at(url, environment), store_role.epoch_of(environment))
+        except KithError:
+            is_rival = url == noted
+        if is_rival:
+            if url != noted:
+                store_role.note_rival(environment, url)
+                _log.error("two machines are the primary", what=store_role.rival_says(url))
+            return
+    if noted:
+        store_role.note_rival(environment, "")
+
+
+def epoch_at(url: str, environment: Environment) -> Epoch:
+    """The epoch of another machine of this store. Errors: as of `Primary`."""
+    from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
+
+    with Primary(url, machine_key_of(environment), answered_s=_ANSWERED_S) as peer:
+        return peer.epoch()

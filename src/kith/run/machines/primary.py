@@ -157,12 +157,12 @@ class Primary:
             return StoreMismatch(f"{self.url} keeps media in a bucket; give the standby the same `media_url`")
         try:
             said = answer.json()["error"]
-            code, message = str(said["code"]), str(said["message"])
+            code, message, details = str(said["code"]), str(said["message"]), dict(said.get("details", {}))
         except (ValueError, LookupError, TypeError):
             return Unavailable(f"{self.url} answers {answer.status_code}, and not as a Kith does")
         for kind in _ERRORS:
             if kind.code == code:
-                return kind(f"{self.url} says: {message}")
+                return kind(f"{self.url} says: {message}", **details)
         return Unavailable(f"{self.url} says {code}: {message}")
 
 

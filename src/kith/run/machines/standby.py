@@ -9,6 +9,7 @@ writes. Cut short anywhere, it is done again with the same epoch.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 from contextlib import AbstractContextManager
@@ -30,8 +31,10 @@ from kith.engines.embedded.store_role import ToTell
 from kith.graph.graphs import BUILT_IN
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
+from kith.run.machines import peers
 from kith.run.machines.following import MEDIA_MISSING, StandbyFollower
 from kith.run.machines.primary import Primary, machine_key_of, name_of
+from kith.standby.source import Epoch
 
 _FENCED_WITHIN_S = 2.0
 _URL_FILE = "standby.url"
@@ -86,6 +89,7 @@ def _goes_on(settings: Settings, url: str) -> bool:
                 raise
             _log.warning("the primary does not answer; what is here is served", error=error.message)
         if why != Closed("standby", url):
+            store_role.drop_promotion(store)  # begun in place of another
             store_role.close_to_writes(store, Closed("standby", url))
     return True
 
@@ -175,12 +179,16 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
         Primary(why.primary, key, answered_s=_FENCED_WITHIN_S) as primary,
     ):
         epoch = store_role.begin_promotion(store)
-        silent = ""
+        silent, fenced = "", False
         try:
-            last = primary.fence(epoch, url)
+            if not force:
+                _refuse_second(settings, store, epoch)
+            last, fenced = primary.fence(epoch, url), True
             StandbyFollower(settings, store, primary).catch_up(last)
         except (Conflict, Unauthorized) as error:
             if not force:
+                if isinstance(error, Conflict) and not fenced:  # by this epoch, which must not fence another either
+                    store_role.drop_promotion(store)
                 raise Conflict(
                     f"{error.message}; promote all the same with --force, if you know that it is gone"
                 ) from None
@@ -190,3 +198,13 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
         missing = store.get_note(MEDIA_MISSING) is not None
         done = store_role.promote(store, ToTell(why.primary, url) if silent else None)
         return Promotion(why.primary, "silent" if silent else "fenced", silent, done.shared, missing)
+
+
+def _refuse_second(settings: Settings, store: Environment, epoch: Epoch) -> None:
+    """Conflict where a peer was made the primary already, or follows one that was; a silent peer says nothing."""
+    for peer in settings.peers:
+        with contextlib.suppress(Unavailable, Unauthorized, StoreMismatch):
+            if store_role.is_forked(peers.epoch_at(peer, store), epoch):
+                raise Conflict(
+                    f"{peer} was made the primary already, or follows a machine that was; start this one as its standby"
+                )
