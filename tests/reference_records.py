@@ -63,8 +63,9 @@ class ReferenceRecords:
     async def claimed(self, claims: Sequence[Claim]) -> list[bytes | None]:
         return [self._claimed(claim) for claim in claims]
 
-    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
-        for id_ in ids:
+    async def forget(self, kind: RecordKind, ids: Sequence[int], versions: Sequence[int] | None = None) -> None:
+        at = await self.versions(kind, ids) if versions is None else versions
+        for id_ in [one for one, version in zip(ids, at, strict=True) if self._holds(AtVersion(kind, one, version))]:
             if self.records.pop((kind, id_), None) is not None:
                 self._edges.events.append(Event(0, None, RECORD_FORGOTTEN, kind, id_, 0, Hlc(0)))
 

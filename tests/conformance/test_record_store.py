@@ -226,6 +226,16 @@ def test_what_is_forgotten_was_never_there(run: Run, stores: Stores) -> None:
     )
 
 
+def test_only_what_has_the_version_that_was_read_is_forgotten_on_that_condition(run: Run, stores: Stores) -> None:
+    one, two, three = (record(number, version=number + 4) for number in (1, 2, 3))
+    run(stores.records.put([one, two, three]))
+    versions = [one.updated_at, one.updated_at, three.updated_at + 1, 0]
+    run(stores.records.forget(RecordKind.POST, [1, 2, 3, 9], versions))
+    assert run(stores.records.versions(RecordKind.POST, [1, 2, 3, 9])) == [0, two.updated_at, three.updated_at, 0]
+    run(stores.records.forget(RecordKind.POST, [3, 2], [three.updated_at, two.updated_at]))
+    assert run(stores.records.versions(RecordKind.POST, [1, 2, 3])) == [0, 0, 0]
+
+
 def test_records_of_a_kind_are_forgotten_up_to_an_id_some_at_a_time(run: Run, stores: Stores) -> None:
     others = [record(2, kind=kind) for kind in (RecordKind.COMMENT, RecordKind.STORY)]
     run(stores.records.put([*(record(id_, kind=RecordKind.NOTICE) for id_ in (0, 3, 5, 7, 2**63 - 1)), *others]))

@@ -35,7 +35,9 @@ class RecordKind(enum.IntEnum):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record. Deleting a post, say, leaves a record that says so; only expired records are taken out (`forget`)."""
+    """One record. Deleting a post, say, leaves a record that says so; only those that are expired, or nobody's, are
+    taken out (`forget`).
+    """
 
     kind: RecordKind
     id: int
@@ -141,9 +143,9 @@ class RecordStore(Protocol):
         """For each, the value of an earlier claim of the same key that has not expired; None if there is none."""
         ...
 
-    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
-        """Delete records for good. Only where the id alone says that the record has expired, because a late, older
-        version would be stored again.
+    async def forget(self, kind: RecordKind, ids: Sequence[int], versions: Sequence[int] | None = None) -> None:
+        """Delete records for good; with `versions`, those of them that still have this version. Only where the id alone
+        says that the record has expired, or it does no harm, because a late, older version would be stored again.
         """
         ...
 

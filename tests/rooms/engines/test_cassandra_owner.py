@@ -229,8 +229,8 @@ class Model:
                 return at_once(self.edges.put_note(name, note, only_if=only_if if conditional else ANYTHING))
             case WriteRecords(records):
                 return self._written(records)
-            case ForgetRecords(kind, ids):
-                return at_once(self.records.forget(kind, ids))
+            case ForgetRecords(kind, ids, _, versions):
+                return at_once(self.records.forget(kind, ids, versions))
             case TakeClaim(claim):
                 return at_once(self.records.put([], claim=claim)).claimed
             case TakeClaims(claims):

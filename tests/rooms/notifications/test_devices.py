@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from typing import Any
 
 import pytest
-from cast import ALICE, CAROL
-from coroutines import Run, answer
+from cast import ALICE, CAROL, SECRET
+from coroutines import Run, answer, time_flies
 from pushing import Browser, PushDesk, app_address, is_for, mention
 
 from kith.core.errors import DeviceLimitReached, DeviceNotFound
 from kith.notifications.push import devices
 from kith.notifications.push.owed import PREFIX
 from kith.outbound.outbound import Answer
+from kith.records.store import RecordKind
 
 
 @pytest.mark.parametrize(
@@ -79,6 +82,76 @@ def test_a_device_is_of_whom_registered_it_last(run: Run, ringing: PushDesk) -> 
         assert (await ringing.devices.of([ALICE]))[ALICE] == []
 
     run(scenario())
+
+
+async def holders(ringing: PushDesk, *names: str) -> list[bool]:
+    """Of which of these phones something is kept."""
+    ids = [devices._id_of(app_address("apns", name)) for name in names]
+    found = await ringing.desk.posts.store.get_many(RecordKind.DEVICE_HOLDER, ids)
+    return [one is not None for one in found]
+
+
+def test_nothing_is_kept_of_a_device_that_is_nobodys(run: Run, ringing: PushDesk) -> None:
+    async def scenario() -> None:
+        names = ("removed", "gone", "of one who left", "handed on")
+        added = [await ringing.add(ALICE, name=name) for name in names]
+        ringing.clock.ms += 1
+        theirs = await ringing.add(CAROL, name="handed on")
+        await ringing.devices.remove(ALICE, added[0].id)
+        await ringing.devices.prune(ALICE, added[1])
+        assert await holders(ringing, *names) == [False, False, True, True]
+        await ringing.devices.forget(ALICE)
+        assert await holders(ringing, *names) == [False, False, False, True]
+        assert await ringing.devices.of([ALICE, CAROL]) == {ALICE: [], CAROL: [theirs]}
+        await ringing.devices.forget(CAROL)
+        assert await holders(ringing, *names) == [False] * 4
+        back = await ringing.add(ALICE, name="removed")
+        assert await ringing.devices.of([ALICE]) == {ALICE: [back]}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_device_that_is_registered_while_it_is_removed_is_whole_or_not_there(
+    run: Run, ringing: PushDesk, seed: int
+) -> None:
+    """By the same user or another. Who was answered last is right: a device that is listed rings."""
+    chosen = random.Random(seed)
+
+    class Slow:
+        """A store that lets others run before each call."""
+
+        def __init__(self, store: Any) -> None:
+            self._store = store
+
+        def __getattr__(self, name: str) -> Any:
+            async def call(*args: Any, **named: Any) -> Any:
+                for _ in range(chosen.choice((0, 1, 40))):
+                    await asyncio.sleep(0)
+                return await getattr(self._store, name)(*args, **named)
+
+            return call
+
+    async def scenario() -> None:
+        slow = devices.Devices(Slow(ringing.desk.posts.store), ringing.desk.services.graph.clock, SECRET)  # type: ignore[arg-type]
+        phone, users = app_address("apns", "the phone"), (ALICE, CAROL)
+        for at in range(30):
+            added = [slow.add(chosen.choice(users), at * 10 + one, phone) for one in range(chosen.randrange(3))]
+            await asyncio.gather(*added, *(slow.forget(user) for user in users if chosen.random() < 0.7))
+            before = await slow.of(users)
+            last = chosen.choice(users)
+            device, _ = await slow.add(last, at * 10 + 9, phone)
+            assert await slow.of(users) == {ALICE: [], CAROL: []} | {last: [device]}, (before, at)
+            if chosen.random() < 0.5:
+                await slow.forget(last)
+                assert await slow.of(users) == {ALICE: [], CAROL: []}
+            await slow.forget(CAROL)
+            await asyncio.gather(slow.add(ALICE, 1, phone), slow.forget(ALICE))
+            listed = (await slow._read(ALICE))[1]
+            assert (await slow.of([ALICE]))[ALICE] == listed, "what is listed of the only user is theirs"
+
+    with time_flies():
+        run(scenario())
 
 
 def test_two_devices_that_register_at_once_are_both_kept(run: Run, ringing: PushDesk) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -123,8 +123,8 @@ class CassandraRecords:
         versions = (0 if row is None else row[0] for row in rows)
         return all(version == one.version for version, one in zip(versions, conditions, strict=True))
 
-    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
-        await self._forget(kind, ids, None)
+    async def forget(self, kind: RecordKind, ids: Sequence[int], versions: Sequence[int] | None = None) -> None:
+        await self._forget(kind, ids, None, None if versions is None else dict(zip(ids, versions, strict=True)))
 
     async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
         if kind not in INDEXED:
@@ -145,14 +145,20 @@ class CassandraRecords:
         await self._forget(kind, ids, ids[-1] + 1 if ids else None)
         return len(ids)
 
-    async def _forget(self, kind: RecordKind, ids: Sequence[int], below: int | None) -> None:
+    async def _forget(
+        self, kind: RecordKind, ids: Sequence[int], below: int | None, versions: Mapping[int, int] | None = None
+    ) -> None:
         asked: dict[int, list[int]] = defaultdict(list)
         for id_ in dict.fromkeys(ids):
             asked[self._owners.partitions.of_record(kind, id_)].append(id_)
-        commands = [
-            (owner, ForgetRecords(kind, some[at : at + FORGOTTEN_A_COMMAND], below))
+        parts = [
+            (owner, some[at : at + FORGOTTEN_A_COMMAND])
             for owner, some in asked.items()
             for at in range(0, len(some), FORGOTTEN_A_COMMAND)
+        ]
+        commands = [
+            (owner, ForgetRecords(kind, part, below, None if versions is None else [versions[id_] for id_ in part]))
+            for owner, part in parts
         ]
         await self._owners.many(commands, type(None))
 

@@ -105,18 +105,22 @@ class WriteRecords(OwnerCommand, frozen=True, tag="records"):
 
 
 class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
-    """Delete records for good. `below`: they were all those with lesser ids, so they are told in one event."""
+    """Delete records for good. `below`: they were all those with lesser ids, so they are told in one event; `versions`:
+    only those that still have these.
+    """
 
     kind: RecordKind
     ids: list[int]
     below: int | None = None
+    versions: list[int] | None = None
 
     def reads(self, partition: int) -> Iterable[Key]:
         return [record_row(self.kind, id_) for id_ in self.ids]
 
     def run(self, batch: RowBatch) -> None:
-        for id_ in self.ids:
-            if batch.get(record_row(self.kind, id_)) is None:
+        for at, id_ in enumerate(self.ids):
+            stored = batch.get(record_row(self.kind, id_))
+            if stored is None or (self.versions is not None and stored[0] != self.versions[at]):
                 continue
             batch.delete(record_row(self.kind, id_))
             if self.kind in INDEXED:

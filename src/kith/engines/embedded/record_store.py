@@ -123,10 +123,13 @@ class EmbeddedRecords:
         except lmdb.Error as error:
             raise translate(error, "read") from error
 
-    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
+    async def forget(self, kind: RecordKind, ids: Sequence[int], versions: Sequence[int] | None = None) -> None:
         def drop(batch: Transaction) -> None:
-            for id_ in ids:
-                batch.do(record_forgotten(kind, id_))
+            at: Sequence[int | None] = [None] * len(ids) if versions is None else versions
+            for id_, version in zip(ids, at, strict=True):
+                condition = None if version is None else AtVersion(kind, id_, version)
+                if condition is None or _holds(batch.txn, batch.environment.records, condition):
+                    batch.do(record_forgotten(kind, id_))
 
         await self._commits.run(drop, len(ids))
 

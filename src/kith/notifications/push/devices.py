@@ -1,8 +1,9 @@
 """The devices of users: one record a user, sealed; and one record an endpoint, which says whose it is now.
 
 The same phone may be handed on, or another user log in on it: an endpoint is of the user who registered it last, and
-what others still have of it is as if it were not there. The record of the endpoint is written first: a process that
-stops in between leaves an endpoint that nobody has, never one that two have.
+what others still have of it is as if it were not there. A registration writes both records anew, that of the endpoint
+first: a process that stops in between leaves an endpoint that nobody has, never one that two have. Who forgets a device
+forgets its endpoint afterwards, unless it was registered since: then its record is another version.
 """
 
 from __future__ import annotations
@@ -35,15 +36,16 @@ class Devices:
 
     async def add(self, user: NodeId, id_: int, address: Address) -> tuple[Device, WriteMark]:
         """Register a device; one that is there already keeps its id, and is registered anew. DeviceLimitReached."""
-        await self._beside(user, (await self._read(user))[1], address)  # before it is taken from who has it
-        await self._hold(address, user)
 
         async def replace() -> tuple[Put, Device]:
             stored, devices = await self._read(user)
+            (holder,) = await self._holders([address])
             at_ms = ms_of(self._clock.next())
             known = next((one for one in devices if _same(one.address, address)), None)
             device = Device(id_ if known is None else known.id, at_ms, address)
-            return await self._put(user, stored, [*await self._beside(user, devices, address), device]), device
+            kept = await self._beside(user, devices, address)
+            held = Record(RecordKind.DEVICE_HOLDER, _id_of(address), next_version(self._clock, holder), _encode(user))
+            return await self._put(user, stored, [*kept, device], [(held, _version(holder))]), device
 
         put, device = await rewrite("the devices of this user", user, replace)
         return device, put.mark
@@ -62,12 +64,16 @@ class Devices:
 
     async def _held(self, listed: Mapping[int, Sequence[Device]]) -> dict[int, list[Device]]:
         """The devices of each user, those that others registered since left out."""
-        endpoints = [_id_of(one.address) for devices in listed.values() for one in devices]
-        holders = await self._records.get_many(RecordKind.DEVICE_HOLDER, endpoints) if endpoints else []
-        holder = {id_: _holder(record) for id_, record in zip(endpoints, holders, strict=True)}
+        addresses = [one.address for devices in listed.values() for one in devices]
+        holder = dict(zip(map(_id_of, addresses), map(_holder, await self._holders(addresses)), strict=True))
         return {
             user: [one for one in devices if holder[_id_of(one.address)] == user] for user, devices in listed.items()
         }
+
+    async def _holders(self, addresses: Sequence[Address]) -> list[Record | None]:
+        """The record of each endpoint."""
+        ids = [_id_of(one) for one in addresses]
+        return await self._records.get_many(RecordKind.DEVICE_HOLDER, ids) if ids else []
 
     async def one(self, user: NodeId, id_: int) -> Device:
         """A device of a user; DeviceNotFound."""
@@ -90,41 +96,35 @@ class Devices:
         await self._keep(user, lambda _: False)
 
     async def _keep(self, user: int, keeps: Callable[[Device], bool]) -> WriteMark:
-        async def replace() -> tuple[Put, None]:
+        async def replace() -> tuple[Put, list[Record]]:
             stored, devices = await self._read(user)
             kept = [one for one in devices if keeps(one)]
-            return NOTHING_TO_DO if kept == devices else await self._put(user, stored, kept), None
+            if kept == devices:
+                return NOTHING_TO_DO, []
+            holders = await self._holders([one.address for one in devices if one not in kept])
+            left = [one for one in holders if one is not None and _holder(one) == user]
+            return await self._put(user, stored, kept), left
 
-        put, _ = await rewrite("the devices of this user", user, replace)
-        return put.mark
-
-    async def _hold(self, address: Address, user: int) -> WriteMark:
-        """Note that an endpoint is this user's."""
-        id_ = _id_of(address)
-
-        async def replace() -> tuple[Put, None]:
-            (stored,) = await self._records.get_many(RecordKind.DEVICE_HOLDER, [id_])
-            if _holder(stored) == user:
-                return NOTHING_TO_DO, None
-            version = next_version(self._clock, stored)
-            record = Record(RecordKind.DEVICE_HOLDER, id_, version, _encode(user))
-            at = AtVersion(RecordKind.DEVICE_HOLDER, id_, 0 if stored is None else stored.updated_at)
-            return await self._records.put([record], only_if=[at]), None
-
-        put, _ = await rewrite("this device", user, replace)
+        put, left = await rewrite("the devices of this user", user, replace)
+        if left:
+            versions = [one.updated_at for one in left]
+            await self._records.forget(RecordKind.DEVICE_HOLDER, [one.id for one in left], versions)
         return put.mark
 
     async def _read(self, user: int) -> tuple[Record | None, list[Device]]:
         (stored,) = await self._records.get_many(RecordKind.DEVICES, [user])
         return stored, self._open(user, stored)
 
-    async def _put(self, user: int, stored: Record | None, devices: Sequence[Device]) -> Put:
+    async def _put(
+        self, user: int, stored: Record | None, devices: Sequence[Device], held: Sequence[tuple[Record, int]] = ()
+    ) -> Put:
+        """Write the devices of a user. `held`: records of endpoints, written before, each over a version."""
         opened = self._opened(user, stored)
         data = _encode(devices) if opened is None else newer_fields_of_each(_encode(devices), opened)
         sealed = self._signer.seal(data, _bound_to(user)).encode()
         record = Record(RecordKind.DEVICES, user, next_version(self._clock, stored), sealed)
-        at = AtVersion(RecordKind.DEVICES, user, 0 if stored is None else stored.updated_at)
-        return await self._records.put([record], only_if=[at])
+        only_if = [AtVersion(one.kind, one.id, version) for one, version in [*held, (record, _version(stored))]]
+        return await self._records.put([*(one for one, _ in held), record], only_if=only_if)
 
     def _open(self, user: int, record: Record | None) -> list[Device]:
         """The devices of a record; none if another store sealed it."""
@@ -143,6 +143,10 @@ def _id_of(address: Address) -> int:
     """The id of the record of an endpoint. Endpoints are random and long, so it tells nothing of them."""
     told = f"{address.kind} {address.endpoint}".encode()
     return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big") & ID_MAX
+
+
+def _version(record: Record | None) -> int:
+    return 0 if record is None else record.updated_at
 
 
 def _holder(record: Record | None) -> int | None:
