@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from cast import ALICE, CAROL, DANA
+from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
-from pushing import PushDesk, apns_key, app_address, is_for, mention
+from pushing import Browser, PushDesk, apns_key, app_address, is_for, mention
 
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
@@ -77,11 +77,28 @@ def test_a_made_up_device_is_no_fault_of_ours_while_the_provider_takes_messages_
             await ringing.follow_log()
         assert len(ringing.clouds.rang(phone)) == 2
         assert await ringing.desk.services.graph.store.notes(FAULTS) == {}
-        ringing.clock.ms += push.TAKEN_LATELY_MS
-        await mention(ringing, CAROL, text="three")
+
+    run(scenario())
+
+
+def test_a_made_up_device_is_no_fault_of_ours_where_its_host_has_taken_nothing(run: Run, ringing: PushDesk) -> None:
+    """It is chosen by who makes it up. What a host refuses of several users is one, though."""
+
+    async def scenario() -> None:
+        await ringing.add(ALICE, "webpush")
+        quiet = "https://quiet.push.example"
+        for user in (CAROL, DANA, BOB):
+            made_up = Browser(f"made-up-by-{user}", quiet).address
+            await ringing.devices.add(user, ringing.desk.services.snowflakes.next(), made_up)
+        ringing.clouds.say = lambda asked: 403 if asked.url.startswith(quiet) else 200
+        await mention(ringing)
         await ringing.follow_log()
-        await ringing.pass_time(1)
-        assert len(await ringing.desk.services.graph.store.notes(FAULTS)) == 1
+        for user, count in ((CAROL, 0), (CAROL, 0), (DANA, 0), (BOB, 1)):
+            ringing.clock.ms += push.TAKEN_LATELY_MS
+            await mention(ringing, user, by=ALICE)
+            await ringing.follow_log()
+            await ringing.pass_time(1)
+            assert len(await ringing.desk.services.graph.store.notes(FAULTS)) == count
 
     run(scenario())
 

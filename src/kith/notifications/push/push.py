@@ -43,6 +43,12 @@ TRIED_MAX = 200
 TAKEN_LATELY_MS = 3_600_000
 """While a host took a message so lately, what it refuses of another device is no fault of ours: users make up devices.
 """
+REFUSED_USERS = 3
+"""Of so many users a host refuses devices, and takes nothing meanwhile, before that is a fault of ours; of one, while
+no host of the provider took anything since this process began.
+"""
+HOSTS_MAX = 1_000
+"""Hosts of which that is known; beyond, it is counted anew."""
 _log = structlog.get_logger("kith.push")
 T = TypeVar("T")
 
@@ -76,6 +82,8 @@ class Push:
         self._sent: dict[tuple[int, int], None] = {}
         self._rests: dict[str, int] = {}  # until when a lane is left alone
         self._taken = dict[str, int]()  # when a lane last took a message
+        self._refused = dict[str, set[int]]()  # users refused by a lane since it last took a message
+        self._took = set[DeviceKind]()  # of which a message was taken
         self._faulty = dict[DeviceKind, str | None]()
         self._look_due_ms = 0
         self._looked = False
@@ -150,19 +158,32 @@ class Push:
             case "taken":
                 self._note_sent(one)
                 self._taken[lane] = now_ms
+                self._took.add(kind)
+                self._refused.pop(lane, None)
                 await self._note_fault(kind, None)
             case "gone":
                 await self._devices.prune(one.user, one.device)
                 _log.info("a device is gone", kind=kind, device=one.device.id)
             case "fault":
                 _log.error("a provider refuses what we send", kind=kind, error=verdict.error)
-                if verdict.whole or now_ms - self._taken.get(lane, 0) >= TAKEN_LATELY_MS:
+                if verdict.whole or self._is_ours(one, lane, now_ms):
                     await self._note_fault(kind, verdict.error)
                 return verdict if verdict.again else None
             case "later":
                 _log.info("a message must wait", kind=kind, device=one.device.id, error=verdict.error)
                 return verdict
         return None
+
+    def _is_ours(self, one: Sending, lane: str, now_ms: int) -> bool:
+        """Whether what a lane refuses of a device is our fault, as far as the devices of others show."""
+        if now_ms - self._taken.get(lane, 0) < TAKEN_LATELY_MS:
+            return False
+        if len(self._refused) >= HOSTS_MAX:
+            self._refused.clear()
+        users = self._refused.setdefault(lane, set())
+        if len(users) < REFUSED_USERS:
+            users.add(one.user)
+        return len(users) >= (REFUSED_USERS if one.device.address.kind in self._took else 1)
 
     async def _sent_now(self, one: Sending) -> Verdict:
         """What a provider makes of a message; "later" where it rests, or does not answer."""
