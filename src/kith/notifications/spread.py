@@ -30,6 +30,8 @@ from kith.notifications.walks import Ended
 from kith.records.store import RecordKind, RecordStore
 
 NAME = "mentions"
+BEGUN_MAX = 10_000
+"""Mentions that a process remembers to have begun."""
 _PART = 5_000
 """Users whose preferences are asked for in one call."""
 
@@ -66,14 +68,21 @@ class Spread:
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
+        self._begun: dict[int, None] = {}
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Begin to tell the followers of every account that is mentioned in these events."""
+        """Begin to tell the followers of every account that is mentioned in these events.
+
+        Where one must wait for room, the batch comes again: those before it, whose walks may have ended, are left out.
+        """
         for one in events:
             if one.state == RECORD_CHANGED and one.source == RecordKind.NOTICE:
                 notice = read_notice(one.data)
-                if notice is not None and notice.type == "mention":
+                if notice is not None and notice.type == "mention" and notice.id not in self._begun:
                     await self._coordinator.begin(notice.id, notice.recipient)
+                    self._begun[notice.id] = None
+                    if len(self._begun) > BEGUN_MAX:
+                        del self._begun[next(iter(self._begun))]
 
     async def work_backlog(self) -> bool:
         """Nothing: walks are worked by `pools`."""

@@ -203,8 +203,8 @@ def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: D
         assert await desk.outside.accept("an event", DANA, ALICE, None, at_ms)
         desk.whole.settle()
         batch = await desk.whole.log.read(start, 100)
-        for _ in range(3):
-            await spread.handle(batch.events)
+        for process in (spread, spread, Spread(worker), Spread(worker)):
+            await process.handle(batch.events)
         assert await spread.work_backlog() is False
         (notice,) = {ended.walk.notice for ended in ends}
         outcomes = await Outcomes(desk.whole.records, services.graph.clock).of([notice, notice + 1])

@@ -8,17 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cast import ALICE
+from cast import ALICE, BOB
 from celebrity import CHUNK, FOLLOWERS, LATELY, ONLINE, TOLD, UNWILLING, Stage, drained
 from coroutines import Run
 from distant import Distant
 
+from kith.core.clock import Hlc
 from kith.core.errors import Overloaded
+from kith.core.events import RECORD_CHANGED, Event
 from kith.notifications import walks
 from kith.notifications.activity import Users
 from kith.notifications.backpressure import FLAG_MS
+from kith.notifications.notice import Notice, notice_record
+from kith.notifications.spread import Spread
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
+from kith.records.store import RecordKind
 
 
 def test_under_pressure_the_last_tier_yields_and_the_others_do_not(run: Run) -> None:
@@ -56,6 +61,30 @@ def test_too_many_mentions_at_once_wait(run: Run, monkeypatch: pytest.MonkeyPatc
         await worker.begin(stage.notice, ALICE)
         with pytest.raises(Overloaded):
             await worker.begin(stage.notice + 2, ALICE)
+
+    run(main())
+
+
+def test_what_waits_for_room_begins_nothing_anew_that_came_with_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the mentions before it take the room that they left, as often as it is tried, and ring again."""
+
+    def told(notice: int) -> Event:
+        data = notice_record(Notice(notice, "mention", BOB, ALICE, 0), Hlc(1)).data
+        return Event(0, None, RECORD_CHANGED, RecordKind.NOTICE, notice, 0, Hlc(1), data=data)
+
+    async def main() -> None:
+        stage = await Stage.set_up(threshold=1_000)
+        monkeypatch.setattr(walks, "WALKS_MAX", 2)
+        await stage.worker(chunk_ids=1).begin(stage.notice - 1, ALICE)  # is long under way
+        worker = stage.worker()
+        spread, events = Spread(worker), [told(stage.notice), told(stage.notice + 1)]
+        with pytest.raises(Overloaded):
+            await spread.handle(events)
+        while not stage.ended:
+            assert await worker.work()
+        assert stage.told() == {*FOLLOWERS} - UNWILLING
+        await spread.handle(events)
+        assert {walk.notice for walk in await worker._walks.of(Tier)} == {stage.notice - 1, stage.notice + 1}
 
     run(main())
 
