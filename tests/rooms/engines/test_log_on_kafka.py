@@ -24,6 +24,7 @@ from kith.engines.kafka.positions import START
 from kith.log.store import Fenced, Subscription
 
 PATIENCE_S = 60.0
+TOPICS: tuple[Topic, ...] = ("writes", "events", "groups")
 
 
 def engine_over(kafka: Broker, expelled_s: float = 1e9) -> KafkaEngine:
@@ -240,5 +241,42 @@ def test_the_share_of_a_process_that_is_silent_is_anothers_and_some_is_its_own_o
                 found += (await share.read(100)).events
                 await asyncio.sleep(0.001)
         return found
+
+    run(scene())
+
+
+@pytest.mark.parametrize("junk", [b"", b"\xc1", b"hello, is this topic alive?", b"\x93\x01"])
+def test_what_somebody_else_appends_to_the_topics_stops_nobody(run: Run, junk: bytes) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(1)
+        live, owned = engine_over(kafka), PartitionEnd(kafka, 0)
+        await live.log.open()
+        await owned.take(START)
+        await owned.commit(1, [row_of(event_of(1, 1))], {})
+        for topic in TOPICS:
+            await kafka.append(topic, 0, junk)
+        await owned.take(START)
+        await owned.commit(2, [row_of(event_of(1, 2))], {})
+        assert await live.log.lease("kept", await live.log.end())
+        for engine in (live, engine_over(kafka)):
+            await engine.log.end()
+            assert [event.destination for event in (await engine.log.read(NOWHERE, 10)).events] == [1, 2]
+            assert [lease.name for lease in await engine.log.leases()] == ["kept"]
+            await engine.close()
+
+    run(scene())
+
+
+@pytest.mark.parametrize("junk", [b"", b"\xc1", b"hello, is this topic alive?", b"\x93\x01"])
+def test_a_book_with_records_of_somebody_else_has_snapshots(run: Run, junk: bytes) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(2)
+        book = OpenBook(kafka, expelled_s=1e9)
+        await book.open()
+        await kafka.append("groups", 0, junk)
+        for _ in range(books.SNAPSHOT_RECORDS):
+            await book.write(Beat("somebody"))
+        assert (await kafka.starts("groups"))[0] > 0
+        await book.close()
 
     run(scene())

@@ -96,6 +96,19 @@ def test_outcomes_come_in_the_order_of_the_questions(run: Run) -> None:
     run(scene())
 
 
+@pytest.mark.parametrize("junk", [b"", b"hello"])
+def test_what_is_too_short_for_a_command_stops_no_partition(run: Run, junk: bytes) -> None:
+    async def scene() -> None:
+        kafka = MemoryKafka(1)
+        async with Scene(kafka) as scene:
+            await scene.owning()
+            await kafka.append("writes", 0, junk)
+            scene.unknown = 1
+            await scene.check([await scene.asked(1)])
+
+    run(scene())
+
+
 def test_what_waits_for_an_owner_is_counted_until_it_is_done(run: Run) -> None:
     async def counted() -> None:
         kafka = MemoryKafka(2)

@@ -5,7 +5,7 @@ snapshot is written, and the records before it are deleted. A process with worke
 last beat stays the same for `expelled_s`, by the clock of the process that looks, its workers are expelled.
 
 A record of a kind that this Kith does not know, as from a newer one, is passed over. A snapshot would lack what it
-changed, so a process that met one writes none.
+changed, so a process that met one writes none. What is no record of any Kith is passed over too, and changes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXPELLED_S = 10.0
 _VERDICTS_MAX = 10_000
 """Verdicts of records that are kept for those who appended them."""
 _FAILURE_BYTES = 256  # about, without the data of its event
-_entries = msgspec.msgpack.Decoder(Entry)
+_entries, _anything = msgspec.msgpack.Decoder(Entry), msgspec.msgpack.Decoder()
 _log = structlog.get_logger("kith.log")
 
 
@@ -182,15 +182,18 @@ class OpenBook:
         self._read(records)
 
     def _pass_over(self, record: BrokerRecord) -> None:
-        if self._knows_all:
+        self._next = record.offset + 1
+        if not _is_kiths(record.value):
+            _log.warning("somebody else writes to the topic of the book; forbid it", offset=record.offset)
+        elif self._knows_all:
             _log.warning("the book has records of a newer Kith, which are passed over", offset=record.offset)
-        self._knows_all, self._next = False, record.offset + 1
+            self._knows_all = False
 
     def _read(self, records: Sequence[BrokerRecord]) -> None:
         for record in records:
             try:
                 entry = _entries.decode(record.value)
-            except msgspec.ValidationError:
+            except msgspec.MsgspecError:
                 self._pass_over(record)
                 continue
             if isinstance(entry, BookSnapshot) and record.offset > self._next and entry.expects == record.offset:
@@ -203,6 +206,17 @@ class OpenBook:
             self.positions.name = self.now.name
         self._grown.set()
         self._grown = asyncio.Event()
+
+
+def _is_kiths(value: bytes) -> bool:
+    """Whether a record is of some Kith: a list that begins with the number of its kind."""
+    try:
+        match _anything.decode(value):
+            case [int(), *_]:
+                return True
+    except msgspec.MsgspecError:
+        pass
+    return False
 
 
 def _size_of(kept: KeptFailure) -> tuple[int, int]:

@@ -32,8 +32,8 @@ _head = struct.Struct(f">{NAME_BYTES}sQ")
 
 
 def unpacked(value: bytes) -> tuple[bytes, int, bytes]:
-    """Who asked, the number of the question, the command."""
-    name, number = _head.unpack_from(value)
+    """Who asked, the number of the question, the command; of what is too short for one, nobody asked anything."""
+    name, number = _head.unpack_from(value.ljust(_head.size, b"\0"))
     return name, number, value[_head.size :]
 
 

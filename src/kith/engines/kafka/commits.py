@@ -12,7 +12,8 @@ acknowledged.
 
 Each commit also says how many events there are before it, so positions count events.
 
-A record of another kind, as from a newer Kith, tells nothing here; what a newer one says more of an event is left out.
+A record of another kind, as from a newer Kith or from somebody else, tells nothing here; what a newer one says more of
+an event is left out.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _kind(value: bytes) -> Take | Commit | Announced | None:
     """A record; None if it is of a kind that is not known."""
     try:
         return _kinds.decode(value)
-    except msgspec.ValidationError:
+    except msgspec.MsgspecError:
         return None
 
 

@@ -126,4 +126,4 @@ def records_of(messages: Sequence[Any]) -> list[BrokerRecord]:
 
 
 def _record(message: Any) -> BrokerRecord:
-    return BrokerRecord(message.offset(), message.timestamp()[1], message.value())
+    return BrokerRecord(message.offset(), message.timestamp()[1], message.value() or b"")
