@@ -1,7 +1,9 @@
 """Long lists are divided, so that no part of Cassandra's data outgrows a node. `parts` says how nothing is lost.
 
 A list that may have become too long is noted by the owner that made it longer (`long_lists`); a process calls
-`divide_long` now and then. A part is divided in its middle; entries of one position stay together.
+`divide_long` now and then. Of a part that is too long the newest entries go to a part of their own, as many as half a
+part has; entries of one position stay together. So no step reads or moves more than that, however long a part has
+become meanwhile: Cassandra cannot count some millions in time, nor read past as many marks of deleted entries.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from kith.graph.shapes import EdgeKey, Listing
 
 _MOVED_AT_ONCE = 500
 _PART = "graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
-_LENGTH = f"SELECT COUNT(*) FROM list_entries WHERE {_PART}"
-_POSITIONS = f"SELECT position FROM list_entries WHERE {_PART}"
+_NEWEST = f"SELECT position FROM list_entries WHERE {_PART} LIMIT ?"
+_OLDER = f"SELECT position FROM list_entries WHERE {_PART} AND position < ? LIMIT 1"
 _FROM = f"SELECT position, other FROM list_entries WHERE {_PART} AND position >= ?"
 _LONG = "SELECT graph, node, direction, state FROM long_lists WHERE partition = ?"
 
@@ -42,26 +44,34 @@ class Divider:
         for partition in range(self._owners.partitions.count):
             for graph, node, direction, state in await self._session.rows(_LONG, partition):
                 listing = Listing(graph, node, Direction(direction), State(state))
-                while await self.divide(listing):
-                    divided += 1
+                divided += await self.divide(listing)
                 await self._owners.one(partition, ForgetLong(listing), type(None))
         return divided
 
-    async def divide(self, listing: Listing) -> bool:
-        """Divide the first part of a list that is too long, or finish what another began; false if there is none."""
+    async def divide(self, listing: Listing) -> int:
+        """Finish what another began, and divide a list until each part is short enough; how many times."""
         (row,) = await self._rows.get([parts_row(listing)])
-        parts = read_parts(row)
-        begin = parts.moving
-        for part in parts.begins if begin is None else ():
-            begin = await self._middle(listing, part)
-            if begin is not None:
-                break
-        if begin is None:
-            return False
+        parts, divided = read_parts(row), 0
+        if parts.moving is not None:
+            await self._divide_at(listing, parts.moving)
+            divided += 1
+        left = list(parts.begins)  # the newest part first, as most grow there
+        while left:
+            begin = await self._place(listing, left[-1])
+            if begin is not None and await self._divide_at(listing, begin):
+                left.append(begin)
+                divided += 1
+            else:
+                left.pop()
+        return divided
+
+    async def _divide_at(self, listing: Listing, begin: int) -> bool:
+        """Begin a part there, and move to it what it is to hold; or finish what another process is at. False where it
+        is divided there."""
         owner = self._owners.partitions.of_node(listing.node)
         parts, _ = await self._owners.one(owner, DivideList(listing, begin), ListParts)
         if parts.moving is None:
-            return True
+            return False
         begin = parts.moving  # another process may be at it, elsewhere
         await self._owners.pass_batches()
         await self._settle()
@@ -69,22 +79,16 @@ class Divider:
         await self._owners.one(owner, DivideList(listing, begin, moved=True), ListParts)
         return True
 
-    async def _middle(self, listing: Listing, part: int) -> int | None:
-        """Where to divide a part that is too long, near its middle; None if it is not, or has one position."""
-        ((length,),) = await self._session.rows(_LENGTH, *listed(listing), part)
-        if length <= self._part_max:
+    async def _place(self, listing: Listing, part: int) -> int | None:
+        """Where to divide a part that is too long; None if it is not, or has one position."""
+        found = await self._session.rows(_NEWEST, *listed(listing), part, self._part_max + 1)
+        if len(found) <= self._part_max:
             return None
-        seen = 0
-        above: int | None = None
-        begin: int | None = None
-        async for rows in self._session.pages(_POSITIONS, *listed(listing), part, size=5_000):
-            for (position,) in rows:
-                if above is not None and position < above:
-                    begin = above
-                    if seen >= length // 2:
-                        return begin
-                seen, above = seen + 1, position
-        return begin  # the older half, or more, has one position
+        positions = [position for (position,) in found]
+        begin = positions[self._part_max // 2]
+        if positions[-1] < begin or await self._session.rows(_OLDER, *listed(listing), part, begin):
+            return begin
+        return min((position for position in positions if position > begin), default=None)
 
     async def _settle(self) -> None:
         """Wait until reads have ended that began when the list was not divided yet."""
