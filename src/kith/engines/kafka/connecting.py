@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kith.core.errors import BadRequest, Overloaded, StoreMismatch, StoreUnavailable
 from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, BrokerRecord, Handle, Topic
@@ -26,11 +26,14 @@ _POLL_S = 0.1
 _MADE_S = 30.0
 _DAY_MS = 86_400_000
 _FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
-_KEPT: dict[Topic, dict[str, str]] = {
-    "writes": {"retention.ms": str(7 * _DAY_MS)},
+_NEEDED: dict[Topic, dict[str, str]] = {
+    "writes": {},
     "events": _FOR_EVER,  # until `retention` deletes them
     "groups": _FOR_EVER,  # until a snapshot stands for them
 }
+_MADE_WITH: dict[Topic, dict[str, str]] = {"writes": {"retention.ms": str(7 * _DAY_MS)}, "events": {}, "groups": {}}
+_AT_LEAST = ("max.message.bytes", "min.insync.replicas")
+"""Settings of topics that may be greater than is needed; others must be as they are needed."""
 _RETRY_S = 0.02
 _PASSING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -118,29 +121,59 @@ class Kafka:
 
     async def _make_topics(self, admin: AdminClient) -> None:
         common = {
+            "cleanup.policy": "delete",
             "message.timestamp.type": "LogAppendTime",
             "max.message.bytes": str(RECORD_BYTES_MAX),
             "min.insync.replicas": "2" if self._copies > 2 else "1",
             "unclean.leader.election.enable": "false",
         }
-        topics = {
-            topic: NewTopic(self.named(topic), self.width(topic), self._copies, config=common | kept)
-            for topic, kept in _KEPT.items()
-        }
+        needed = {topic: common | of_topic for topic, of_topic in _NEEDED.items()}
+        topics = [
+            NewTopic(self.named(topic), self.width(topic), self._copies, config=needed[topic] | _MADE_WITH[topic])
+            for topic in needed
+        ]
         async with translated("make its topics", _MADE_S):
-            for made in admin.create_topics(list(topics.values()), operation_timeout=10).values():
+            for made in admin.create_topics(topics, operation_timeout=10).values():
                 try:
                     await asyncio.wrap_future(made)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise
-            for topic in topics:
+            for topic in needed:
                 width = await asyncio.to_thread(self._told_width, admin, topic)
                 if width != self.width(topic):
                     raise StoreMismatch(
                         f"the topic {self.named(topic)} has {width} partitions where {self.width(topic)} are set; "
                         "their number is for good"
                     )
+                self._check_settings(topic, needed[topic], await self._settings(admin, topic))
+
+    def _check_settings(self, topic: Topic, needed: Mapping[str, str], found: Mapping[str, str]) -> None:
+        """StoreMismatch where a topic would refuse records or lose them, as one that somebody else made may."""
+        wrong = {
+            name: value
+            for name, value in needed.items()
+            if (int(found[name]) < int(value) if name in _AT_LEAST else found[name] != value)
+        }
+        if wrong:
+            is_, must_be = ([f"{name}={some[name]}" for name in wrong] for some in (found, wrong))
+            raise StoreMismatch(
+                f"the topic {self.named(topic)} has {', '.join(is_)}, and would refuse or lose records; set it: "
+                f"kafka-configs.sh --bootstrap-server {self._where['bootstrap.servers']} --alter --entity-type topics "
+                f"--entity-name {self.named(topic)} --add-config {','.join(must_be)}"
+            )
+
+    async def _settings(self, admin: AdminClient, topic: Topic) -> dict[str, str]:
+        """The settings that a topic has, its own and those of brokers."""
+        asked = ConfigResource(ResourceType.TOPIC, self.named(topic))
+        while True:
+            try:
+                (told,) = admin.describe_configs([asked], request_timeout=ANSWERED_S).values()
+                return {name: entry.value for name, entry in (await asyncio.wrap_future(told)).items()}
+            except KafkaException as error:  # the broker that is asked has not heard of it yet
+                if not _passes(error):
+                    raise
+            await asyncio.sleep(_POLL_S)
 
     def _told_width(self, admin: AdminClient, topic: Topic) -> int:
         """In a thread. The controller has made the topic, and the broker that is asked hears of it."""
