@@ -15,16 +15,18 @@ from owners import Scene
 
 from kith.core.clock import Hlc
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreUnavailable
-from kith.core.events import RECORD_CHANGED, TIMELINE_WANTED, Event
+from kith.core.events import RECORD_CHANGED, TIMELINE_WANTED, Event, LogPosition
+from kith.engines.kafka import book as books
 from kith.engines.kafka import connecting, log_store, owning
 from kith.engines.kafka.book import OpenBook
-from kith.engines.kafka.book_state import Join
+from kith.engines.kafka.book_state import Beat, Join, Save
 from kith.engines.kafka.broker import RECORD_BYTES_MAX, BrokerRecord, Topic, in_parts
 from kith.engines.kafka.commits import PartitionEnd, row_of
 from kith.engines.kafka.opening import KafkaEngine
-from kith.engines.kafka.positions import START
+from kith.engines.kafka.positions import START, Place
 from kith.log.commands import Decided
 from kith.log.runner import Pace, Runner, begin
+from kith.log.store import Failure
 
 LONG = ("😀" * 10_000).encode()  # the longest post
 
@@ -218,6 +220,11 @@ def test_what_waited_together_is_committed_in_records_that_kafka_takes() -> None
     assert all(2 * len(part) * len(LONG) < RECORD_BYTES_MAX // 2 for part in parts)
 
 
+def failure_of(number: int) -> Failure:
+    event = Event(0, None, RECORD_CHANGED, 2, number, 0, Hlc(1), data=LONG)
+    return Failure("fanout", event, 8, "ValueError: cannot handle this one", 1, 1, dead=True)
+
+
 class Bounded(MemoryKafka):
     """It takes records of RECORD_BYTES_MAX, as a real one does."""
 
@@ -247,6 +254,27 @@ def test_a_worker_goes_on_after_many_long_events_that_it_cannot_handle(run: Run)
         failures = {one.event.log_position: one for one in await engine.log.failures(consumer.name)}
         await engine.log.save(consumer.name, await engine.log.end(), failures)
         await engine.close()
+
+    run(scene())
+
+
+def test_a_book_with_many_long_failures_does_not_grow_without_end(run: Run) -> None:
+    async def scene() -> None:
+        kafka = Bounded(1)
+        book = OpenBook(kafka, expelled_s=1e9)
+        await book.open()
+        marks = [LogPosition(b"%d" % number) for number in range(250)]
+        failures = [(0, mark, failure_of(number)) for number, mark in enumerate(marks)]
+        await book.save(Save("fanout", "", None, {0: Place(1, 1)}, failures))
+        for _ in range(5 * books.SNAPSHOT_RECORDS):
+            await book.write(Beat("somebody"))
+        assert (await kafka.starts("groups"))[0] > 0
+        await book.save(Save("fanout", "", None, None, [(0, mark, None) for mark in marks[100:]]))
+        later = OpenBook(kafka, expelled_s=1e9)
+        await later.open()
+        assert await later.sync() == book.now
+        assert set(later.now.groups["fanout"].failures) == set(marks[:100])
+        await asyncio.gather(book.close(), later.close())
 
     run(scene())
 

@@ -32,7 +32,7 @@ from kith.engines.kafka.book_state import (
     Save,
     applied,
 )
-from kith.engines.kafka.broker import ANSWERED_S, RECORD_BYTES_MAX, Broker, BrokerRecord, Following, fetch_all, in_parts
+from kith.engines.kafka.broker import ANSWERED_S, PART_BYTES_MAX, Broker, BrokerRecord, Following, fetch_all, in_parts
 from kith.engines.kafka.commits import pack
 from kith.engines.kafka.positions import NAME_BYTES, Positions
 
@@ -160,14 +160,31 @@ class OpenBook:
         return [(instance, beat) for instance, (beat, at_s) in self._seen.items() if now_s - at_s > self._expelled_s]
 
     async def _snapshot(self) -> None:
-        """Append all there is as one record, and delete those before it. Left to the next if another was faster."""
+        """Append all there is, and delete what lies before it. Left to the next if another was faster.
+
+        Where failures make it too large for a record, it is written without them, and they are saved again behind it;
+        the larger they are, the more seldom. One that is settled at that very moment may be kept, and is retried.
+        """
         expects = self._next
         packed = pack(BookSnapshot(expects, self.now))
-        if len(packed) > RECORD_BYTES_MAX // 2:
-            _log.warning("too many failures for a snapshot; what groups save is kept whole until then")
+        size = -(-len(packed) // PART_BYTES_MAX)  # in records
+        if expects // SNAPSHOT_RECORDS % size:
             return
-        if await self._broker.append("groups", 0, packed) == expects:
-            await self._broker.forget("groups", 0, expects)
+        if size > 1:
+            packed = pack(BookSnapshot(expects, self.now.without_failures()))
+        if await self._broker.append("groups", 0, packed) != expects:
+            return
+        if size > 1:
+            await self._save_failures_again()
+        await self._broker.forget("groups", 0, expects)
+
+    async def _save_failures_again(self) -> None:
+        for name, group in list(self.now.groups.items()):
+            kept = [(partition, mark, failure) for mark, (partition, failure) in group.failures.items()]
+            for some in in_parts(kept, _size_of):
+                there = self.now.groups[name].failures if name in self.now.groups else {}
+                if left := [one for one in some if one[1] in there]:
+                    await self.write(Save(name, "", None, None, left))
 
     async def _until(self, end: int) -> None:
         """Wait until all before an offset is read."""

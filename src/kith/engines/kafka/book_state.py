@@ -160,6 +160,11 @@ class Book(msgspec.Struct, array_like=True):
         """The oldest place of a partition that is kept."""
         return self.forgotten.get(partition, START)
 
+    def without_failures(self) -> Book:
+        """A copy in which no group has failures."""
+        groups = {name: msgspec.structs.replace(group, failures={}) for name, group in self.groups.items()}
+        return msgspec.structs.replace(self, groups=groups)
+
     def keeps(self, places: dict[int, Place]) -> bool:
         """Whether all that follows is there."""
         return all(start.events <= places.get(at, START).events for at, start in self.forgotten.items())
