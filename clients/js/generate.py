@@ -20,7 +20,7 @@ import msgspec
 
 from kith.api import openapi
 from kith.run import config
-from kith.run.api import serving
+from kith.run.api import open_api
 from kith.streams.messages import Message
 
 Schema = dict[str, Any]
@@ -66,7 +66,7 @@ def document() -> Schema:
 
     async def made() -> Schema:
         with tempfile.TemporaryDirectory() as folder:
-            async with serving(config.load({"data": folder})) as api:
+            async with open_api(config.load({"data": folder})) as api:
                 return openapi.document(api.operations)
 
     return asyncio.run(made())

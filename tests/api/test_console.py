@@ -231,7 +231,7 @@ async def process(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Servic
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(api_of_process, "api_over", noted)
         async with (
-            api_of_process.serving(settings) as api,
+            api_of_process.open_api(settings) as api,
             client_of(api.door, authorization=f"Bearer {KEY}") as http,
         ):
             yield http, kept[0], settings
