@@ -20,8 +20,8 @@ from bench.figures import SECONDS, Figure
 from kith.checks.filter import Filter, bits_an_edge, hashes_of
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import SnapshotMaker
-from kith.checks.layers import LayeredEdges, StandingSets
-from kith.checks.sets import SetsStanding
+from kith.checks.layers import LayeredEdges, TrackedSets
+from kith.checks.sets import SetsProgress
 from kith.checks.snapshots import FALSE_POSITIVES, Snapshots
 from kith.core.clock import wall_ms
 from kith.core.ids import NodeId
@@ -82,18 +82,18 @@ async def _layers(folder: Path) -> list[Figure]:
             await stores.store.apply([EdgeWrite(edge) for edge in edges[at : at + 5_000]])
         filtered = await _filtered(folder, stores, graph)
         sets = RedisSets(cluster, prefix=f"bench-{secrets.token_hex(6)}")
-        standing = StandingSets(sets, [graph] if nodes else [])
-        layers = LayeredEdges(stores.store, stores.log, filtered, standing, stores.metrics)
+        tracked = TrackedSets(sets, [graph] if nodes else [])
+        layers = LayeredEdges(stores.store, stores.log, filtered, tracked, stores.metrics)
         absent = [(who, -whom) for who, whom in chosen.sample(pairs, 2_000)]
         there = chosen.sample(pairs, 2_000)
         figures = [await _figure("filter", layers, graph, absent, filtered.step)]
         if nodes:
 
             async def learn() -> None:
-                last = await sets.last()
-                at = SetsStanding(b"of-bench", await stores.log.end())
-                await sets.stand(last and last.generation, at, await sets.now_ms() + 60_000)
-                await standing.learn()
+                last = await sets.last_progress()
+                at = SetsProgress(b"of-bench", await stores.log.end())
+                await sets.note_progress(last and last.generation, at, await sets.now_ms() + 60_000)
+                await tracked.learn()
 
             await learn()
             await layers.exists_many(graph, [(source, 1) for source in range(1, _SOURCES + 1)])

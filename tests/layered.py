@@ -14,7 +14,7 @@ from reference_sets import ReferenceSets
 
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import SetKeeper, SnapshotMaker
-from kith.checks.layers import LayeredEdges, StandingSets
+from kith.checks.layers import LayeredEdges, TrackedSets
 from kith.checks.snapshots import Snapshots
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
@@ -43,8 +43,8 @@ class Layered:
             self.snapshots, self.edges, self.log, covered, edges_max=edges_max, now_ms=self.clock
         )
         self.filter = FollowedFilter(self.snapshots, self.log, covered, self.now_s)
-        self.standing = StandingSets(self.sets, [FOLLOWS], self.now_s)
-        self.layers = LayeredEdges(self.edges, self.log, self.filter, self.standing, self)
+        self.tracked = TrackedSets(self.sets, [FOLLOWS], self.now_s)
+        self.layers = LayeredEdges(self.edges, self.log, self.filter, self.tracked, self)
         self.by: list[tuple[str, int, int]] = []
 
     def now_s(self) -> float:
@@ -67,7 +67,7 @@ class Layered:
     async def keep(self) -> None:
         while await self.keeper.step():
             pass
-        await self.standing.learn()
+        await self.tracked.learn()
 
     async def feed(self) -> None:
         await self.filter.look()

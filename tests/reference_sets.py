@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsStanding, Wait
+from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsProgress, Wait
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreUnavailable
 
@@ -17,14 +17,14 @@ class ReferenceSets:
     def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._now_ms, self._leases = now_ms, 0
         self.sets: dict[tuple[bytes, SetKey], tuple[bytes | Ids, int]] = {}  # a lease or members, and when it ends
-        self._last: SetsStanding | None = None
-        self._stands_until_ms = 0
+        self._last: SetsProgress | None = None
+        self._kept_until_ms = 0
         self.away = False
 
     def empty(self) -> None:
         """All is lost."""
         self.sets.clear()
-        self._last, self._stands_until_ms = None, 0
+        self._last, self._kept_until_ms = None, 0
 
     def _asked(self) -> None:
         if self.away:
@@ -70,21 +70,21 @@ class ReferenceSets:
         found = [self.sets.get((generation, key), (None, 0))[0] for key in keys]
         return [one if isinstance(one, frozenset) else None for one in found]
 
-    async def last(self) -> SetsStanding | None:
+    async def last_progress(self) -> SetsProgress | None:
         self._asked()
         return self._last
 
-    async def standing(self) -> SetsStanding | None:
+    async def progress(self) -> SetsProgress | None:
         self._asked()
-        return self._last if self._now_ms() < self._stands_until_ms else None
+        return self._last if self._now_ms() < self._kept_until_ms else None
 
     async def now_ms(self) -> int:
         self._asked()
         return self._now_ms()
 
-    async def stand(self, instead_of: bytes | None, standing: SetsStanding, until_ms: int) -> bool:
+    async def note_progress(self, instead_of: bytes | None, progress: SetsProgress, until_ms: int) -> bool:
         self._asked()
         if (None if self._last is None else self._last.generation) != instead_of:
             return False
-        self._last, self._stands_until_ms = standing, until_ms
+        self._last, self._kept_until_ms = progress, until_ms
         return True

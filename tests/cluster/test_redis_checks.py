@@ -19,7 +19,7 @@ from reference_logs import ReferenceLog
 
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import SetKeeper
-from kith.checks.layers import LayeredEdges, StandingSets
+from kith.checks.layers import LayeredEdges, TrackedSets
 from kith.checks.sets import FillLease, Members
 from kith.checks.snapshots import Snapshots
 from kith.core.clock import HybridClock, wall_ms
@@ -54,9 +54,9 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
         sets = RedisSets(cluster, prefix=prefix)
         # the time of a machine that is busy does not matter here
         keeper = SetKeeper(sets, log, Leases(ReferenceLeases(wall_ms)), [FOLLOWS], lambda: 0.0)
-        standing = StandingSets(sets, [FOLLOWS], lambda: 0.0)
+        tracked = TrackedSets(sets, [FOLLOWS], lambda: 0.0)
         filtered = FollowedFilter(Snapshots(FolderArchive(tmp_path)), log, {"follows": FOLLOWS})
-        layers = LayeredEdges(edges, log, filtered, standing, counted)
+        layers = LayeredEdges(edges, log, filtered, tracked, counted)
 
         async def ask() -> tuple[list[bool], list[str]]:
             counted.by = []
@@ -67,17 +67,17 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
         async def keep() -> None:
             while await keeper.step():
                 pass
-            last = await sets.last()
+            last = await sets.last_progress()
             assert last is not None
-            assert await sets.stand(last.generation, last, wall_ms() + 3_600_000)
-            await standing.learn()
+            assert await sets.note_progress(last.generation, last, wall_ms() + 3_600_000)
+            await tracked.learn()
 
         async def answered_by(layer: str, found: list[bool]) -> None:
             """After some tries, if the machine is so busy that Redis is given up for a moment."""
             until_s = time.monotonic() + 60
             while time.monotonic() < until_s and await ask() != (found, [layer]):
                 layers._waiting.clear()
-                await standing.learn()
+                await tracked.learn()
             assert await ask() == (found, [layer])
 
         await edges.apply([EdgeWrite(graph.edge_now(FOLLOWS, ALICE, BOB, State.NORMAL))])
@@ -89,9 +89,9 @@ def test_answers_are_right_while_redis_is_emptied_and_away(run: Run, tmp_path: P
         assert (await ask())[0] == [False, False]
         await keep()
         await answered_by("cache", [False, False])
-        standing.sets = RedisSets(away, prefix=prefix)
+        tracked.sets = RedisSets(away, prefix=prefix)
         assert await ask() == ([False, False], ["store"])
-        standing.sets = sets
+        tracked.sets = sets
         await edges.apply([EdgeWrite(graph.edge_now(FOLLOWS, ALICE, CAROL, State.NORMAL))])
         await keep()
         await answered_by("cache", [False, True])

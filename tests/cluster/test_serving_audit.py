@@ -30,9 +30,9 @@ def follows(server: Server, whom: int) -> bool:
 
 async def spoil_set(sets: RedisSets) -> None:
     """Alice's set says that she follows Carol alone."""
-    standing = await sets.standing()
-    assert standing is not None
-    generation = standing.generation
+    kept_to = await sets.progress()
+    assert kept_to is not None
+    generation = kept_to.generation
     ((key,),) = [keys async for keys in sets.keys(generation) if keys]
     assert await sets.members(generation, [key]) == [frozenset([BOB])]
     await sets.drop(generation, [key])

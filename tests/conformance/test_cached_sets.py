@@ -9,7 +9,7 @@ import pytest
 from coroutines import Run
 from engines import Engine
 
-from kith.checks.sets import CachedSets, FillLease, Members, SetsStanding, Wait
+from kith.checks.sets import CachedSets, FillLease, Members, SetsProgress, Wait
 from kith.core.events import LogPosition
 from kith.core.ids import ID_MAX
 
@@ -98,28 +98,28 @@ def test_those_of_another_generation_are_as_if_not_there(run: Run, sets: CachedS
 
 def test_how_far_they_are_is_noted_by_one_who_knows_the_generation(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
-        assert await sets.last() is None
-        first, later = (SetsStanding(OLD, LogPosition(at)) for at in (b"\x00\xff1", b"2"))
+        assert await sets.last_progress() is None
+        first, later = (SetsProgress(OLD, LogPosition(at)) for at in (b"\x00\xff1", b"2"))
         until_ms = await sets.now_ms() + 60_000
-        assert await sets.stand(None, first, until_ms)
-        assert not await sets.stand(None, later, until_ms)
-        assert not await sets.stand(NEW, later, until_ms)
-        assert await sets.last() == await sets.standing() == first
-        assert await sets.stand(OLD, later, 0)
-        assert await sets.standing() is None
-        assert await sets.last() == later
-        assert await sets.stand(OLD, SetsStanding(NEW, first.at), until_ms)
-        assert not await sets.stand(OLD, later, until_ms)
-        assert await sets.standing() == SetsStanding(NEW, first.at)
+        assert await sets.note_progress(None, first, until_ms)
+        assert not await sets.note_progress(None, later, until_ms)
+        assert not await sets.note_progress(NEW, later, until_ms)
+        assert await sets.last_progress() == await sets.progress() == first
+        assert await sets.note_progress(OLD, later, 0)
+        assert await sets.progress() is None
+        assert await sets.last_progress() == later
+        assert await sets.note_progress(OLD, SetsProgress(NEW, first.at), until_ms)
+        assert not await sets.note_progress(OLD, later, until_ms)
+        assert await sets.progress() == SetsProgress(NEW, first.at)
 
     run(scene())
 
 
 def test_nobody_keeps_them_up_to_date_any_more_once_that_moment_is_over(run: Run, sets: CachedSets) -> None:
     async def scene() -> None:
-        assert await sets.stand(None, SetsStanding(OLD, LogPosition(b"1")), await sets.now_ms() - 1)
-        assert await sets.standing() is None
-        assert await sets.last() is not None
+        assert await sets.note_progress(None, SetsProgress(OLD, LogPosition(b"1")), await sets.now_ms() - 1)
+        assert await sets.progress() is None
+        assert await sets.last_progress() is not None
 
     run(scene())
 

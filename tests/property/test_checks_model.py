@@ -25,7 +25,7 @@ from scrambled_edges import ScrambledEdges
 
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import MADE_EVERY_MS, SetKeeper, SnapshotMaker
-from kith.checks.layers import STALE_S, LayeredEdges, SeenLog, StandingSets
+from kith.checks.layers import STALE_S, LayeredEdges, SeenLog, TrackedSets
 from kith.checks.snapshots import Snapshots
 from kith.core.clock import HybridClock
 from kith.core.errors import KithError
@@ -77,8 +77,8 @@ class World:
     def begin(self) -> None:
         """The process starts anew."""
         self.filter = FollowedFilter(Snapshots(self.files), self.log, COVERED, self.now_s)
-        self.standing = StandingSets(self.sets, CACHED, self.now_s)
-        self.layers = LayeredEdges(self.edges, self.log, self.filter, self.standing, self.answered)
+        self.tracked = TrackedSets(self.sets, CACHED, self.now_s)
+        self.layers = LayeredEdges(self.edges, self.log, self.filter, self.tracked, self.answered)
 
     def edge(self) -> tuple[int, int, int]:
         """Some edge: few, so most are written again."""
@@ -125,12 +125,12 @@ class World:
         """Something happens."""
         do = self.chance.choice([
             self.write, self.write, self.write, self.look, self.keeper.step, self.filter.step, self.filter.look,
-            self.standing.learn, self.make, self.fill, self.mishap, self.catch_up, self.look_again,
+            self.tracked.learn, self.make, self.fill, self.mishap, self.catch_up, self.look_again,
         ])  # fmt: skip
         try:
             await do()
         except KithError:
-            self.standing.rest()
+            self.tracked.rest()
 
     async def look(self) -> None:
         """Some reader without a token asks for anything."""
@@ -161,7 +161,7 @@ class World:
             busy = any([await self.keeper.step(), await self.filter.step()])
             if not busy and await self.log.end() == self.edges.events.end:
                 break
-        await self.standing.learn()
+        await self.tracked.learn()
 
     async def mishap(self) -> None:
         """The cache is emptied, away or back; the newest snapshot is spoilt; the process starts again."""

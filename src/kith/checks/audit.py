@@ -50,10 +50,10 @@ async def audit_sets(
     None where no process keeps sets up to date now: then nobody is answered from them. Conflict where they began anew
     meanwhile. `progress` is called with the number of sets looked at so far.
     """
-    standing = await sets.standing()
-    if standing is None:
+    kept_to = await sets.progress()
+    if kept_to is None:
         return None
-    generation, chosen, found = standing.generation, random.Random(), SetAudit()
+    generation, chosen, found = kept_to.generation, random.Random(), SetAudit()
     differing: dict[SetKey, frozenset[int]] = {}
     async for keys in sets.keys(generation):
         looked_at = keys if sample >= 1 else [key for key in keys if chosen.random() < sample]
@@ -64,7 +64,7 @@ async def audit_sets(
     if not differing:
         return found
     await asyncio.sleep(settle_s)
-    later = await sets.standing()
+    later = await sets.progress()
     if later is None:
         return None
     if later.generation != generation:

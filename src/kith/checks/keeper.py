@@ -1,7 +1,7 @@
 """The worker `checks`: drops cached sets of sources that changed, and makes the filter's snapshots.
 
 One process does it at a time. If it cannot tell what changed since the sets were last kept up to date, it begins a new
-generation of them. How far it is stands beside the sets, so no process uses a set that should have been dropped.
+generation of them. How far it is, is kept beside the sets, so no process uses a set that should have been dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 import structlog
 
 from kith.checks.following import ASKED_S, FRESH_S
-from kith.checks.sets import CachedSets, SetsStanding
+from kith.checks.sets import CachedSets, SetsProgress
 from kith.checks.snapshots import Snapshots, build, room_for
 from kith.core.errors import KithError, Unavailable
 from kith.core.events import BULK_LOADED, NOWHERE
@@ -54,7 +54,7 @@ class SetKeeper:
         self._end, self._until_ms = NOWHERE, 0  # where the log ended; until when sets that are as far are up to date
         self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
         self._stopping = Stopping()
-        self._standing: SetsStanding | None = None
+        self._progress: SetsProgress | None = None
 
     def stop(self) -> None:
         """Return from `run`."""
@@ -72,7 +72,7 @@ class SetKeeper:
             await self._stopping.pause(_TURN_S)
 
     async def _keep(self, held: Held) -> None:
-        self._standing, self._end_due_s = None, 0.0
+        self._progress, self._end_due_s = None, 0.0
         with self._log.bell() as bell:
             while held.ours and not self._stopping.is_set:
                 if not await self.step():
@@ -81,35 +81,35 @@ class SetKeeper:
 
     async def step(self) -> bool:
         """Drop what the next events changed, and note that; whether there is more to read now."""
-        standing = self._standing or await self._sets.last()
-        if standing is None:
+        progress = self._progress or await self._sets.last_progress()
+        if progress is None:
             return await self._begin(None)
         if self._now_s() >= self._end_due_s:
             self._end_due_s = self._now_s() + ASKED_S
             until_ms = await self._sets.now_ms() + _STANDS_MS
             self._end, self._until_ms = await self._log.end(), until_ms
-        batch = await self._log.read(standing.at, _READ_MAX)
+        batch = await self._log.read(progress.at, _READ_MAX)
         if batch.lost or any(event.state == BULK_LOADED for event in batch.events):
-            return await self._begin(standing.generation)
+            return await self._begin(progress.generation)
         changed = dict.fromkeys(
             (event.graph, event.source)
             for event in batch.events
             if event.graph in self._graphs and event.state <= State.REMOVED
         )
         if changed:
-            await self._sets.drop(standing.generation, list(changed))
+            await self._sets.drop(progress.generation, list(changed))
         done = self._log.covers(batch.next, self._end)
-        reached = SetsStanding(standing.generation, batch.next)
-        noted = await self._sets.stand(standing.generation, reached, self._until_ms if done else 0)
-        self._standing = reached if noted else None
+        reached = SetsProgress(progress.generation, batch.next)
+        noted = await self._sets.note_progress(progress.generation, reached, self._until_ms if done else 0)
+        self._progress = reached if noted else None
         return not done or bool(batch.events)
 
     async def _begin(self, instead_of: bytes | None) -> bool:
         """Begin a new generation: nobody can say what changed."""
         until_ms = await self._sets.now_ms() + _STANDS_MS
-        fresh = SetsStanding(secrets.token_bytes(8), await self._log.end())
-        noted = await self._sets.stand(instead_of, fresh, until_ms)
-        self._standing = fresh if noted else None
+        fresh = SetsProgress(secrets.token_bytes(8), await self._log.end())
+        noted = await self._sets.note_progress(instead_of, fresh, until_ms)
+        self._progress = fresh if noted else None
         _log.info("cached sets begin anew")
         return not noted
 
@@ -151,7 +151,7 @@ class SnapshotMaker:
 async def lag(sets: CachedSets, log: LogStore, now_ms: int) -> Lag | None:
     """How far the sets are behind the log; None if they were never kept up to date, or do not answer."""
     try:
-        standing = await sets.last()
+        progress = await sets.last_progress()
     except KithError:
         return None
-    return None if standing is None else lag_of(await log.behind(standing.at), now_ms)
+    return None if progress is None else lag_of(await log.behind(progress.at), now_ms)

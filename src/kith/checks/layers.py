@@ -18,7 +18,7 @@ import structlog
 
 from kith.checks.filter import Filter
 from kith.checks.following import FRESH_S, FollowedFilter
-from kith.checks.sets import CachedSets, FillLease, Members, SetKey, SetsStanding, Wait
+from kith.checks.sets import CachedSets, FillLease, Members, SetKey, SetsProgress, Wait
 from kith.core.errors import KithError
 from kith.core.events import NOWHERE, LogPosition
 from kith.graph.edge import Direction, State
@@ -65,23 +65,23 @@ class SeenLog:
         return found
 
 
-class StandingSets:
+class TrackedSets:
     """Cached sets, and whether they are kept up to date, as this process knows."""
 
     def __init__(self, sets: CachedSets, graphs: Collection[int], now_s: Callable[[], float] = time.monotonic) -> None:
         self.sets, self.graphs, self.now_s = sets, frozenset(graphs), now_s
-        self._standing: SetsStanding | None = None
+        self._progress: SetsProgress | None = None
         self._until_s = 0.0
 
     async def learn(self) -> None:
         """Ask whether they are kept up to date; the answer is used for a moment."""
         asked_s = self.now_s()
-        self._standing = await self.sets.standing()
+        self._progress = await self.sets.progress()
         self._until_s = asked_s + _STANDS_S
 
-    def now(self) -> SetsStanding | None:
+    def now(self) -> SetsProgress | None:
         """The place up to which they are, if that is known now."""
-        return self._standing if self.now_s() < self._until_s else None
+        return self._progress if self.now_s() < self._until_s else None
 
     def rest(self) -> None:
         """Answer `now` with nothing until `learn` has asked again: sets did not answer just now."""
@@ -104,7 +104,7 @@ class LayeredEdges:
     """See `EdgeStore`; `exists_many` and `answer` ask the layers first. Only for reads that may be STALE_S old."""
 
     def __init__(
-        self, store: EdgeStore, log: LogStore, filtered: FollowedFilter, sets: StandingSets, observer: CheckObserver
+        self, store: EdgeStore, log: LogStore, filtered: FollowedFilter, sets: TrackedSets, observer: CheckObserver
     ) -> None:
         self._store, self._log, self._filtered, self._sets, self._observer = store, log, filtered, sets, observer
         self._waiting: dict[SetKey, float] = {}  # when to ask again, by `now_s`
@@ -166,8 +166,8 @@ class LayeredEdges:
         self, graph: int, pairs: Sequence[Pair], asked: Sequence[int], seen: LogPosition, found: list[bool]
     ) -> list[int]:
         """Note in `found` what sets say; which of those asked for none does."""
-        standing, now_s = self._sets.now(), self._sets.now_s()
-        if standing is None or not (seen == NOWHERE or self._log.covers(standing.at, seen)):
+        progress, now_s = self._sets.now(), self._sets.now_s()
+        if progress is None or not (seen == NOWHERE or self._log.covers(progress.at, seen)):
             return list(asked)
         by_source: dict[int, list[int]] = {}
         left = list[int]()
@@ -182,7 +182,7 @@ class LayeredEdges:
         sets = [((graph, source), [pairs[at][1] for at in some]) for source, some in by_source.items()]
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                looked = await self._sets.sets.look(standing.generation, sets)
+                looked = await self._sets.sets.look(progress.generation, sets)
         except (KithError, TimeoutError):
             self._sets.rest()
             return list(asked)
@@ -196,7 +196,7 @@ class LayeredEdges:
             if isinstance(one, Wait):
                 self._wait(key, now_s + one.ms / 1000)
             else:
-                self._begin_filling(standing.generation, key, one)
+                self._begin_filling(progress.generation, key, one)
         return sorted(left)
 
     def _wait(self, key: SetKey, until_s: float) -> None:

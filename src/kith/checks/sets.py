@@ -19,7 +19,7 @@ LEASE_MS = 2_000
 """How long the holder of a lease may take to fill a set; then another gets a lease."""
 
 
-class SetsStanding(NamedTuple):
+class SetsProgress(NamedTuple):
     """Up to which place in the log the sets of a generation are kept up to date."""
 
     generation: bytes
@@ -74,19 +74,19 @@ class CachedSets(Protocol):
         """All ids in each of these sets; None where it is not there. To be answered by it, `look`."""
         ...
 
-    async def last(self) -> SetsStanding | None:
+    async def last_progress(self) -> SetsProgress | None:
         """The place up to which sets were last kept up to date; None if they never were, or it was lost."""
         ...
 
-    async def standing(self) -> SetsStanding | None:
+    async def progress(self) -> SetsProgress | None:
         """The same, if a process keeps them up to date now."""
         ...
 
     async def now_ms(self) -> int:
-        """The clock by which `stand` ends."""
+        """The clock of `note_progress`."""
         ...
 
-    async def stand(self, instead_of: bytes | None, standing: SetsStanding, until_ms: int) -> bool:
+    async def note_progress(self, instead_of: bytes | None, progress: SetsProgress, until_ms: int) -> bool:
         """Note how far sets are kept up to date, and that this process does it until `until_ms` of `now_ms`; 0: it
         stops.
 

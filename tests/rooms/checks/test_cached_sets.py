@@ -72,7 +72,7 @@ def test_sets_begin_anew_where_nobody_can_say_what_changed(run: Run, tmp_path: P
         await layered.ask(BOB)
         await layered.unfollow(BOB)
         await lose(layered)
-        layered.keeper._standing = None  # another process keeps them now
+        layered.keeper._progress = None  # another process keeps them now
         await layered.keep()
         assert await layered.ask(BOB) == ([False], [("store", 0, 1)])
         assert await layered.ask(BOB) == ([False], [("cache", 0, 1)])
@@ -103,7 +103,7 @@ def test_one_process_keeps_sets_and_the_next_goes_on_from_there(run: Run, layere
             assert held is None, "one process at a time"
         layered.keeper.stop()
         await running
-        first = await layered.sets.last()
+        first = await layered.sets.last_progress()
         await layered.follow(BOB, CAROL)
         behind = await lag(layered.sets, layered.log, layered.clock.ms)
         assert behind is not None
@@ -111,7 +111,7 @@ def test_one_process_keeps_sets_and_the_next_goes_on_from_there(run: Run, layere
         other = SetKeeper(layered.sets, layered.log, leases, [FOLLOWS], layered.now_s)
         while await other.step():
             pass
-        last = await layered.sets.last()
+        last = await layered.sets.last_progress()
         assert first is not None
         assert last is not None
         assert last.generation == first.generation

@@ -57,7 +57,7 @@ def test_nothing_is_answered_by_what_is_no_longer_kept_up_to_date(run: Run, laye
         await layered.unfollow(BOB)
         await layered.follow(CAROL)
         layered.clock.ms += int(FRESH_S * 1_000)
-        await layered.standing.learn()  # the cache's memory is there, but nobody drops anything
+        await layered.tracked.learn()  # the cache's memory is there, but nobody drops anything
         assert await layered.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
         layered.clock.ms += int(STALE_S * 1_000)
         assert await layered.ask(BOB, CAROL) == ([False, True], [("store", 1, 1)])
@@ -84,7 +84,7 @@ def test_nothing_is_answered_before_all_that_the_log_has_is_read(
         layered.clock.ms += int(FRESH_S * 1_000)
         assert await layered.filter.step()
         assert await layered.keeper.step()
-        await layered.standing.learn()
+        await layered.tracked.learn()
         assert (await layered.ask(BOB, DANA)) == ([False, True], [("store", 1, 1)])
 
     run(scene())
@@ -95,7 +95,7 @@ def test_a_process_that_hears_nothing_of_the_cache_does_not_ask_it(run: Run, lay
         await layered.follow(BOB)
         await layered.keep()
         await layered.ask(BOB)
-        layered.sets._stands_until_ms += 60_000  # as for others, who hear of it
+        layered.sets._kept_until_ms += 60_000  # as for others, who hear of it
         assert (await layered.ask(BOB))[1] == [("cache", 1, 0)]
         layered.clock.ms += int((STALE_S - FRESH_S) * 1_000)
         assert (await layered.ask(BOB))[1] == [("store", 1, 0)]

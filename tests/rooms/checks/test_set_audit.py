@@ -78,10 +78,10 @@ def test_sets_that_begin_anew_meanwhile_are_to_be_audited_again(run: Run, layere
         spoil(layered)
         auditing = asyncio.create_task(audit_sets(layered.sets, layered.edges, settle_s=0.05))
         await asyncio.sleep(0.01)
-        standing = await layered.sets.standing()
-        assert standing is not None
-        anew = standing._replace(generation=b"another")
-        assert await layered.sets.stand(standing.generation, anew, layered.clock.ms + 60_000)
+        kept_to = await layered.sets.progress()
+        assert kept_to is not None
+        anew = kept_to._replace(generation=b"another")
+        assert await layered.sets.note_progress(kept_to.generation, anew, layered.clock.ms + 60_000)
         with pytest.raises(Conflict, match="began anew"):
             await auditing
 

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 
 import numpy as np
 
-from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsStanding, Wait
+from kith.checks.sets import LEASE_MS, FillLease, Looked, Members, SetKey, SetsProgress, Wait
 from kith.core.events import LogPosition
 from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask, ask_all
@@ -70,26 +70,26 @@ class RedisSets:
         values = await ask_all(self._cluster, [("GET", self._key(generation, key)) for key in keys])
         return [_members(value) for value in values]
 
-    async def last(self) -> SetsStanding | None:
-        return _standing(await ask(self._cluster, "GET", self._last))
+    async def last_progress(self) -> SetsProgress | None:
+        return _read_progress(await ask(self._cluster, "GET", self._last))
 
-    async def standing(self) -> SetsStanding | None:
+    async def progress(self) -> SetsProgress | None:
         last, now = await self._script.run(self._last, "standing", self._now)
-        return None if now is None else _standing(last)
+        return None if now is None else _read_progress(last)
 
     async def now_ms(self) -> int:
         seconds, micros = await self._script.run(self._last, "time")
         return int(seconds) * 1_000 + int(micros) // 1_000
 
-    async def stand(self, instead_of: bytes | None, standing: SetsStanding, until_ms: int) -> bool:
-        value = standing.generation + standing.at
+    async def note_progress(self, instead_of: bytes | None, progress: SetsProgress, until_ms: int) -> bool:
+        value = progress.generation + progress.at
         return bool(await self._script.run(self._last, "stand", instead_of or b"", value, until_ms, self._now))
 
 
-def _standing(value: bytes | None) -> SetsStanding | None:
+def _read_progress(value: bytes | None) -> SetsProgress | None:
     if value is None:
         return None
-    return SetsStanding(value[:_GENERATION_BYTES], LogPosition(value[_GENERATION_BYTES:]))
+    return SetsProgress(value[:_GENERATION_BYTES], LogPosition(value[_GENERATION_BYTES:]))
 
 
 def _looked(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from kith.checks.following import FollowedFilter
 from kith.checks.keeper import SetKeeper, SnapshotMaker, lag
-from kith.checks.layers import LayeredEdges, SeenLog, StandingSets
+from kith.checks.layers import LayeredEdges, SeenLog, TrackedSets
 from kith.checks.sets import CachedSets
 from kith.checks.snapshots import Snapshots
 from kith.core.clock import wall_ms
@@ -33,9 +33,9 @@ async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSet
         return
     numbers = stores.graph.graphs.number
     filtered = FollowedFilter(_snapshots(settings), stores.log, _numbered(stores))
-    standing = StandingSets(sets, [numbers(name) for name in CACHED])
-    layers = LayeredEdges(stores.store, stores.log, filtered, standing, stores.metrics)
-    beside = [asyncio.create_task(one) for one in (filtered.run(), standing.run(), _told(filtered, stores))]
+    tracked = TrackedSets(sets, [numbers(name) for name in CACHED])
+    layers = LayeredEdges(stores.store, stores.log, filtered, tracked, stores.metrics)
+    beside = [asyncio.create_task(one) for one in (filtered.run(), tracked.run(), _told(filtered, stores))]
     try:
         yield stores._replace(checked=layers, log=SeenLog(stores.log))
     finally:
