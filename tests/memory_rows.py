@@ -51,7 +51,7 @@ class MemoryRows:
             for listing in listings
         ]
 
-    async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
+    async def expired_entries(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
         await _Step()
         return [
             [key[5] for key in self.table("ending") if key[:4] == listed(listing) and key[4] <= now_ms]
@@ -77,7 +77,7 @@ class MemoryRows:
             self._journals[partition] = stored._replace(epoch=epoch)
         return stored.epoch == before
 
-    async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
+    async def write_journal(self, partition: int, epoch: int, batch: bytes) -> bool:
         await _Step()
         stored = self._journals.get(partition)
         if stored is None or stored.epoch != epoch:

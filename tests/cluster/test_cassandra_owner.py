@@ -66,9 +66,9 @@ class MortalRows(CassandraRows):
             await super().write([change])
         self._step()
 
-    async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
-        await self._hold_up("write_down")
-        return await super().write_down(partition, epoch, batch)
+    async def write_journal(self, partition: int, epoch: int, batch: bytes) -> bool:
+        await self._hold_up("write_journal")
+        return await super().write_journal(partition, epoch, batch)
 
     async def _write_part(self, partition: int, epoch: int, number: int, part: bytes) -> bool:
         self._step()
@@ -136,7 +136,7 @@ def test_an_owner_that_ends_before_any_row_is_taken_over_without_a_trace(
     call(scene())
 
 
-@pytest.mark.parametrize("held_up", ["write_down", "write"])
+@pytest.mark.parametrize("held_up", ["write_journal", "write"])
 def test_an_owner_that_wakes_up_late_changes_nothing(opened: Opened, held_up: str) -> None:
     async def scene() -> None:
         partition = opened.partitions.of_node(ALICE)
@@ -150,7 +150,7 @@ def test_an_owner_that_wakes_up_late_changes_nothing(opened: Opened, held_up: st
         await decide_all(now, partition, [first, second, third])
         before = await state_of(opened.edges, [ALICE, BOB, CAROL])
         late_rows.released.set()
-        if held_up == "write_down":
+        if held_up == "write_journal":
             with pytest.raises(Fenced):
                 await deciding
         else:

@@ -69,7 +69,7 @@ def _step() -> None:
 
     setattr(CassandraRows, "write", write)  # noqa: B010 - of a class that is known by its type
     _wrap(CassandraRows, "take_over", after="taken")
-    _wrap(CassandraOwner, "_write_down", before="decided", after="journalled")
+    _wrap(CassandraOwner, "_write_journal", before="decided", after="journalled")
     _wrap(CassandraRows, "write", after="written")
     _wrap(Owned, "commit", after="told")
 

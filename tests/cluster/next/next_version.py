@@ -28,7 +28,7 @@ class NextRow(commits.LoggedRow, frozen=True, array_like=True, gc=False):
     more: str = MORE
 
 
-class NextWritten(owner._Written, frozen=True, array_like=True):
+class NextWritten(owner.JournaledBatch, frozen=True, array_like=True):
     """A batch in the journal with one field more."""
 
     more: str = MORE
@@ -75,6 +75,6 @@ _row_of, _decide, _written, _encode = commits.row_of, owner._decide, rows._writt
 _ask_many = commands.KafkaCommands.ask_many
 for _module in (commits, owning, log_store):
     _module.row_of = row_of  # type: ignore[attr-defined]
-owner._decide, owner._Written, rows._written = decide, NextWritten, written  # type: ignore[misc]
+owner._decide, owner.JournaledBatch, rows._written = decide, NextWritten, written  # type: ignore[misc]
 post._encode = encode  # type: ignore[assignment]
 commands.KafkaCommands.ask_many = ask_many  # type: ignore[method-assign]

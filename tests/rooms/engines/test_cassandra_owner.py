@@ -28,7 +28,7 @@ from kith.core.events import NOWHERE, RECORD_CHANGED, Event
 from kith.engines.cassandra.batch import entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import AnyCommand
 from kith.engines.cassandra.edge_commands import ForgetEdges, WriteEdges
-from kith.engines.cassandra.owner import CassandraOwner, _Written
+from kith.engines.cassandra.owner import CassandraOwner, JournaledBatch
 from kith.engines.cassandra.partitions import Partitions
 from kith.engines.cassandra.parts import WHOLE, read_parts
 from kith.engines.cassandra.reading import Key, Values
@@ -333,8 +333,8 @@ def test_a_batch_of_a_newer_kith_is_left_to_an_owner_who_knows_its_tables() -> N
     owner = CassandraOwner(world.rows, world.partitions)
     run(owner.take(0, 0))
     known = RowChange("edges", (1, 1, 2), (0, 3, 4, 0), 1)
-    newer = _Written([Decided(0, b"done", [])], [known, RowChange("of_tomorrow", (5, 6), (7,), 1)])
-    assert run(world.rows.write_down(0, 1, msgspec.msgpack.encode(newer)))
+    newer = JournaledBatch([Decided(0, b"done", [])], [known, RowChange("of_tomorrow", (5, 6), (7,), 1)])
+    assert run(world.rows.write_journal(0, 1, msgspec.msgpack.encode(newer)))
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match=r"of a newer Kith.*of_tomorrow"):
             run(CassandraOwner(world.rows, world.partitions).take(0, 0))

@@ -85,7 +85,7 @@ class RowBatch:
         self._changes: dict[Key, RowChange] = {}
         self.missing: dict[Key, None] = {}
         self._timestamp = 0
-        self._born_over: list[EdgeKey] = []
+        self._expired_when_written: list[EdgeKey] = []
         self._noted_every = max(1, PART_MAX // 2 // partitions.count)
         self.now_ms = 0
         self.events: list[Event] = []
@@ -122,23 +122,23 @@ class RowBatch:
         """What is stored about a node itself."""
         return read_node(self.get(Key("nodes", (node,))))
 
-    def edge(self, key: EdgeKey) -> Edge | None:
+    def stored_edge(self, key: EdgeKey) -> Edge | None:
         """A stored edge, as it was before it ended if that is not written yet."""
         values = self.get(edge_row(*key))
         return None if values is None else read_edge(*key, values)
 
-    def current(self, key: EdgeKey) -> Edge | None:
+    def current_edge(self, key: EdgeKey) -> Edge | None:
         """An edge as of now. If it has expired and is this partition's, its removal is written."""
-        stored = self.edge(key)
+        stored = self.stored_edge(key)
         ended = None if stored is None else as_of(stored, self.now_ms)
         if ended is not None and ended is not stored and self.partitions.of_node(key[1]) == self.partition:
             self.write_edge(stored, ended)
         return ended
 
-    def end_over(self) -> None:
-        """Remove edges that had expired when they were written, so that lengths do not count them."""
-        while self._born_over:
-            self.current(self._born_over.pop())
+    def remove_expired_when_written(self) -> None:
+        """Remove edges that were written when they had expired already, so that lengths do not count them."""
+        while self._expired_when_written:
+            self.current_edge(self._expired_when_written.pop())
 
     def length(self, listing: Listing) -> int:
         """How many entries a list has, without those that had expired when the batch was read."""
@@ -162,7 +162,7 @@ class RowBatch:
         )
         self.events.append(event)
         if 0 < edge.expires_ms <= self.now_ms:
-            self._born_over.append((edge.graph, edge.source, edge.destination))
+            self._expired_when_written.append((edge.graph, edge.source, edge.destination))
 
     def forget_edge(self, stored: Edge) -> None:
         """Delete an edge, as if it had never been."""

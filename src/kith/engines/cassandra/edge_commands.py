@@ -105,7 +105,7 @@ class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
 
     def run(self, batch: RowBatch) -> None:
         for pair in self.pairs:
-            stored = batch.edge((self.graph, *pair))
+            stored = batch.stored_edge((self.graph, *pair))
             if stored is not None:
                 batch.forget_edge(stored)
                 batch.events.append(Event(self.graph, None, EDGE_FORGOTTEN, *pair, 0, Hlc(0)))
@@ -122,7 +122,7 @@ class EndEdges(OwnerCommand, frozen=True, tag="end"):
     def run(self, batch: RowBatch) -> int:
         before = len(batch.events)
         for edge in self.edges:
-            batch.current(edge)
+            batch.current_edge(edge)
         return len(batch.events) - before
 
 
@@ -136,7 +136,7 @@ class ListEdges(OwnerCommand, frozen=True, tag="list"):
 
     def run(self, batch: RowBatch) -> None:
         for edge in self.edges:
-            stored = batch.edge(edge)
+            stored = batch.stored_edge(edge)
             if stored is not None:
                 batch.list_edge(stored)
 
@@ -159,7 +159,7 @@ class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
         deleted = 0
         for entry in self.entries:
             parts = batch.parts(entry.listing)
-            if not shows(entry, batch.edge(entry.edge), parts) or (
+            if not shows(entry, batch.stored_edge(entry.edge), parts) or (
                 self.moved and entry.part != parts.of(entry.position)
             ):
                 batch.delete(entry_row(*entry))
@@ -256,13 +256,13 @@ def _counted_by(limit: EdgeLimit, edge: Edge) -> list[Listing]:
 def _apply(batch: RowBatch, write: EdgeWrite) -> EdgeChange:
     """Merge one write; see `graph.edge.EdgeWrite`."""
     asked = write.edge
-    batch.end_over()
-    stored = batch.current((asked.graph, asked.source, asked.destination))
+    batch.remove_expired_when_written()
+    stored = batch.current_edge((asked.graph, asked.source, asked.destination))
     ends = max((batch.node(user).state for user in batch.user_ends.of(asked)), default=State.NORMAL)
     edge = resolve(stored, write, ends)
 
     def state_of(other: EdgeKey) -> State:
-        found = batch.edge(other)
+        found = batch.stored_edge(other)
         return State.REMOVED if found is None else as_of(found, batch.now_ms).state
 
     def barred() -> bool:

@@ -42,19 +42,19 @@ _ENDED_MAX = 500
 """How many expired edges a batch removes beside its own work."""
 
 
-class _Written(msgspec.Struct, frozen=True, array_like=True):
-    """A batch as it is written down."""
+class JournaledBatch(msgspec.Struct, frozen=True, array_like=True):
+    """A batch as it stands in the journal."""
 
     decided: list[Decided]
     changes: list[RowChange]
 
 
-class _Needed(NamedTuple):
-    """What a batch is decided on, see `RowBatch`; `ended`: our edges that are over and have to be removed first."""
+class _BatchInput(NamedTuple):
+    """What a batch is decided on, see `RowBatch`; `expired`: our edges that have, and have to be removed first."""
 
     rows: dict[Key, Values | None]
     lengths: Mapping[Listing, int]
-    ended: Sequence[EdgeKey]
+    expired: Sequence[EdgeKey]
 
 
 class _CommandFailed(Exception):
@@ -91,7 +91,7 @@ class CassandraOwner:
             raise StoreUnavailable(f"another owner took over partition {partition} of the commands just now")
         decided: Sequence[Decided] = []
         if journal.batch:
-            written = msgspec.msgpack.decode(journal.batch, type=_Written)
+            written = msgspec.msgpack.decode(journal.batch, type=JournaledBatch)
             decided = [one for one in written.decided if one.offset >= next_write]
             if decided:
                 _check_known(partition, written.changes)
@@ -117,7 +117,7 @@ class CassandraOwner:
         try:
             batch, decided = await self._decided(partition, commands)
             if batch.changes:
-                await self._write_down(partition, epoch, _Written(decided, batch.changes))
+                await self._write_journal(partition, epoch, JournaledBatch(decided, batch.changes))
                 await self._rows.write(batch.changes)
         except BaseException:
             self._forget(partition)  # what is in memory may not be what is stored
@@ -136,7 +136,7 @@ class CassandraOwner:
             recounts = self._recounts[partition]
             batch = RowBatch(partition, self._partitions, read.rows, read.lengths, recounts, self.user_ends)
             try:
-                decided = _decide(batch, commands, asked, read.ended)
+                decided = _decide(batch, commands, asked, read.expired)
             except _CommandFailed as failed:
                 if not batch.missing:  # otherwise it may have failed at what was not read
                     offset, kind = commands[failed.at].offset, type(asked[failed.at]).__name__
@@ -146,18 +146,18 @@ class CassandraOwner:
                 if not batch.missing:
                     return batch, decided
             if batch.missing:
-                read.rows.update(await self._known(partition, batch.missing))
+                read.rows.update(await self._held_or_read(partition, batch.missing))
 
-    async def _write_down(self, partition: int, epoch: int, written: _Written) -> None:
-        if not await self._rows.write_down(partition, epoch, msgspec.msgpack.encode(written)):
+    async def _write_journal(self, partition: int, epoch: int, written: JournaledBatch) -> None:
+        if not await self._rows.write_journal(partition, epoch, msgspec.msgpack.encode(written)):
             raise Fenced
 
-    async def _read(self, partition: int, asked: Sequence[OwnerCommand], now_ms: int) -> _Needed:
+    async def _read(self, partition: int, asked: Sequence[OwnerCommand], now_ms: int) -> _BatchInput:
         """What the commands look at, as far as they know."""
         lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
         keys = (key for one in asked for key in one.reads(partition))
         cells_of_lists = (cell_row(listing, partition) for listing in lists)
-        read = await self._known(partition, chain((closed_row(partition),), keys, cells_of_lists))
+        read = await self._held_or_read(partition, chain((closed_row(partition),), keys, cells_of_lists))
         into = [listing for listing in lists if listing.direction is Direction.IN]  # OUT lists are of one owner
         cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
         others = {listing: [cell for cell in some if cell[0] != partition] for listing, some in cells.items()}
@@ -168,16 +168,16 @@ class CassandraOwner:
             if any(ending for *_, ending in others.get(listing, ()))
             or (read[cell_row(listing, partition)] or (0, 0))[1]
         ]
-        ended = await self._ended(partition, expiring, lengths, now_ms)
-        return _Needed(read, lengths, ended)
+        expired = await self._expired_edges(partition, expiring, lengths, now_ms)
+        return _BatchInput(read, lengths, expired)
 
-    async def _ended(
+    async def _expired_edges(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
     ) -> Sequence[EdgeKey]:
         """This partition's expired edges in these lists. Those of other partitions, or too many, are subtracted from
         the lengths."""
         ended: dict[EdgeKey, None] = {}
-        over = await self._rows.ended(expiring, now_ms) if expiring else []
+        over = await self._rows.expired_entries(expiring, now_ms) if expiring else []
         for listing, others in zip(expiring, over, strict=True):
             for other in others:
                 edge = _edge(listing, other)
@@ -187,7 +187,7 @@ class CassandraOwner:
                     lengths[listing] = lengths.get(listing, 0) - 1
         return list(ended)
 
-    async def _known(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
+    async def _held_or_read(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
         """Rows from memory, or read; those that nobody else writes are kept."""
         held = self._held[partition]
         known = {key: held.get(key, _UNREAD) for key in keys}
@@ -236,12 +236,12 @@ def _check_known(partition: int, changes: Iterable[RowChange]) -> None:
 
 
 def _decide(
-    batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], ended: Sequence[EdgeKey]
+    batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], expired: Sequence[EdgeKey]
 ) -> list[Decided]:
     """Decide commands in order; expired edges are removed with the first. _CommandFailed where one raises."""
     batch.begin(commands[0].offset, commands[-1].at_ms)
-    for edge in ended:
-        batch.current(edge)
+    for edge in expired:
+        batch.current_edge(edge)
     removed = batch.events
     decided = []
     for at, (command, one) in enumerate(zip(commands, asked, strict=True)):

@@ -67,7 +67,7 @@ class Rows(Protocol):
         """The counts of each list as (partition, length, expiring), see README.md."""
         ...
 
-    async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
+    async def expired_entries(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
         """The other ends of the entries of each list that are over by now, and still there."""
         ...
 
@@ -83,7 +83,7 @@ class Rows(Protocol):
         """Make `epoch` the number of the owner, if it is still `before` (0: there is none)."""
         ...
 
-    async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
+    async def write_journal(self, partition: int, epoch: int, batch: bytes) -> bool:
         """Replace the batch of the journal, if `epoch` is still the number of the owner."""
         ...
 
@@ -101,7 +101,7 @@ class CassandraRows:
         found = await self._reader.all([Key("cells", of_node(listing)) for listing in listings])
         return [[(partition, length, expiring) for partition, length, expiring in rows] for rows in found]
 
-    async def ended(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
+    async def expired_entries(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
         found = await together(False, *(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
         return [[other for (other,) in rows] for rows in found]
 
@@ -117,7 +117,7 @@ class CassandraRows:
             return await self.session.conditional(_TAKE_OVER, epoch, partition, before)
         return await self.session.conditional(_BEGIN, partition, epoch)
 
-    async def write_down(self, partition: int, epoch: int, batch: bytes) -> bool:
+    async def write_journal(self, partition: int, epoch: int, batch: bytes) -> bool:
         name = secrets.token_bytes(_NAME_BYTES)
         count = max(1, -(-len(batch) // JOURNAL_PART_BYTES))
         for number in reversed(range(count)):  # the first is the last to be written, and says that all are

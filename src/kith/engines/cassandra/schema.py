@@ -82,12 +82,14 @@ DIVISIONS = Table(
 )
 LONG_LISTS = Table("long_lists", ("partition smallint",), LIST)
 ENDING = Table("ending", LIST, ("expires_ms bigint", "other bigint"))
+"""The entries of a list that end, by when: so a length leaves out those that are over."""
 EXPIRING = Table(
     "expiring",
     ("partition smallint",),
     ("expires_ms bigint", "graph smallint", "source bigint", "destination bigint"),
     options=short_lived(QUEUE_GRACE_S),
 )
+"""The edges of a partition that end, by when: so its owner finds those to remove."""
 NODES = Table("nodes", ("node bigint",), (), ("state tinyint", "private boolean", "labels smallint"))
 NOTES = Table("notes", ("shelf tinyint",), ("name text",), ("note blob",), short_lived(NOTES_GRACE_S))
 SHELF = 0
