@@ -102,6 +102,52 @@ class Fanout:
         if withheld:
             await self._state.withhold(withheld)
 
+    async def work_backlog(self) -> bool:
+        """Push the oldest delivery to its next chunk of followers; true if more is to deliver.
+
+        One that fails goes behind the others, and the error is raised.
+        """
+        delivery = await self._deliveries.first()
+        if delivery is None:
+            return False
+        started = time.perf_counter()
+        if delivery.after is None:
+            self._checkpoint_s = started
+        reading = self._sources.followers_chunk(delivery.author, delivery.after, self._chunk_size)
+        try:
+            chunk, ours = await together(self._state.immediate, reading, self._deliveries.hold())
+            if not ours:
+                return self._deliveries.more
+            advanced = await self._push_chunk(delivery, chunk, started)
+        except Exception:
+            await self._deliveries.put_behind(delivery)
+            raise
+        if advanced is None:
+            await self._deliveries.end()
+            return self._deliveries.more
+        now_s = time.perf_counter()
+        saved = now_s - self._checkpoint_s >= self._chunks.checkpoint_s
+        await self._deliveries.advance(advanced, saved=saved)
+        if saved:
+            self._checkpoint_s = now_s
+        return True
+
+    async def claim(self) -> None:
+        """Drop the timelines unless they are this store's: nobody knows what those of another store miss."""
+        if await self._timelines.name() != (await self._state.snapshot()).name:
+            await self._timelines.rename()
+            await self.lost()
+
+    async def lost(self) -> None:
+        """Drop every timeline, as each may miss something, and all deliveries."""
+        await self._timelines.clear()
+        await self._state.begin_anew(await self._timelines.name())
+        await self._deliveries.drop()
+
+    async def close(self) -> None:
+        """Leave what is under way to other workers."""
+        await self._deliveries.close()
+
     async def _drop(self, outdated: set[int]) -> None:
         """Drop these timelines, and forget which they were."""
         if outdated:
@@ -119,40 +165,6 @@ class Fanout:
             if after is None:
                 break
 
-    async def work_backlog(self) -> bool:
-        """Push the oldest delivery to its next chunk of followers; true if more is to deliver.
-
-        One that fails goes behind the others, and the error is raised.
-        """
-        delivery = await self._deliveries.first()
-        if delivery is None:
-            return False
-        started = time.perf_counter()
-        if delivery.after is None:
-            self._checkpoint_s = started
-        reading = self._sources.followers_chunk(delivery.author, delivery.after, self._chunk_size)
-        try:
-            chunk, ours = await together(self._state.immediate, reading, self._deliveries.hold())
-            if not ours:
-                return self._deliveries.more
-            further = await self._push_chunk(delivery, chunk, started)
-        except Exception:
-            await self._deliveries.failed(delivery)
-            raise
-        if further is None:
-            await self._deliveries.ended()
-            return self._deliveries.more
-        now_s = time.perf_counter()
-        noted = now_s - self._checkpoint_s >= self._chunks.checkpoint_s
-        await self._deliveries.further(further, noted=noted)
-        if noted:
-            self._checkpoint_s = now_s
-        return True
-
-    async def close(self) -> None:
-        """Leave what is under way to other workers."""
-        await self._deliveries.close()
-
     async def _push_chunk(self, delivery: Delivery, chunk: Chunk, started: float) -> Delivery | None:
         """Push a delivery to a chunk of followers; how far it is then; None: all of them have it.
 
@@ -168,18 +180,6 @@ class Fanout:
         await self._timelines.push(delivery.post, pushed_to)
         self._chunk_size = self._chunks.next_size(self._chunk_size, time.perf_counter() - started)
         return None if chunk.after is None else delivery._replace(after=chunk.after)
-
-    async def claim(self) -> None:
-        """Drop the timelines unless they are this store's: nobody knows what those of another store miss."""
-        if await self._timelines.name() != (await self._state.snapshot()).name:
-            await self._timelines.rename()
-            await self.lost()
-
-    async def lost(self) -> None:
-        """Drop every timeline, as each may miss something, and all deliveries."""
-        await self._timelines.clear()
-        await self._state.begin_anew(await self._timelines.name())
-        await self._deliveries.drop()
 
     async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
         """Bring a post to the timelines of the author and the followers, or begin to.

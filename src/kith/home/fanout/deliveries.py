@@ -85,14 +85,14 @@ class Deliveries:
         self._known.append(delivery)
         return True
 
-    async def further(self, delivery: Delivery, *, noted: bool) -> None:
-        """Note how far the first delivery is; `noted`: in the store as well, to resume from after a crash."""
+    async def advance(self, delivery: Delivery, *, saved: bool) -> None:
+        """Note how far the first delivery is; `saved`: in the store as well, to resume from after a crash."""
         self._known[0] = delivery
-        if noted:
+        if saved:
             await self._state.deliver(delivery)
 
-    async def failed(self, delivery: Delivery) -> None:
-        """Put it behind the others, unless another worker has it."""
+    async def put_behind(self, delivery: Delivery) -> None:
+        """A delivery failed: put it behind the others, unless another worker has it."""
         await self._let_go()
         if delivery in self._known:
             failed = delivery._replace(failures=delivery.failures + 1)
@@ -100,7 +100,7 @@ class Deliveries:
             self._known.append(failed)
             await self._state.deliver(failed)
 
-    async def ended(self) -> None:
+    async def end(self) -> None:
         """Note that the first delivery is done, and let its lease go."""
         await together(self._state.immediate, self._state.end_delivery(self._known[0].post), self._let_go())
         del self._known[0]

@@ -92,7 +92,7 @@ class ReaderTimeline(NamedTuple):
     """A reader's timeline and what it may lack, read together."""
 
     timeline: Timeline | None
-    lacked: Ids  # authors whose posts it may lack, whether the reader follows them or not
+    lacking: Ids  # authors whose posts it may lack, whether the reader follows them or not
     own: Ids | None  # the newest of the reader's own posts; None where outboxes are unavailable
 
 
@@ -184,6 +184,19 @@ class Skeletons:
             self._snapshot, self._snapshot_at_s = snapshot, asked_s
         return snapshot
 
+    def _refresh_in_background(self) -> None:
+        """On an engine across a network: have fan-out's notes read for the next requests, so that they need not wait
+        for them; once, while several ask."""
+        loop = asyncio.get_running_loop()
+        if self._immediate or loop.time() - self._snapshot_at_s < _SNAPSHOT_REFRESH_AGE_S:
+            return
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = loop.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        with contextlib.suppress(Unavailable):  # then they find out themselves
+            await self._read_snapshot()
+
     async def below(
         self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded, *, snapshot: FanoutSnapshot | None
     ) -> Skeleton:
@@ -191,17 +204,17 @@ class Skeletons:
 
         `snapshot`: what `usable_snapshot` answered.
         """
-        found = await self._find(reader, after, degraded, snapshot) if snapshot is not None else None
+        found = await self._timeline_of(reader, after, degraded, snapshot) if snapshot is not None else None
         if found is None:
             return await self._from_outboxes(reader, after, want)
         if found.timeline is not None and not found.timeline.needs_rebuild:
             self._wanted.pop(reader, None)  # if it is dropped later, it is wanted at once
             return await self._merged(found, reader, after, want, degraded)
-        wish, merged = self._want(reader, degraded), self._merged(found, reader, after, want, degraded)
+        wish, merged = self._ask_for_timeline(reader, degraded), self._merged(found, reader, after, want, degraded)
         _, skeleton = await together(self._immediate, wish, merged)
         return skeleton
 
-    async def _find(
+    async def _timeline_of(
         self, reader: NodeId, after: Mark | None, degraded: Degraded, fanout: FanoutSnapshot
     ) -> ReaderTimeline | None:
         """The reader's timeline and what it may lack; None where no timeline of theirs can be relied on.
@@ -214,20 +227,20 @@ class Skeletons:
         self._refresh_in_background()
         unhandled, timeline, own = await together(
             self._immediate,
-            self._beyond(fanout, degraded),
-            self._timeline(reader, fanout, degraded),
-            self._own(reader, after, degraded),
+            self._unhandled_by(fanout, degraded),
+            self._kept_timeline(reader, fanout, degraded),
+            self._own_newest(reader, after, degraded),
         )
         if unhandled is UNKNOWN and (timeline is None or timeline.needs_rebuild):
-            await self._want(reader, degraded)
+            await self._ask_for_timeline(reader, degraded)
         if unhandled.spoils(reader):
             return None
-        lacked = _both(fanout.undelivered(), unhandled.authors)
+        lacking = _appended(fanout.undelivered(), unhandled.authors)
         if timeline is not None:
-            lacked = _both(lacked, fanout.withheld.at_least(timeline.lacks_from))
-        return ReaderTimeline(timeline, np.unique(lacked) if len(lacked) else lacked, own)
+            lacking = _appended(lacking, fanout.withheld.at_least(timeline.lacks_from))
+        return ReaderTimeline(timeline, np.unique(lacking) if len(lacking) else lacking, own)
 
-    async def _beyond(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
+    async def _unhandled_by(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
         """What the log holds by now that fan-out had not come to."""
         if self._immediate and fanout.progress is not None and not fanout.progress.behind.events:
             return NOTHING  # by now is the moment of the snapshot
@@ -239,7 +252,7 @@ class Skeletons:
             degraded.failed("fanout")
         return UNKNOWN
 
-    async def _timeline(self, reader: NodeId, fanout: FanoutSnapshot, degraded: Degraded) -> Timeline | None:
+    async def _kept_timeline(self, reader: NodeId, fanout: FanoutSnapshot, degraded: Degraded) -> Timeline | None:
         """The reader's timeline, if those that are read here are those that fan-out keeps for this store."""
         try:
             for _ in range(2):
@@ -254,7 +267,7 @@ class Skeletons:
         degraded.note("timelines")
         return None
 
-    async def _own(self, reader: NodeId, after: Mark | None, degraded: Degraded) -> Ids | None:
+    async def _own_newest(self, reader: NodeId, after: Mark | None, degraded: Degraded) -> Ids | None:
         """The newest of the reader's own posts beyond `after`, newest first."""
         try:
             if after is not None:
@@ -264,19 +277,6 @@ class Skeletons:
             degraded.failed("outboxes")
             return None
 
-    def _refresh_in_background(self) -> None:
-        """On an engine across a network: have fan-out's notes read for the next requests, so that they need not wait
-        for them; once, while several ask."""
-        loop = asyncio.get_running_loop()
-        if self._immediate or loop.time() - self._snapshot_at_s < _SNAPSHOT_REFRESH_AGE_S:
-            return
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = loop.create_task(self._refresh())
-
-    async def _refresh(self) -> None:
-        with contextlib.suppress(Unavailable):  # then they find out themselves
-            await self._read_snapshot()
-
     async def _merged(
         self, found: ReaderTimeline, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
     ) -> Skeleton:
@@ -284,7 +284,7 @@ class Skeletons:
         timeline, own = found.timeline, found.own
         if timeline is None:
             return await self._from_outboxes(reader, after, want)
-        made = self._made.get(reader) if after is None and not len(found.lacked) else None
+        made = self._made.get(reader) if after is None and not len(found.lacking) else None
         if made is not None and made.timeline is timeline and made.own is own:
             return made.skeleton
         end = end_of(timeline)
@@ -294,7 +294,7 @@ class Skeletons:
         if own is None:
             return Skeleton(ids, end)
         try:
-            lacked, later_end = await self._lacked(found, reader, ids, after, max(want, len(ids)))
+            lacked, later_end = await self._lacked_posts(found, reader, ids, after, max(want, len(ids)))
         except Unavailable:
             degraded.failed("outboxes")
             return Skeleton(ids, end)
@@ -303,7 +303,7 @@ class Skeletons:
         if later_end is not None or not _has_all(ids, lacked):
             ids = _between(np.append(ids, lacked), after, end)
         skeleton = Skeleton(ids, end)
-        if after is None and not len(found.lacked):
+        if after is None and not len(found.lacking):
             if len(self._made) >= self._made_max:
                 make_room(self._made, 1)
             self._made[reader] = _Made(timeline, own, skeleton)
@@ -315,7 +315,7 @@ class Skeletons:
         marks = await self._sources.outboxes(authors.tolist(), want, after)
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
-    async def _lacked(
+    async def _lacked_posts(
         self, found: ReaderTimeline, reader: NodeId, ids: Ids, after: Mark | None, want: int
     ) -> tuple[Ids, Mark | None]:
         """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of the authors.
@@ -325,14 +325,14 @@ class Skeletons:
         own, ends = found.own if found.own is not None else _NOBODY, []
         if len(own) == _OWN_LATEST and own[-1] not in ids:  # more of them may not have been pushed yet
             ends.append(mark_of(int(own[-1])))
-        if not len(found.lacked):
+        if not len(found.lacking):
             return own, max(ends, default=None)
-        marks = await self._sources.outboxes_of_followed(reader, found.lacked, want, after)
+        marks = await self._sources.outboxes_of_followed(reader, found.lacking, want, after)
         if len(marks) == want:
             ends.append(marks[-1])
         return np.append(own, np.array([mark.id for mark in marks], np.int64)), max(ends, default=None)
 
-    async def _want(self, reader: NodeId, degraded: Degraded) -> None:
+    async def _ask_for_timeline(self, reader: NodeId, degraded: Degraded) -> None:
         """Ask fan-out for a timeline, once in a while."""
         now = self._now_s()
         if abs(now - self._wanted.get(reader, 0.0)) <= _WANTED_AGAIN_S:
@@ -351,7 +351,7 @@ def mark_of(post: int) -> Mark:
     return Mark(made_at_ms(post), post)
 
 
-def _both(ids: Ids, others: Ids) -> Ids:
+def _appended(ids: Ids, others: Ids) -> Ids:
     """These and those; mostly both are empty."""
     return np.append(ids, others) if len(others) else ids
 
