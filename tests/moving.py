@@ -15,7 +15,7 @@ from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.shapes import Listing
 from kith.moving.comparing import Compared, compare, kinds
 from kith.moving.copying import TABLES, Copying
-from kith.moving.following import LogMove
+from kith.moving.replaying import LogReplay
 from kith.moving.writing import StoreSide, Writing
 from kith.notifications.inbox import InboxRow
 from kith.notifications.notice import Notice, notice_record
@@ -80,11 +80,11 @@ class Killed:
         self._tables = list(TABLES)
         self._copying = Copying(source, self._writing, self._tables[0])
         self._noted: bytes | None = None
-        self.log: LogMove | None = None
+        self.log: LogReplay | None = None
 
     async def begin(self) -> None:
         """From here on the log is followed, once all is copied."""
-        self.log = LogMove(self._source, self._target, self._writing, await self._source.log.end())
+        self.log = LogReplay(self._source, self._target, self._writing, await self._source.log.end())
 
     async def step(self) -> bool:
         """Do the next part; whether anything was left to do."""
@@ -103,7 +103,7 @@ class Killed:
             self._noted = self._copying.after
         self._stop_at(self._noted)
         assert self.log
-        self.log = LogMove(self._source, self._target, self._writing, self.log.at)
+        self.log = LogReplay(self._source, self._target, self._writing, self.log.at)
 
     def _stop_at(self, noted: bytes | None) -> None:
         self._noted = noted

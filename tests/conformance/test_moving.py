@@ -19,7 +19,7 @@ from moving import History, Killed, answers
 
 from kith.core.clock import Hlc, wall_ms
 from kith.graph.edge import EdgeWrite, State
-from kith.moving import copying, following
+from kith.moving import copying, replaying
 from kith.moving.comparing import compare, kinds
 from kith.moving.contents import Contents
 from kith.moving.writing import StoreSide
@@ -76,7 +76,7 @@ def test_a_store_that_is_written_to_is_the_same_where_it_moved_to_whoever_is_kil
         assert sum(one.rows for one in found) > 10
         assert await answers(target) == await answers(source)
 
-    with patch.object(copying, "ROWS", 5), patch.object(following, "EVENTS", 7):
+    with patch.object(copying, "ROWS", 5), patch.object(replaying, "EVENTS", 7):
         run(scene(*((side, folder) if back else (folder, side))))
 
 

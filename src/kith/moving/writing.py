@@ -79,7 +79,7 @@ class Writing:
                 located = await source.locate(key)
                 if located is None or await _has(target, key):
                     continue
-                file = await asyncio.to_thread(_opened, located)
+                file = await asyncio.to_thread(_open_file, located)
                 if file is not None:
                     with file:
                         await target.put(key, file, _FILE_TYPES[key[key.rindex(".") :]])
@@ -104,7 +104,7 @@ class Writing:
         return len(differing)
 
 
-def _opened(located: Path | str) -> BinaryIO | None:
+def _open_file(located: Path | str) -> BinaryIO | None:
     """A file, from where an engine says that it is; None if it is not there any more. StoreUnavailable."""
     try:
         if isinstance(located, Path):

@@ -110,7 +110,7 @@ def test_a_file_that_comes_in_part_is_not_taken_for_whole() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Short) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(StoreUnavailable, match="IncompleteRead"):
-            writing._opened(f"http://127.0.0.1:{server.server_address[1]}/file?signature=secret")
+            writing._open_file(f"http://127.0.0.1:{server.server_address[1]}/file?signature=secret")
         server.shutdown()
 
 

@@ -23,7 +23,7 @@ from kith.graph.audit import Audit, audit
 from kith.leases.numbers import any_held, let_rest
 from kith.moving.comparing import Compared, Kind, compare, differing, kinds
 from kith.moving.copying import TABLES, Copying
-from kith.moving.following import BulkLoaded
+from kith.moving.replaying import BulkLoaded
 from kith.run.config import Settings
 from kith.run.moves import opening, places, progress
 from kith.run.moves.mover import LEASE, Mover, Tell, patiently, sharing_decisions

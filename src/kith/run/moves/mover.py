@@ -17,7 +17,7 @@ from kith.core.events import NOWHERE, LogPosition
 from kith.core.stopping import stop
 from kith.log.keeping import Keeping
 from kith.moving.copying import Copying
-from kith.moving.following import LogMove
+from kith.moving.replaying import LogReplay
 from kith.moving.writing import StoreSide, Writing
 from kith.notifications import walks
 from kith.notifications.tiers import Tier
@@ -70,17 +70,17 @@ class Mover:
         await self._keeping.release()
 
     async def follow(self) -> None:
-        """Do all that the log of the source holds by now. Errors: as of `LogMove.step`."""
+        """Do all that the log of the source holds by now. Errors: as of `LogReplay.step`."""
         noted = self.noted
-        following = LogMove(self.one, self.other, self.writing, LogPosition(noted.at))
-        following.spread = set(noted.spread)
+        replay = LogReplay(self.one, self.other, self.writing, LogPosition(noted.at))
+        replay.spread = set(noted.spread)
         end = await patiently(self.source.log.end)
         while True:
             try:
-                done = await patiently(following.step)
+                done = await patiently(replay.step)
             finally:
-                noted.at, noted.spread = following.at, sorted(following.spread)
-                noted.newest = max(noted.newest, following.newest)
+                noted.at, noted.spread = replay.at, sorted(replay.spread)
+                noted.newest = max(noted.newest, replay.newest)
             if (done or not noted.points) and self._has_copied():
                 noted.reached(await patiently(self.other.log.end))
             if done:
@@ -88,7 +88,7 @@ class Mover:
                 self.tell("events of the log done", self.followed)
                 self.note()
             await self.keep_log()
-            if self.source.log.covers(following.at, end):
+            if self.source.log.covers(replay.at, end):
                 return
 
     def _has_copied(self) -> bool:

@@ -44,11 +44,11 @@ class BulkLoaded(Exception):
     """A graph was loaded at once: its edges are not in the log one by one, and have to be copied again."""
 
 
-class LogMove:
-    """Follows the log of `source` from a position on. `spread`: mentions whose rows were written to followers
-    meanwhile.
+class LogReplay:
+    """Replays the log of `source` into `target`, from a position on.
 
-    `at`: up to where all is done. `newest`: the greatest version that it told.
+    `at`: up to where all is done. `newest`: the greatest version that it told. `spread`: mentions whose rows were
+    written to followers meanwhile.
     """
 
     def __init__(self, source: StoreSide, target: StoreSide, writing: Writing, at: LogPosition) -> None:
@@ -79,11 +79,11 @@ class LogMove:
     async def _write(self, events: Sequence[Event]) -> None:
         """Do events that forget nothing."""
         edges = [edge_of(event) for event in events if event.state <= State.REMOVED]
-        records = [_record(event) for event in events if event.state == RECORD_CHANGED]
-        nodes = {event.source: _node(event) for event in events if event.state == NODE_CHANGED}
+        records = [_record_of(event) for event in events if event.state == RECORD_CHANGED]
+        nodes = {event.source: _node_of(event) for event in events if event.state == NODE_CHANGED}
         claims = {claim.key: claim for claim in map(self._source.contents.claimed_by, events) if claim is not None}
         await self._writing.edges(edges)
-        await self._writing.inbox_rows([row for record in records for row in _told(record)])
+        await self._writing.inbox_rows([row for record in records for row in _inbox_rows_of(record)])
         await self._writing.records(records)
         await self._writing.claims(list(claims.values()))
         await self._writing.nodes(list(nodes.values()))
@@ -135,16 +135,16 @@ def _runs(events: Sequence[Event]) -> Iterator[list[Event]]:
         yield list(some)
 
 
-def _record(event: Event) -> Record:
+def _record_of(event: Event) -> Record:
     return Record(RecordKind(event.source), event.destination, event.updated_at, event.data)
 
 
-def _node(event: Event) -> NodeRow:
+def _node_of(event: Event) -> NodeRow:
     state, private, labels = changed_node(event)
     return NodeRow(event.source, Node(State(state), private, labels))
 
 
-def _told(record: Record) -> list[InboxRow]:
+def _inbox_rows_of(record: Record) -> list[InboxRow]:
     """The row of whom a notice tells. Those of followers whom a mention was told are looked up later (`spread`)."""
     if record.kind is not RecordKind.NOTICE:
         return []
