@@ -74,7 +74,7 @@ class Divider:
             return False
         begin = parts.moving  # another process may be at it, elsewhere
         await self._owners.pass_batches()
-        await self._settle()
+        await self._wait_for_earlier_reads()
         await self._move(listing, begin, parts.before(begin))
         await self._owners.one(owner, DivideList(listing, begin, moved=True), ListParts)
         return True
@@ -90,7 +90,7 @@ class Divider:
             return begin
         return min((position for position in positions if position > begin), default=None)
 
-    async def _settle(self) -> None:
+    async def _wait_for_earlier_reads(self) -> None:
         """Wait until reads have ended that began when the list was not divided yet."""
         await asyncio.sleep(self._settle_s)
 
@@ -98,10 +98,10 @@ class Divider:
         """Have owners move what the part before still holds from a position on."""
         async for rows in self._session.pages(_FROM, *listed(listing), before, begin, size=_MOVED_AT_ONCE):
             entries = [ListEntry(listing, before, position, other) for position, other in rows]
-            await self._list(entries)
+            await self._enter_where_they_belong(entries)
 
-    async def _list(self, entries: Sequence[ListEntry]) -> None:
-        """Enter edges where they belong, and only then delete their other entries, so that readers find one of them."""
+    async def _enter_where_they_belong(self, entries: Sequence[ListEntry]) -> None:
+        """Enter edges there, and only then delete their other entries, so that readers find one of them."""
         edges: dict[int, list[EdgeKey]] = defaultdict(list)
         strays: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in entries:

@@ -54,10 +54,10 @@ class HomePins(NamedTuple):
     taken_off: Pinned = NO_PINS
 
 
-_NONE = HomePins()
+_NO_HOME_PINS = HomePins()
 
 
-class _Kept(NamedTuple):
+class _KnownBoards(NamedTuple):
     """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists when these were read.
 
     `followed`: the users whose boards were looked for. `told`: what was told of boards before that.
@@ -78,10 +78,10 @@ class PinnedPosts:
         self._immediate = boards.store.immediate and boards.settling.records.immediate
         self._privacy = Privacy(boards.graph)
         self._pins, self._mutes = boards.graph.graphs.number(PINS), boards.graph.graphs.number(MUTES)
-        self._kept, self._readers_max = dict[int, _Kept](), memory.room(_READERS_MAX)
+        self._kept, self._readers_max = dict[int, _KnownBoards](), memory.room(_READERS_MAX)
         graphs = (boards.settling.follows, boards.settling.explicit, boards.settling.unfollowed)
         self._memory = memory
-        self._unchanged: Remembered[_Kept] = memory.of_edges(graphs, _READERS_MAX)
+        self._unchanged: Remembered[_KnownBoards] = memory.of_edges(graphs, _READERS_MAX)
         self._have_boards: Remembered[bool] = memory.of_edges((boards.settling.boards,), _OWNERS_CACHED_MAX)
         self._of_boards = memory.changes(graphs=(boards.settling.boards,))
         self._none_at: int | None = None
@@ -94,21 +94,21 @@ class PinnedPosts:
         One call, or three in a row where it is not known yet which boards may matter; one more where pins lost their
         place among the newest since `until`, or were perhaps taken off.
         """
-        if self._immediate and await self._are_none():
-            return _NONE
+        if self._immediate and await self._nobody_has_boards():
+            return _NO_HOME_PINS
         kept, moment = self._kept.get(reader), self._memory.moment
         if kept is not None and 0 <= self.now_ms() - kept.at_ms < BOARDS_KEPT_MS:
-            found, as_kept = _NONE, False
+            found, as_kept = _NO_HOME_PINS, False
             if kept.owners or not self._memory.moment:
-                found, as_kept = await self._newest(reader, kept, until)
+                found, as_kept = await self._newest_pins(reader, kept, until)
             await refreshed
             if self._is_current(reader, kept, as_kept=as_kept):
                 return found
         kept = await self._candidates(reader, refreshed)
         self._unchanged.keep(moment, {reader: kept})
-        return (await self._newest(reader, kept, until))[0] if kept.owners else _NONE
+        return (await self._newest_pins(reader, kept, until))[0] if kept.owners else _NO_HOME_PINS
 
-    def _is_current(self, reader: NodeId, kept: _Kept, *, as_kept: bool) -> bool:
+    def _is_current(self, reader: NodeId, kept: _KnownBoards, *, as_kept: bool) -> bool:
         """Whether the reader follows whom they did, and those have the boards that they had. `as_kept`: by the lengths
         of the reader's lists, which do not tell of one in place of another, and the owners of the boards.
         """
@@ -119,14 +119,14 @@ class PinnedPosts:
             return False
         return told.now == kept.told or told.none_of(set(kept.followed.tolist()), kept.told)
 
-    async def _are_none(self) -> bool:
+    async def _nobody_has_boards(self) -> bool:
         """Whether nobody has a board, as of the last look."""
         told = self._of_boards.now
         if self._none_at != told or not self._memory.moment:
             self._none_at = None if await self._settling.are_any() else told
         return self._none_at is not None
 
-    def _lists(self, reader: NodeId) -> list[Listing]:
+    def _lists_of(self, reader: NodeId) -> list[Listing]:
         """Whom and what a reader follows, and unfollowed."""
         settling = self._settling
         return [
@@ -134,9 +134,9 @@ class PinnedPosts:
             for graph in (settling.follows, settling.explicit, settling.unfollowed)
         ]
 
-    async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _Kept:
+    async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _KnownBoards:
         """Find the boards that the reader may follow, and keep them."""
-        questions, now, told, lists = Questions(), self.now_ms(), self._of_boards.now, self._lists(reader)
+        questions, now, told, lists = Questions(), self.now_ms(), self._of_boards.now, self._lists_of(reader)
         counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
             self._immediate, self._store.answer(questions), self._store.ids(lists[0], FOLLOWEES_SEARCHED_MAX)
@@ -149,7 +149,7 @@ class PinnedPosts:
         owners = {board.id: board.owner for board in boards if board is not None} | others
         if len(self._kept) >= self._readers_max:
             make_room(self._kept, 1)
-        kept = self._kept[reader] = _Kept(answers.counts[counts], now, owners, follows, told)
+        kept = self._kept[reader] = _KnownBoards(answers.counts[counts], now, owners, follows, told)
         return kept
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
@@ -184,12 +184,12 @@ class PinnedPosts:
             known = [found[owner] if has is None else has for owner, has in zip(owners, known, strict=True)]
         return list(compress(owners, known)) if True in known else []
 
-    async def _newest(self, reader: NodeId, kept: _Kept, until: int | None) -> tuple[HomePins, bool]:
+    async def _newest_pins(self, reader: NodeId, kept: _KnownBoards, until: int | None) -> tuple[HomePins, bool]:
         """The newest pins of those of the boards that the reader follows; and whether all is yet as it was kept."""
         questions, ids = Questions(), list(kept.owners)
-        counts = questions.counts(self._lists(reader))
+        counts = questions.counts(self._lists_of(reader))
         if not ids:
-            return _NONE, (await self._store.answer(questions)).counts == kept.lengths
+            return _NO_HOME_PINS, (await self._store.answer(questions)).counts == kept.lengths
         removed = {} if until is None else self._ask_removed(questions, ids, until)
         pages_of = self._ask_newest(questions, reader, kept.owners)
         boards, answers = await together(self._immediate, self._settling.read(ids), self._store.answer(questions))
@@ -241,7 +241,7 @@ class PinnedPosts:
             questions.page(Listing(self._pins, board, Direction.OUT), Window(PINS_EACH))
 
         def pages(answers: Answers, boards: Sequence[Board | None]) -> dict[int, Page]:
-            found, silent = standings(answers), dict(zip(people, answers.members[muted].tolist(), strict=True))
+            found, muting = standings(answers), dict(zip(people, answers.members[muted].tolist(), strict=True))
             said = zip(
                 boards, answers.towards[explicit], answers.towards[unfollowed], answers.pages[first:], strict=True
             )
@@ -253,7 +253,7 @@ class PinnedPosts:
                 and board.owner == owners[board.id]
                 and (unfollowed is not State.NORMAL if found[board.owner].followed else by_itself is State.NORMAL)
                 and may_see_board(board, reader, found[board.owner], member=False)
-                and not silent[board.owner]
+                and not muting[board.owner]
             }
 
         return pages
