@@ -13,10 +13,10 @@ DeviceKind: TypeAlias = Literal["webpush", "apns", "fcm"]
 
 
 class Device(Record, frozen=True, kw_only=True):
-    """A device; where it is reached is not told."""
+    """A device; where it is reached is not told. `kind`: a `DeviceKind`, or what a newer service calls it."""
 
     id: int
-    kind: DeviceKind
+    kind: str
     registered_at: datetime
 
 
@@ -24,7 +24,7 @@ class DeviceList(Record, frozen=True, kw_only=True):
     """Those of a user. `kinds`: what the server sends by; `application_server_key`: for a browser to subscribe."""
 
     devices: list[Device]
-    kinds: list[DeviceKind]
+    kinds: list[str]
     application_server_key: str | None = None
 
 

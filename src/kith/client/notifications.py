@@ -56,13 +56,14 @@ class NotificationBoard(Record, frozen=True, kw_only=True):
 
 
 class Notification(Record, frozen=True, kw_only=True):
-    """Something that others did. `ids`: those that stand here as one; mark these as read. `actors`: up to 3 of
-    `actor_count`. `partial`: older ones of it may be on a later page. `mentioned`: who, if not the user.
+    """Something that others did. `ids`: those that stand here as one; mark these as read. `type`: a `NotificationType`,
+    or what a newer service calls it. `actors`: up to 3 of `actor_count`. `partial`: older ones of it may be on a later
+    page. `mentioned`: who, if not the user.
     """
 
     id: int
     ids: list[int]
-    type: NotificationType
+    type: str
     actors: list[Author]
     actor_count: int
     partial: bool = False

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import field
 
 from kith.client.answers import Id, Record
-from kith.client.notifications import NotificationType
 from kith.client.reconnecting import Reconnecting
 from kith.client.wire import Call, Request, Session, unreadable
 from kith.core.ids import parse_id
@@ -67,11 +66,11 @@ class PostRemoved(Record, frozen=True, kw_only=True):
 
 
 class NotificationMade(Record, frozen=True, kw_only=True):
-    """Others did something that concerns the user; `notifications` shows it."""
+    """Others did something that concerns the user; `notifications` shows it. `kind`: the `type` that it has there."""
 
     event_id: str = ""
     notification_id: int
-    kind: NotificationType
+    kind: str
     actor_id: int
     post_id: int | None = None
     comment_id: int | None = None

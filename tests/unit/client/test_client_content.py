@@ -239,6 +239,18 @@ def test_home_is_walked_over_short_and_empty_pages(connect: Connect) -> None:
     ]
 
 
+def test_words_that_a_newer_service_has_are_read_as_they_are(connect: Connect) -> None:
+    poke = {"id": "7", "ids": ["7"], "type": "poke", "actors": [], "actorCount": 0, "read": False, "seen": False}
+    device = {"id": "3", "kind": "hms", "registeredAt": AT.isoformat()}
+    service = Service(
+        page() | {"items": [poke | {"at": AT.isoformat()}], "unread": 1}, {"devices": [device], "kinds": ["hms"]}
+    )
+    kith = connect(service)
+    assert [one.type for one in ask(kith, "notifications_page").items] == ["poke"]
+    found = ask(kith, "devices")
+    assert ([one.kind for one in found.devices], found.kinds) == (["hms"], ["hms"])
+
+
 def test_a_page_of_home_says_how_it_was_made(connect: Connect) -> None:
     service = Service(home(POST, degraded=("ranking",), next_cursor="c1"))
     found = ask(connect(service), "feed_page", "latest", refresh=True, request_id="mine", page_size=50, cursor="c0")

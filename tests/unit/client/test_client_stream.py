@@ -10,7 +10,18 @@ from typing import Any
 import httpx
 import pytest
 
-from kith.client import ApiError, AsyncKith, EngagementUpdate, FeedReset, Kith, NewPost, PostRemoved, Retry, Unreachable
+from kith.client import (
+    ApiError,
+    AsyncKith,
+    EngagementUpdate,
+    FeedReset,
+    Kith,
+    NewPost,
+    NotificationMade,
+    PostRemoved,
+    Retry,
+    Unreachable,
+)
 
 URL, KEY = "http://kith.example", "sk-very-secret"
 BOTH = pytest.mark.parametrize("kind", [Kith, AsyncKith])
@@ -115,6 +126,13 @@ def test_events_come_as_records(kind: Any) -> None:
     (request,) = service.asked
     assert request.url.params["posts"] == "5,6"
     assert (request.headers["x-kith-user"], request.headers["accept"]) == ("1", "text/event-stream")
+
+
+@BOTH
+def test_a_notification_of_a_kind_that_a_newer_service_has_is_told_as_it_is(kind: Any) -> None:
+    data = '{"notificationId":"7","kind":"poke","actorId":"2","postId":null,"commentId":null}'
+    (told,) = listen(kind, Service(streaming(f"{HELLO}id: 2-1\nevent: notification\ndata: {data}\n\n")), 1)
+    assert told == NotificationMade(event_id="2-1", notification_id=7, kind="poke", actor_id=2)
 
 
 @BOTH
