@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET
@@ -42,6 +43,13 @@ def checked_id(raw: Id, field: str) -> str:
 def checked_ids(raw: Iterable[Id], field: str) -> list[str]:
     """Several, as they may stand in a body."""
     return [checked_id(one, field) for one in raw]
+
+
+def checked_word(word: str, field: str) -> str:
+    """A word as it may stand in a path; BadRequest names the field. A path loses its parts `.` and `..` on the way."""
+    if word in ("", ".", ".."):
+        raise BadRequest(f"`{field}` must be a word, not {word!r}", field=field)
+    return quote(word, safe="")
 
 
 def user_path(user: Id) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from kith.client.answers import Id
-from kith.client.asking import BASE, checked_id, reader
+from kith.client.asking import BASE, checked_id, checked_word, reader
 from kith.client.objects import Labels
 from kith.client.wire import Call
 
@@ -38,4 +38,4 @@ def delete_labels(kind: Literal["post", "user"], id: Id) -> Call[Labels]:
 
 
 def _labelled(kind: str, id_: Id) -> str:
-    return f"{BASE}/labels/{kind}/{checked_id(id_, kind)}"
+    return f"{BASE}/labels/{checked_word(kind, 'kind')}/{checked_id(id_, kind)}"

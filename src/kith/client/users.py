@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,6 +15,7 @@ from kith.client.asking import (
     PAGE_SIZE,
     batches,
     checked_id,
+    checked_word,
     given,
     listed,
     listed_by_name,
@@ -53,7 +53,7 @@ def search_users(q: str, *, page_size: int = PAGE_SIZE, cursor: str | None = Non
 
 def user_by_username(username: str) -> Call[Profile]:
     """The profile of the user of this name, in any spelling; ApiError 404 if there is none."""
-    return Call("GET", f"{BASE}/users/by-username/{quote(username, safe='')}", _profile)
+    return Call("GET", f"{BASE}/users/by-username/{checked_word(username, 'username')}", _profile)
 
 
 def lookup_users(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Profile | None]]:

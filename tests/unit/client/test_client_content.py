@@ -269,6 +269,10 @@ def test_a_page_of_home_says_how_it_was_made(connect: Connect) -> None:
         ("delete_comment", ("1/like",), BadId),
         ("media", (2**63,), BadId),
         ("see_fewer", ("",), BadId),
+        ("user_by_username", ("..",), BadRequest),
+        ("user_by_username", (".",), BadRequest),
+        ("user_by_username", ("",), BadRequest),
+        ("labels", ("..", 1), BadRequest),
     ],
 )
 def test_what_cannot_be_part_of_a_path_is_refused_unsent(
