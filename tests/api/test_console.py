@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from calls import add_edges, code, ok, upload
 from cast import ALICE, BOB, CAROL, People
 from coroutines import Run
 from edges import edge_of, writes_of
+from http_world import until
 from in_process import client_of
 from pictures import photo
 from servers import API, KEY, ON_CLUSTER, Server, eventually, serving, sign
@@ -29,6 +31,7 @@ from kith.run.audits import Report
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.services import Services
+from kith.run.serving import processes
 from kith.web.site import CONSOLE, PageFile, Site
 
 _SITE = Site(CONSOLE, {})
@@ -295,6 +298,20 @@ def test_an_audit_that_was_killed_says_so_though_another_process_has_its_number(
             (tmp_path / "audit.json").write_text(f'{{"state":"running","pid":{os.getpid()},"began":1}}')
             assert (await http.get("/console/audit")).json()["state"] == "failed"
             assert (await http.post("/console/audit")).status_code == 202
+
+    run(play())
+
+
+def test_an_audit_that_is_killed_says_by_what(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "command_line", lambda *_: ["sh", "-c", "kill -9 $$"])
+
+    async def play() -> None:
+        async with process(tmp_path) as (http, _, _):
+            assert (await http.post("/console/audit")).status_code == 202
+            file = tmp_path / "audit.json"
+            await until(lambda: json.loads(file.read_bytes())["ended"])
+            told = (await http.get("/console/audit")).json()
+            assert (told["state"], told["error"]) == ("failed", "its process ended with status -9")
 
     run(play())
 

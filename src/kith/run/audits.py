@@ -107,8 +107,8 @@ class AuditProcesses:
     def _wait(self, process: subprocess.Popen[str], began: AuditAnswer) -> None:
         _, error = process.communicate()
         if process.returncode not in _FOUND:
-            failed = AuditAnswer("failed", began.began, wall_ms(), error=error[-_ERROR_CHARS_MAX:].strip())
-            _write(self._file, failed)
+            why = error[-_ERROR_CHARS_MAX:].strip() or f"its process ended with status {process.returncode}"
+            _write(self._file, AuditAnswer("failed", began.began, wall_ms(), error=why))
 
 
 def _lock(file: Path) -> int | None:
