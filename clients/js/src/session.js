@@ -6,6 +6,7 @@ import { KithError, refusalOf, unreachable, unreadable } from "./errors.js";
 import { mayPass, waitMs, wasNotStarted } from "./retry.js";
 
 export const TOKEN_HEADER = "Kith-Token";
+const TOKENS_MAX = 8; // the service takes 16
 const USER_HEADER = "X-Kith-User";
 
 export class Session {
@@ -102,13 +103,20 @@ export class Session {
     const { credential } = this.shared;
     for (let renewals = 0; ; renewals++) {
       const key = await unlessAborted(signal, credential.current());
+      const sent = this.#token;
       const response = await this.reached(send(key), signal);
       const token = response.headers.get(TOKEN_HEADER);
-      if (token) this.token = token;
+      if (token) this.#carry(token, sent);
       if (response.status !== 401 || renewals > 0) return response;
       if (!(await unlessAborted(signal, credential.renewed(key)))) return response;
       await response.body?.cancel();
     }
+  }
+
+  /** Keep the token of an answer, which covers those `sent` with its request, beside others that came meanwhile. */
+  #carry(token, sent) {
+    const [seen, covered] = [this.#token, sent].map((tokens) => tokens?.split(".") ?? []);
+    this.token = [...seen.filter((one) => !covered.includes(one)), token].slice(-TOKENS_MAX).join(".");
   }
 
   #headers(key) {

@@ -155,6 +155,15 @@ test("the newest token goes with every call, and a view begins with its client's
   assert.throws(() => (kith.token = "a b"), TypeError);
 });
 
+test("of writes at the same time no token is lost", async () => {
+  const { kith, asked } = await clientOf(["a", "b", "c"].map((token) => ({ headers: { "Kith-Token": token } })));
+  await Promise.all([kith.follow(2), kith.follow(3)]);
+  assert.deepEqual(kith.token.split(".").sort(), ["a", "b"]);
+  const both = kith.token;
+  await kith.follow(4);
+  assert.deepEqual([asked[2].headers["kith-token"], kith.token], [both, "c"]);
+});
+
 test("a refusal carries the token as well", async () => {
   const { kith } = await clientOf([refusal(409, "CONFLICT", { "Kith-Token": "of-a-refusal" })]);
   await assert.rejects(kith.follow(2), { code: "CONFLICT" });

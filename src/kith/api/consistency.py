@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from kith.core.events import NOWHERE
 from kith.core.tokens import WriteMark, WriteTokens, lost_write
 from kith.log.store import LogStore
 
 TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
+TOKENS_MAX = 16
+"""Tokens that a request may carry, with dots between them: of writes that its client sent at the same time."""
 
 
 class Consistency:
@@ -30,11 +33,12 @@ class Consistency:
         return WriteMark(self._log.joined(one.at, other.at), max(one.updated_at, other.updated_at))
 
     async def catch_up(self, token: str) -> WriteMark:
-        """Wait until the log shows the writes that `token` stands for; their mark. Conflict if this store does not have
-        them, because it was restored from a backup.
+        """Wait until the log shows the writes that `token` stands for, one or several; their mark. Conflict if this
+        store does not have them, because it was restored from a backup.
         """
-        mark = self._tokens.read(token)
-        if not await self._log.reached(mark.at):
-            raise lost_write()
-        self._observe(mark.updated_at)
-        return mark
+        marks = [self._tokens.read(one) for one in token.split(".", TOKENS_MAX)]
+        for mark in marks:
+            if not await self._log.reached(mark.at):
+                raise lost_write()
+            self._observe(mark.updated_at)
+        return reduce(self.both, marks)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Callable, Collection, Generator, Mapping
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -26,6 +27,8 @@ SYSTEM: Final = "system"
 """In place of a user: the back office of the app, which sees all."""
 Acting: TypeAlias = NodeId | Literal["system"] | None
 """Whom a server key acts for; None: a visitor."""
+TOKENS_MAX = 8
+"""Tokens kept at a time, of writes that were sent at the same time; the service takes 16."""
 RETRIED = frozenset({429, 503})
 _NOT_STARTED = Overloaded.code  # the one 503 that says that nothing was done
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -133,6 +136,7 @@ class Session:
         self.token = token
         self.retry = retry
         self.random = random
+        self._carrying = threading.Lock()
 
     def as_user(self, user: Acting, token: str | None) -> Session:
         """A session for `user`, which starts from `token` or else from what this one has seen."""
@@ -153,16 +157,17 @@ class Session:
     def _exchange(self, call: Call[T]) -> Steps[T]:
         failures, perhaps_done = 0, False
         while True:
+            sent = self.token
             outcome = yield self.request(call)
             failures += 1
             if isinstance(outcome, httpx.Response):
-                self._carry(outcome.headers.get(TOKEN_HEADER))
+                self._carry(outcome.headers.get(TOKEN_HEADER), sent)
                 if outcome.status_code == 503 and call.on_503 is not None:
                     return call.on_503
                 if outcome.status_code == 404 and call.deletes and perhaps_done:
                     return call.parse(b"")
                 if outcome.status_code not in RETRIED:
-                    return self._answer(call, outcome)
+                    return self._answer(call, outcome, sent)
             not_started = _was_not_started(outcome)
             perhaps_done |= not not_started
             yield Wait(self.wait_or_raise(outcome, failures, may_repeat=call.repeatable or not_started))
@@ -206,7 +211,7 @@ class Session:
             content = msgspec.json.encode(call.body)
         return Request(call.method, call.path, call.params, headers, content, call.form)
 
-    def _answer(self, call: Call[T], response: httpx.Response) -> T:
+    def _answer(self, call: Call[T], response: httpx.Response, sent: str | None) -> T:
         if not response.is_success:
             raise _refusal(response)
         try:
@@ -214,12 +219,19 @@ class Session:
         except msgspec.DecodeError as error:
             raise unreadable(f"{call.method} {call.path}: {error}", response.status_code) from error
         if TOKEN_HEADER not in response.headers:
-            self._carry(getattr(answer, "token", None))
+            self._carry(getattr(answer, "token", None), sent)
         return answer
 
-    def _carry(self, token: str | None) -> None:
-        if token:
-            self.token = token
+    def _carry(self, token: str | None, sent: str | None) -> None:
+        """Keep the token of an answer. It stands for what was `sent` with the request, too, but not for writes whose
+        answers came meanwhile: theirs are kept beside it.
+        """
+        if not token:
+            return
+        with self._carrying:
+            covered = (sent or "").split(".")
+            others = [one for one in (self.token or "").split(".") if one and one not in covered]
+            self.token = ".".join([*others, token][-TOKENS_MAX:])
 
 
 def _was_not_started(outcome: Outcome) -> bool:

@@ -20,7 +20,7 @@ from kith.api.consistency import Consistency
 from kith.api.door import Bounds, Door
 from kith.api.operations import operations_of, post
 from kith.core.clock import HybridClock, hlc_of
-from kith.core.errors import Conflict
+from kith.core.errors import BadToken, Conflict
 from kith.core.events import LogPosition
 from kith.core.tokens import NO_MARK, WriteMark, WriteTokens
 
@@ -87,3 +87,21 @@ def test_a_client_that_keeps_the_newest_token_alone_sees_all_its_writes(run: Run
     mark = tokens.read(second)
     assert (unpacked(mark.at), mark.updated_at) == ({1: 10, 2: 10}, 2)
     assert token_of(0, ("Kith-Token", second)) is None
+    third, fourth = token_of(3), token_of(4)
+    both = token_of(1, ("Kith-Token", f"{third}.{fourth}"))  # of two writes at the same time
+    assert both is not None
+    assert unpacked(tokens.read(both).at) == {1: 10, 3: 10, 4: 10}
+
+
+@pytest.mark.parametrize("lost", ["first", "second"])
+def test_of_several_tokens_each_must_be_there(lost: str) -> None:
+    tokens = WriteTokens(b"a secret of 32 bytes for a test.")
+    consistency = Consistency(tokens, Log(), lambda _: None)  # type: ignore[arg-type]
+    both = [
+        tokens.issue(WriteMark(LogPosition(b"later" if name == lost else b"here"), 1)) for name in ("first", "second")
+    ]
+    with pytest.raises(Conflict):
+        asyncio.run(consistency.catch_up(".".join(both)))
+    for bad in (".", f"{both[0]}.", f"{both[0]}.x", ".".join(both * 9)):
+        with pytest.raises(BadToken):
+            asyncio.run(consistency.catch_up(bad))

@@ -67,6 +67,26 @@ def test_the_newest_token_goes_with_the_next_request(kind: type[Client], in_head
     assert kith.token == "t2"
 
 
+def test_of_writes_at_the_same_time_no_token_is_lost() -> None:
+    """Each answer comes while the next write is under way already, and none knows of the other."""
+    told: list[str | None] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        number = len(told) + 1
+        told.append(request.headers.get("Kith-Token"))
+        if number < 4:
+            ask(kith, "follow", BOB)
+        return httpx.Response(200, json={"following": True, "changed": True}, headers={"Kith-Token": f"t{number}"})
+
+    kith = connected(Kith, handler)
+    ask(kith, "follow", CAROL)
+    assert told == [None] * 4
+    assert kith.token == "t4.t3.t2.t1"
+    told[:] = [None] * 4
+    ask(kith, "follow", CAROL)
+    assert (told[4:], kith.token) == (["t4.t3.t2.t1"], "t5")
+
+
 @BOTH
 def test_a_refusal_hands_over_its_token_too(kind: type[Client]) -> None:
     kith = connected(kind, lambda _: httpx.Response(409, headers={"Kith-Token": "t9"}))
