@@ -48,7 +48,7 @@ def test_waiting_for_something_to_happen_is_no_time_to_answer(server: Server) ->
         assert took_s() - before < waited_s
 
 
-@pytest.mark.parametrize("asked", [{"after": "-1"}, {"wait_ms": "2001"}, {"has": "x"}])
+@pytest.mark.parametrize("asked", [{"after": "-1"}, {"wait_ms": "2001"}, {"has": "x"}, {"name": "[/]"}])
 def test_what_no_standby_asks_is_refused(server: Server, asked: dict[str, str]) -> None:
     with server.client() as http:
         assert code(http.get(f"{API}/standby/log", params=asked), 400) == "INVALID_REQUEST"

@@ -292,7 +292,8 @@ def _reader(type_: Any, name: str) -> Read:
         return _one_of(name, _BOOLS)
     if get_origin(kind) is Literal:
         return _one_of(name, {choice: choice for choice in get_args(kind)})
-    return str
+    pattern = next((meta.pattern for meta in metas if meta.pattern is not None), None)
+    return str if pattern is None else _matching(name, pattern)
 
 
 def _whole(name: str, metas: Sequence[msgspec.Meta]) -> Read:
@@ -304,6 +305,15 @@ def _whole(name: str, metas: Sequence[msgspec.Meta]) -> Read:
         if _WHOLE.fullmatch(raw) and least <= int(raw) <= most:
             return int(raw)
         raise BadRequest(f"{says}; see /docs", field=name)
+
+    return read
+
+
+def _matching(name: str, pattern: str) -> Read:
+    def read(raw: str) -> str:
+        if re.search(pattern, raw) is None:
+            raise BadRequest(f"{name} must match {pattern}; see /docs", field=name)
+        return raw
 
     return read
 
