@@ -103,6 +103,25 @@ def test_a_made_up_device_is_no_fault_of_ours_where_its_host_has_taken_nothing(r
     run(scenario())
 
 
+@pytest.mark.parametrize("said", [500, Answer(503, {}, b"", 600.0)])
+def test_what_a_device_is_owed_rings_though_the_clock_was_put_back(
+    run: Run, ringing: PushDesk, said: int | Answer
+) -> None:
+    async def scenario() -> None:
+        phone = await ringing.add(ALICE)
+        ringing.clouds.say = lambda _: said
+        await mention(ringing, text="by a clock that is far ahead")
+        await ringing.follow_log()
+        ringing.clouds.say = lambda _: 200
+        ringing.clock.ms -= 400 * 86_400_000
+        await mention(ringing, text="by the right clock")
+        await ringing.follow_log()
+        await ringing.pass_time(60)
+        assert len(ringing.clouds.rang(phone)) == 2
+
+    run(scenario())
+
+
 def test_devices_of_a_provider_that_is_set_up_no_more_keep_nobody_waiting(
     run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

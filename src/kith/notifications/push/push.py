@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
+from kith.core.backoff import is_due
 from kith.core.events import RECORD_CHANGED, Event
 from kith.leases.holding import Leases
 from kith.notifications.notice import read_notice
@@ -22,7 +23,7 @@ from kith.notifications.notices import Notices
 from kith.notifications.push.device import Device, DeviceKind
 from kith.notifications.push.devices import Devices
 from kith.notifications.push.due import Dues, Told
-from kith.notifications.push.message import PushMessage
+from kith.notifications.push.message import TTL_MS, PushMessage
 from kith.notifications.push.owed import OwedKept, OwedPush
 from kith.notifications.push.provider import Provider, Verdict
 from kith.notifications.rings import read_ring
@@ -116,7 +117,10 @@ class Push:
             await self._owe(one, verdict)
 
     async def work_backlog(self) -> bool:
-        """Try what is owed and due, some devices at a time; whether there are more."""
+        """Try what is owed and due, some devices at a time; whether there are more.
+
+        Nothing waits for longer than a notice rings: a time beyond was set before the clock was put back.
+        """
         now_ms = self._now_ms()
         if 0 < self._look_due_ms - now_ms <= LOOK_MS:
             return False
@@ -124,7 +128,8 @@ class Push:
             if held is None:
                 self._look_due_ms = now_ms + LOOK_MS
                 return False
-            waiting = [kept for kept in await self._owed.all() if kept.owed.next_try_ms <= now_ms]
+            owed = await self._owed.all()
+            waiting = [kept for kept in owed if is_due(kept.owed.next_try_ms, now_ms, TTL_MS)]
             waiting.sort(key=lambda kept: kept.owed.next_try_ms)
             await self._try(waiting[:TRIED_MAX], now_ms)
         more = len(waiting) > TRIED_MAX
@@ -188,10 +193,10 @@ class Push:
     async def _sent_now(self, one: Sending) -> Verdict:
         """What a provider makes of a message; "later" where it rests, or does not answer."""
         provider = self._providers[one.device.address.kind]
-        rest_ms = self._rests.get(provider.lane(one.device), 0) - self._now_ms()
-        if rest_ms > 0:
-            return Verdict("later", "", rest_ms / 1000)
         asked_ms = self._now_ms()
+        rests_until_ms = self._rests.get(provider.lane(one.device), 0)
+        if not is_due(rests_until_ms, asked_ms, TTL_MS):
+            return Verdict("later", "", (rests_until_ms - asked_ms) / 1000)
         async with self._free:
             if self._now_ms() - asked_ms > WAITED_MS_MAX:
                 return Verdict("later", "others took long")
