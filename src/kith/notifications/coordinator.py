@@ -119,7 +119,7 @@ class Coordinator:
     async def begin_again(self, notice: int, account: int) -> None:
         """Begin to tell all followers who want it, without tiers. May be repeated. Errors: Overloaded."""
         chunks = max(1, -(-await self._router.followers(account) // self._chunk_ids))
-        await self._walks.begin([Walk(notice, account, Tier.ALL, chunks)])
+        await self._walks.begin([Walk(notice, account, Tier.ALL, chunks)], again=True)
 
     async def _shorter(self, walk: Walk, followers: int) -> Walk:
         """A walk of the first tier: over the users online, where that is less work than over the followers."""

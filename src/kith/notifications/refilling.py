@@ -7,16 +7,21 @@ inbox.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
+from kith.core.errors import Overloaded
 from kith.core.ids import made_at_ms
 from kith.notifications.inbox import InboxRow, InboxStore
-from kith.notifications.notice import NOTICE_KEPT_MS, read_notice
+from kith.notifications.notice import NOTICE_KEPT_MS, Notice, read_notice
 from kith.notifications.outcomes import Outcomes
 from kith.records.store import Record
 
 PART = 1_000
 """Notices in one call."""
+ROOM_S = 1.0
+"""How long it waits for room before it tries again."""
 
 
 class Refilling:
@@ -32,13 +37,30 @@ class Refilling:
         self._inboxes, self._outcomes, self._walk, self._now_ms = inboxes, outcomes, walk, now_ms
 
     async def write(self, records: Sequence[Record]) -> int:
-        """Write the rows of notices, up to PART; how many were missing. May be repeated. Errors: Overloaded."""
+        """Write the rows of the recipients of notices, up to PART; how many were missing. May be repeated."""
+        return sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in self._kept(records)]))
+
+    async def tell_followers(self, records: Sequence[Record]) -> int:
+        """Have the followers told of the mentions among notices, up to PART; how many mentions. May be repeated.
+
+        Where there is no room for more it waits: what began anew from the first would never come to the last.
+        """
+        mentions = [one for one in self._kept(records) if one.type == "mention"]
+        outcomes = await self._outcomes.of([one.id for one in mentions])
+        told = [one for one, ended in zip(mentions, outcomes, strict=True) if any(tier.told for tier in ended)]
+        for mention in told:
+            await self._begin(mention)
+        return len(told)
+
+    async def _begin(self, mention: Notice) -> None:
+        """Begin to tell the followers, once there is room."""
+        while True:
+            with contextlib.suppress(Overloaded):
+                return await self._walk(mention.id, mention.recipient)
+            await asyncio.sleep(ROOM_S)
+
+    def _kept(self, records: Sequence[Record]) -> list[Notice]:
+        """The notices that are not over."""
         since_ms = self._now_ms() - NOTICE_KEPT_MS
         read = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]
-        notices = [one for one in read if one is not None]
-        missing = sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in notices]))
-        mentions = [one for one in notices if one.type == "mention"]
-        for mention, outcomes in zip(mentions, await self._outcomes.of([one.id for one in mentions]), strict=True):
-            if any(outcome.told for outcome in outcomes):
-                await self._walk(mention.id, mention.recipient)
-        return missing
+        return [one for one in read if one is not None]

@@ -71,21 +71,22 @@ class Walks:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
 
-    async def begin(self, walks: Sequence[Walk]) -> list[Walk]:
+    async def begin(self, walks: Sequence[Walk], *, again: bool = False) -> list[Walk]:
         """Note walks, unless they are under way. Overloaded where there are too many; those of the last tier for
-        which there is no room are returned instead.
+        which there is no room are returned instead. `again`: half of the room is left for what is new.
         """
         new, left = list[Walk](), list[Walk]()
+        room = WALKS_MAX - WALKS_MAX // 2 if again else WALKS_MAX
         for walk in walks:
             under_way = await self._notes.notes(prefix_of(walk.tier))
             if walk.key in under_way:
                 continue
-            if len(under_way) < WALKS_MAX:
+            if len(under_way) < room:
                 new.append(walk)
             elif walk.tier is Tier.MONTH:
                 left.append(walk)
             else:
-                raise Overloaded(f"{WALKS_MAX} mentions are being told in tier {walk.tier.name}; this one waits")
+                raise Overloaded(f"{room} mentions are being told in tier {walk.tier.name}; this one waits")
         for walk in new:
             await self._notes.put_note(walk.key, _encode(walk), only_if=None)
         return left

@@ -61,6 +61,9 @@ def test_too_many_mentions_at_once_wait(run: Run, monkeypatch: pytest.MonkeyPatc
         await worker.begin(stage.notice, ALICE)
         with pytest.raises(Overloaded):
             await worker.begin(stage.notice + 2, ALICE)
+        await worker.begin_again(stage.notice, ALICE)
+        with pytest.raises(Overloaded):  # half of the room is for what is new
+            await worker.begin_again(stage.notice + 1, ALICE)
 
     run(main())
 

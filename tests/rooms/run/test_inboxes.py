@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
-from coroutines import Run
+from coroutines import Run, time_flies
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded
@@ -17,6 +18,7 @@ from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
+from kith.notifications import walks
 from kith.notifications.notice import NOTICE_KEPT_MS, NoticeDraft
 from kith.notifications.preferences import Preferences
 from kith.notifications.refilling import Refilling
@@ -169,6 +171,38 @@ def test_inboxes_are_filled_once_and_wholly(tmp_path: Path, run: Run, monkeypatc
     assert len(calls) == 2
     assert run(again()) == before
     assert len(calls) == 2
+
+
+def test_more_mentions_than_there_is_room_for_are_told_again_one_after_the_other(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tells their followers makes room; meanwhile all others have their rows."""
+    settings = Settings(data=str(tmp_path))
+    before = run(live(settings, 0))
+    shutil.rmtree(tmp_path / FOLDER)
+    monkeypatch.setattr(walks, "WALKS_MAX", 1)
+
+    async def again() -> Inboxes:
+        async with (
+            running(settings, create=False) as services,
+            consumers.CONSUMERS["notifications"].open(settings, services.opened) as worker,
+        ):
+            filling = asyncio.create_task(worker.tasks[consumers.FILL_INBOXES]())
+            coordinator = consumers._coordinator(settings, services.opened, (Tier.ALL,))
+            waits = 0
+            while not filling.done():
+                found = await inboxes_of(services)
+                if (waits := waits + 1) > 20 and found[ALICE]:
+                    assert (found[ALICE], found[CAROL]) == (before[ALICE], before[CAROL])
+                    await coordinator.work()
+                await asyncio.sleep(0.01)
+            await filling
+            while await coordinator.work():
+                pass
+            return await inboxes_of(services)
+
+    with time_flies():
+        assert run(again()) == before
 
 
 def test_what_is_over_is_not_told_again(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 
 from kith.engines.embedded.driver_errors import translated
@@ -17,7 +18,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.record_store import every_record
 from kith.engines.embedded.store_file import sync_folder
 from kith.notifications.refilling import PART, Refilling
-from kith.records.store import RecordKind
+from kith.records.store import Record, RecordKind
 
 FOLDER, FILLED = "inboxes", "filled"
 
@@ -25,16 +26,24 @@ FOLDER, FILLED = "inboxes", "filled"
 async def fill(environment: Environment, refilling: Refilling) -> int | None:
     """Write all rows that are missing; how many, or None where these are the inboxes of this store.
 
-    Cut short, it is done again. Errors: StoreFull, StoreUnavailable, Overloaded.
+    Cut short, it is done again. Rows of recipients come first, as followers of mentions may have to wait for room.
+    Errors: StoreFull, StoreUnavailable.
     """
     file, name = environment.folder / FOLDER / FILLED, str(environment.history().name)
     if file.exists() and file.read_text() == name:
         return None
-    records, missing = every_record(environment, RecordKind.NOTICE), 0
-    while some := await asyncio.to_thread(list, islice(records, PART)):
-        missing += await refilling.write(some)
+    missing = await _of_all(environment, refilling.write)
+    await _of_all(environment, refilling.tell_followers)
     note_filled(environment)
     return missing
+
+
+async def _of_all(environment: Environment, do: Callable[[Sequence[Record]], Awaitable[int]]) -> int:
+    """Do something with all notices, PART at a time; the sum of the answers."""
+    records, found = every_record(environment, RecordKind.NOTICE), 0
+    while some := await asyncio.to_thread(list, islice(records, PART)):
+        found += await do(some)
+    return found
 
 
 def note_filled(environment: Environment) -> None:
