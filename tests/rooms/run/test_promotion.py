@@ -99,5 +99,5 @@ def test_of_two_that_were_promoted_neither_fences_the_other_and_both_say_so(sett
         assert (store_role.rival(store), store_role.why_closed(store)) == ("http://other.example", None)
     (finding,) = [one for one in examine(settings) if one.what == "role"]
     assert (finding.ok, "http://other.example was made the primary, too" in finding.detail) == (False, True)
-    store_role.stand_alone(Path(settings.data))
+    assert standby.promote(settings) is None, "it is chosen, and the other gone"
     assert [one.ok for one in examine(settings) if one.what == "role"] == [True]

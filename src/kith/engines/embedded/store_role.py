@@ -171,7 +171,7 @@ def rival_says(url: str) -> str:
     return (
         f"{url} was made the primary, too, and each takes writes that the other never gets: choose one of both, stop "
         "the other, move its data folder away (it is all there is of its writes), and start it with an empty one as "
-        "`kith standby --of` the one that you chose"
+        "`kith standby --of` the one that you chose; where the other is gone for good, `kith promote` the one again"
     )
 
 

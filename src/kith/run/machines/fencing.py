@@ -33,13 +33,21 @@ async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[s
     while True:
         looks = time.monotonic() - looked_s >= _LOOKED_S and bool(peer_urls or store_role.rival(store))
         if looks or store_role.to_tell(store) is not None:
-            async with leases.hold("tell-the-old-primary") as held:
-                if held is not None:
-                    await asyncio.to_thread(_tell, store)
-                if held is not None and looks:
-                    await asyncio.to_thread(peers.look_for_rival, store, peer_urls)
-                    looked_s = time.monotonic()
+            try:
+                async with leases.hold("tell-the-old-primary") as held:
+                    if held is not None:
+                        await asyncio.to_thread(_turn, store, peer_urls if looks else None)
+            except KithError as error:
+                _log.warning("other machines are told later", error=error.message)
+            looked_s = time.monotonic() if looks else looked_s
         await asyncio.sleep(_EVERY_S)
+
+
+def _turn(store: Environment, peer_urls: Sequence[str] | None) -> None:
+    """Tell the old primary, where it is to be told; and, with addresses of peers, look for a rival."""
+    _tell(store)
+    if peer_urls is not None:
+        peers.look_for_rival(store, peer_urls)
 
 
 def _tell(store: Environment) -> None:

@@ -162,7 +162,8 @@ class Promotion(NamedTuple):
 
 
 def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promotion | None:
-    """Make the standby in the data folder the primary, whether it is being served or not; None where it is already.
+    """Make the standby in the data folder the primary, whether it is being served or not; None where it is already,
+    and a rival that is noted is forgotten.
 
     `url`: where clients reach it, for the old primary to say; empty: where it is served now. Errors: BadRequest, where
     that is not known; Conflict, where another machine was made the primary in place of the same old one (`force`: all
@@ -171,6 +172,8 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
         why = store_role.why_closed(store)
         if why is None:
+            if store_role.rival(store):  # this one was chosen; one that goes on is noted again
+                store_role.note_rival(store, "")
             return None
         key = machine_key_of(store)
     url = url or _served_at(Path(settings.data), why.primary)
