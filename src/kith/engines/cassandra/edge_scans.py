@@ -1,6 +1,8 @@
 """Scans of whole graphs in Cassandra, in the order of its tokens, and repairs, which owners make.
 
-A scan of one graph passes the rows of all. It is for audits, exports and jobs over everybody.
+A scan of one graph passes the rows of all. It is for audits, exports and jobs over everybody. It asks for a stretch of
+tokens after another, as Cassandra answers with a page only once it has found all rows of it: of a graph with few edges
+it would not find them in time.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ import asyncio
 import struct
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
+from time import monotonic
 
 from kith.core.paging import Mark
 from kith.core.together import together
 from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
 from kith.engines.cassandra.commands import Owners
+from kith.engines.cassandra.connecting import Row
 from kith.engines.cassandra.edge_commands import ListEdges, ListEntry, UnlistStrays, shows
 from kith.engines.cassandra.list_reading import BETWEEN
 from kith.engines.cassandra.parts import ListParts, Span, parts_row, read_parts
@@ -30,10 +34,19 @@ _LOOKS, _LOOKED_AGAIN_S = 3, 0.5
 _RECOUNTED_AT_ONCE = 20
 """Lists; each takes a command for each owner at once."""
 _TOKEN = struct.Struct(">q")
+_TOKEN_MIN, _TOKEN_MAX = -(2**63), 2**63 - 1
+_STRETCH, _STRETCH_S, _LONGER_MAX = 1 << 54, 0.5, 16
+"""The first stretch of tokens that is passed, a thousandth of all; about how long one is to take, and how many times as
+long as the last one it may be."""
+_WITHIN = "token({0}) > ? AND token({0}) <= ? AND graph = ? ALLOW FILTERING"
 _EDGES = (
-    "SELECT source, destination, state, position, updated_at, expires_ms FROM edges WHERE graph = ? ALLOW FILTERING"
+    "SELECT source, destination, state, position, updated_at, expires_ms FROM edges"
+    f" WHERE {_WITHIN.format('source')}"
 )
-_ENTRIES = "SELECT node, direction, state, part, position, other FROM list_entries WHERE graph = ? ALLOW FILTERING"
+_ENTRIES = (
+    "SELECT node, direction, state, part, position, other FROM list_entries"
+    f" WHERE {_WITHIN.format('graph, node, direction, state, part')}"
+)
 _LISTS = "SELECT DISTINCT graph, node, direction, state, part FROM list_entries"
 _NODES = "SELECT DISTINCT node FROM counts"
 _NODES_AFTER = "SELECT DISTINCT node, token(node) FROM counts WHERE token(node) > ?"
@@ -55,9 +68,20 @@ class EdgeScans:
             yield await self._shown(chunk)
 
     async def stored(self, graph: int) -> AsyncIterator[list[Edge]]:
-        async for rows in self._session.pages(_EDGES, graph, size=_SCAN_ROWS):
+        async for rows in self._passed(_EDGES, graph):
             if rows:
                 yield [read_edge(graph, row[0], row[1], row[2:]) for row in rows]
+
+    async def _passed(self, statement: str, graph: int) -> AsyncIterator[list[Row]]:
+        """The rows of a graph; stretches are so long that no page of one takes long."""
+        above, stretch = _TOKEN_MIN, _STRETCH
+        while above < _TOKEN_MAX:
+            upto, slowest_s, asked_s = min(above + stretch, _TOKEN_MAX), 0.0, monotonic()
+            async for rows in self._session.pages(statement, above, upto, graph, size=_SCAN_ROWS):
+                slowest_s = max(slowest_s, monotonic() - asked_s)
+                yield rows
+                asked_s = monotonic()
+            above, stretch = upto, max(1, int(stretch * min(_STRETCH_S / max(slowest_s, 0.001), _LONGER_MAX)))
 
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
         rows = await self._rows.get([edge_row(graph, *pair) for pair in pairs])
@@ -192,7 +216,7 @@ class EdgeScans:
 
     async def strays(self, graph: int, repair: bool) -> int:
         found = 0
-        async for rows in self._session.pages(_ENTRIES, graph, size=_SCAN_ROWS):
+        async for rows in self._passed(_ENTRIES, graph):
             entries = [
                 ListEntry(Listing(graph, node, Direction(direction), State(state)), part, position, other)
                 for node, direction, state, part, position, other in rows
