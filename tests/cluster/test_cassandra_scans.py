@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from cassandra_stores import Opened, offset_of_now, opened_in, shared
 from cast import ALICE, BOB, CAROL, DANA
 from edges import G, edge_of, state_of, writes_of
+from local_commands import LocalCommands
 
 from kith.core.errors import StoreUnavailable
+from kith.core.events import NOWHERE
 from kith.engines.cassandra import edge_scans
 from kith.engines.cassandra.connecting import ANSWERED_S, Row, Session
 from kith.engines.cassandra.rows import RowChange
+from kith.engines.kafka.commands import COMMAND_BYTES_MAX
 from kith.graph.audit import audit
 from kith.graph.edge import POSITION_MIN, Direction, State
+from kith.log.commands import Reply
 
 TOKEN_MIN, TOKEN_MAX = -(2**63), 2**63 - 1
 PASSED_S = 100.0
@@ -105,5 +110,21 @@ def test_a_graph_of_few_edges_is_scanned_though_nearly_all_rows_are_of_others(op
             assert sorted(found) == sorted([ALICE, BOB, CAROL])
             assert passed_s[0] == pytest.approx(PASSED_S)
             assert await opened.edges.strays(G, repair=False) == 0
+
+    call(scene())
+
+
+def test_however_many_edges_are_repaired_at_once_the_log_takes_the_commands(opened: Opened) -> None:
+    asked: list[int] = []
+
+    async def taken(_: LocalCommands, some: Sequence[tuple[int, bytes]]) -> list[Reply]:
+        asked.extend(len(data) for _, data in some)
+        return [Reply(msgspec.msgpack.encode(None), NOWHERE) for _ in some]
+
+    async def scene() -> None:
+        edges = [edge_of(2**60 + number, 2**61 + number, 5) for number in range(300_000)]
+        with patch.object(LocalCommands, "ask_many", taken):
+            await opened.edges.repair(edges)
+        assert max(asked) <= COMMAND_BYTES_MAX
 
     call(scene())

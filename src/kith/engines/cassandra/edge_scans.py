@@ -240,7 +240,8 @@ class EdgeScans:
         await self._owners.many([(partition, UnlistStrays(some)) for partition, some in asked.items()], int)
 
     async def repair(self, edges: Sequence[Edge]) -> None:
-        asked: dict[int, list[EdgeKey]] = defaultdict(list)
-        for edge in edges:
-            asked[self._owners.partitions.of_node(edge.source)].append((edge.graph, edge.source, edge.destination))
-        await self._owners.many([(partition, ListEdges(some)) for partition, some in asked.items()], type(None))
+        for at in range(0, len(edges), _SCAN_ROWS):
+            asked: dict[int, list[EdgeKey]] = defaultdict(list)
+            for edge in edges[at : at + _SCAN_ROWS]:
+                asked[self._owners.partitions.of_node(edge.source)].append((edge.graph, edge.source, edge.destination))
+            await self._owners.many([(partition, ListEdges(some)) for partition, some in asked.items()], type(None))
