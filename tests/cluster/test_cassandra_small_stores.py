@@ -134,7 +134,59 @@ def test_what_nobody_changed_is_not_read_again(run: Run, sessions: list[Session]
         assert asked == {"fanout_state": 1}
         await other.deliver(Delivery(5, BOB))
         assert list((await one.snapshot()).deliveries) == [Delivery(5, BOB)]
-        assert asked == {"fanout_state": 3}
+        assert asked == {"fanout_state": 4}
+
+    run(scene())
+
+
+def test_deliveries_do_not_have_all_withheld_authors_read_again(run: Run, sessions: list[Session]) -> None:
+    async def scene() -> None:
+        session, another = sessions
+        one, other = fanout(session), fanout(another)
+        await other.withhold({author: 4 for author in range(100, 500)})
+        assert len((await one.snapshot()).withheld.authors) == 400
+        read, rows = list[int](), session.rows
+
+        async def counting(statement: str, *values: Any) -> list[Any]:
+            found = await rows(statement, *values)
+            read.append(len(found))
+            return found
+
+        session.rows = counting  # type: ignore[method-assign]
+        await other.deliver(Delivery(5, BOB))
+        snapshot = await one.snapshot()
+        assert (list(snapshot.deliveries), len(snapshot.withheld.authors)) == ([Delivery(5, BOB)], 400)
+        await other.end_delivery(5)
+        assert list((await one.snapshot()).deliveries) == []
+        assert sum(read) < 10
+
+    run(scene())
+
+
+def test_what_is_withheld_while_deliveries_are_read_is_shown_with_them(run: Run, sessions: list[Session]) -> None:
+    """A home that saw the delivery end, and not who was left out, would lack the post."""
+
+    async def scene() -> None:
+        session, another = sessions
+        one, other = fanout(session), fanout(another)
+        await other.deliver(Delivery(5, BOB))
+        await one.snapshot()
+        await other.deliver(Delivery(6, CAROL))
+        rows = session.rows
+
+        async def overtaken(statement: str, *values: Any) -> list[Any]:
+            found = await rows(statement, *values)
+            session.rows = rows  # type: ignore[method-assign]
+            await other.withhold({BOB: 4})
+            await other.end_delivery(5)
+            return found
+
+        session.rows = overtaken  # type: ignore[method-assign]
+        snapshot = await one.snapshot()
+        assert list(snapshot.deliveries) == [Delivery(6, CAROL)]
+        assert snapshot.withheld.rate_of(BOB) == 4
+        await other.end_delivery(6)
+        assert list((await one.snapshot()).deliveries) == []
 
     run(scene())
 

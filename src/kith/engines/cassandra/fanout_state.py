@@ -1,11 +1,13 @@
 """The FanoutState in Cassandra: one partition, so that all of it is read in one statement, and each change is whole.
 
-    changes   how often each process changed it: a cell a process, whose time is its own number: it only grows
+    changes   how often each process changed it, a number that is its own time of writing: it only grows. A process
+              has two: a negative one for deliveries, whose rows alone are read again then, and one for all else
     name      of the timelines
     DELIVERY  post -> author, failures, checkpoint
     WITHHELD  author -> rate, which is its own time of writing, so the highest stands
 
-A process reads the rows again only where `changes` is another. Progress and failures are the log's own.
+A process reads the rows again only where `changes` is another: deliveries come and go all the time, and there may be
+very many withheld authors. Progress and failures are the log's own.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ READ_ANYWAY_S = 3_600.0
 """What was read is used for this long at most: less than change counts are kept."""
 _CHANGES = "SELECT changes FROM fanout_state WHERE consumer = ? LIMIT 1"
 _ROWS = "SELECT name, kind, id, author, failures, after, rate FROM fanout_state WHERE consumer = ?"
+_DELIVERIES = "SELECT kind, id, author, failures, after FROM fanout_state WHERE consumer = ? AND kind = ?"
 _CHANGED = "UPDATE fanout_state USING TIMESTAMP ? AND TTL ? SET changes[?] = ? WHERE consumer = ?"
 _DELIVER = (
     "UPDATE fanout_state USING TIMESTAMP ? SET author = ?, failures = ?, after = ?"
@@ -93,37 +96,57 @@ class CassandraFanoutState:
 
     async def deliver(self, delivery: Delivery) -> None:
         at_us, of = await self._node_time.now_us(), (self._group, DELIVERY, delivery.post)
-        await self._change((_DELIVER, (at_us, delivery.author, delivery.failures, delivery.after, *of)))
+        written = _DELIVER, (at_us, delivery.author, delivery.failures, delivery.after, *of)
+        await self._change(written, of_delivery=True)
 
     async def end_delivery(self, post: int) -> None:
-        await self._change((_END, (await self._node_time.now_us(), self._group, DELIVERY, post)))
+        ended = _END, (await self._node_time.now_us(), self._group, DELIVERY, post)
+        await self._change(ended, of_delivery=True)
 
     async def begin_anew(self, name: int) -> None:
         at_us = await self._node_time.now_us()
         await self._change((_END_ALL, (at_us, self._group, DELIVERY)), (_NAME, (at_us, name, self._group)))
 
-    async def _change(self, *statements: tuple[str, Sequence[Any]]) -> None:
+    async def _change(self, *statements: tuple[str, Sequence[Any]], of_delivery: bool = False) -> None:
         """Write these rows and this process's change count together."""
         self._changed += 1
-        noted = self._changed, CHANGES_KEPT_S, self._process, self._changed, self._group
+        name = ~self._process if of_delivery else self._process
+        noted = self._changed, CHANGES_KEPT_S, name, self._changed, self._group
         await self._session.whole([*statements, (_CHANGED, noted)])
 
     async def _read(self) -> _Known:
+        changes, now_s, known = await self._read_changes(), self._clock_s(), self._known
+        if known is None or now_s - known.read_s > READ_ANYWAY_S:
+            return await self._read_all(changes, now_s)
+        if changes == known.changes:
+            return known
+        rows = await self._session.rows(_DELIVERIES, self._group, DELIVERY)
+        later = await self._read_changes()  # one that ended may have left followers out, which is noted before it ends
+        if _of_all_else(later) != _of_all_else(known.changes):
+            return await self._read_all(later, now_s)
+        self._known = known._replace(changes=changes, deliveries=_deliveries(rows))
+        return self._known
+
+    async def _read_changes(self) -> dict[int, int]:
         rows = await self._session.rows(_CHANGES, self._group)
-        changes: dict[int, int] = (rows[0][0] if rows else None) or {}
-        now_s, known = self._clock_s(), self._known
-        if known is None or known.changes != changes or now_s - known.read_s > READ_ANYWAY_S:
-            rows = await self._session.rows(_ROWS, self._group)
-            name = rows[0][0] if rows else None
-            known = self._known = _Known(changes, name, _deliveries(rows), _withheld(rows), now_s)
-        return known
+        return (rows[0][0] if rows else None) or {}
+
+    async def _read_all(self, changes: dict[int, int], now_s: float) -> _Known:
+        rows = await self._session.rows(_ROWS, self._group)
+        name = rows[0][0] if rows else None
+        deliveries = _deliveries([row[1:-1] for row in rows])
+        self._known = _Known(changes, name, deliveries, _withheld(rows), now_s)
+        return self._known
+
+
+def _of_all_else(changes: Mapping[int, int]) -> dict[int, int]:
+    """The counts that are not those of deliveries."""
+    return {process: count for process, count in changes.items() if process >= 0}
 
 
 def _deliveries(rows: Sequence[Row]) -> list[Delivery]:
     found = [
-        Delivery(post, author, after, failures)
-        for _, kind, post, author, failures, after, _ in rows
-        if kind == DELIVERY
+        Delivery(post, author, after, failures) for kind, post, author, failures, after in rows if kind == DELIVERY
     ]
     return sorted(found, key=lambda delivery: (delivery.failures, delivery.post))
 
