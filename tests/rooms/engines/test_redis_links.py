@@ -12,7 +12,7 @@ import hiredis
 import pytest
 from coroutines import Run, answer
 from redis.asyncio.cluster import ClusterNode
-from redis.exceptions import MovedError
+from redis.exceptions import MovedError, NoScriptError
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.redis import script as scripts
@@ -162,5 +162,23 @@ def test_a_call_whose_link_ends_may_have_been_done_so_it_is_not_repeated(run: Ru
             await sent(links, address, ("PING",))
             assert await answer(script.run("a", "time")) is StoreUnavailable
             assert len(node.got) == 2
+
+    run(scene())
+
+
+def test_a_node_that_forgot_the_script_is_told_it_while_another_node_is_down(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        async def send(_: Any, commands: list[Any]) -> list[Any]:
+            return [NoScriptError("no") if command[0] == "EVALSHA" else b"done" for command in commands]
+
+        async def down(*_: Any, **__: Any) -> None:
+            raise StoreUnavailable("a node is down")
+
+        monkeypatch.setattr(scripts, "send", send)
+        monkeypatch.setattr(scripts, "ask", down)
+        script = Script(connect("127.0.0.1:1"), "sets.lua")
+        assert await script.run("a", "time") == b"done"
 
     run(scene())

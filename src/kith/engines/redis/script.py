@@ -120,20 +120,17 @@ class Script:
 
     async def _answers(self, calls: Sequence[ScriptCall]) -> list[Any]:
         """The answer to each call; an error of the server is one."""
-        answers = await self._sent(calls)
+        answers = await send(self._cluster, [self._command(*call) for call in calls])
         untold = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
-        if untold:
-            await ask(self._cluster, "SCRIPT LOAD", self._text, target_nodes=RedisCluster.PRIMARIES)
-            for at, answer in zip(untold, await self._sent([calls[at] for at in untold]), strict=True):
+        if untold:  # with the script itself, which the node keeps
+            whole = [self._command(*calls[at], whole=True) for at in untold]
+            for at, answer in zip(untold, await send(self._cluster, whole), strict=True):
                 answers[at] = answer
         return answers
 
-    async def _sent(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        return await send(self._cluster, [self._command(*call) for call in calls])
-
-    def _command(self, key: RedisKey, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    def _command(self, key: RedisKey, arguments: Sequence[Any], *, whole: bool = False) -> tuple[Any, ...]:
         keys = (2, key, f"{key!s}{_NEVER}") if self._uses_more else (1, key)
-        return ("EVALSHA", self._sha, *keys, *arguments)
+        return (*(("EVAL", self._text) if whole else ("EVALSHA", self._sha)), *keys, *arguments)
 
 
 class _Caller:
