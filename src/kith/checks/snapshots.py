@@ -79,6 +79,7 @@ class Snapshots:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._spoilt: frozenset[str] = frozenset()  # of those that are there; not read again
 
     def names(self) -> list[str]:
         """All that are there, the newest first."""
@@ -87,12 +88,18 @@ class Snapshots:
 
     def newest(self, after_ms: int = 0) -> Snapshot | None:
         """The newest that can be used and was made after some moment."""
-        for name in self.names():
+        names = self.names()
+        self._spoilt &= frozenset(names)
+        for name in names:
             if _made_ms(name) <= after_ms:
                 break
+            if name in self._spoilt:
+                continue
             try:
                 return self.load(name)
             except KithError as error:
+                if isinstance(error, StoreMismatch):
+                    self._spoilt |= {name}
                 _log.error("a snapshot of the filter cannot be used", name=name, error=error.message)
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from layered import FOLLOWED_PLACES, FOLLOWS, LIKES, Layered
 from kith.checks import following, snapshots
 from kith.checks.following import FRESH_S
 from kith.checks.keeper import MADE_EVERY_MS
+from kith.checks.snapshots import Snapshot, Snapshots
 from kith.core.errors import StoreUnavailable
 from kith.core.events import BULK_LOADED, Event
+from kith.engines.blobs.archives import FolderArchive
 from kith.graph.edge import State
 from kith.graph.questions import Questions
 
@@ -70,15 +73,40 @@ def test_a_spoilt_snapshot_is_not_used_and_another_is_made(run: Run, layered: La
         whole = file.read_bytes()
         for place in (0, 33, 40, *(chosen.randrange(len(whole)) for _ in range(FOLLOWED_PLACES))):
             file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-            assert layered.snapshots.newest() is None
+            assert Snapshots(FolderArchive(layered.folder)).newest() is None
         for length in (0, 20, 100, len(whole) - 1):
             file.write_bytes(whole[:length])
-            assert layered.snapshots.newest() is None
+            assert Snapshots(FolderArchive(layered.folder)).newest() is None
         await layered.feed()
         assert layered.filter.newest is None
         layered.clock.ms += 40_000
         assert await layered.maker.make()
         await layered.feed()
+        assert await layered.ask(BOB, CAROL) == ([True, False], [("filter", 0, 1), ("store", 1, 0)])
+
+    run(scene())
+
+
+def test_a_spoilt_snapshot_is_read_once_and_the_one_before_serves(
+    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        await layered.follow(BOB)
+        assert await layered.maker.make()
+        layered.clock.ms += MADE_EVERY_MS
+        assert await layered.maker.make()
+        newest, before = layered.snapshots.names()
+        (layered.folder / newest).write_bytes(b"spoilt")
+        read, load = Counter[str](), Snapshots.load
+
+        def loading(of: Snapshots, name: str) -> Snapshot:
+            read[name] += 1
+            return load(of, name)
+
+        monkeypatch.setattr(Snapshots, "load", loading)
+        for _ in range(5):  # they are as large as memory allows, and looked for every 30 s by each process
+            await layered.feed()
+        assert read == {newest: 1, before: 1}
         assert await layered.ask(BOB, CAROL) == ([True, False], [("filter", 0, 1), ("store", 1, 0)])
 
     run(scene())
