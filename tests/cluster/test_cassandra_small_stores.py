@@ -143,7 +143,7 @@ def test_deliveries_do_not_have_all_withheld_authors_read_again(run: Run, sessio
     async def scene() -> None:
         session, another = sessions
         one, other = fanout(session), fanout(another)
-        await other.withhold({author: 4 for author in range(100, 500)})
+        await other.withhold(dict.fromkeys(range(100, 500), 4))
         assert len((await one.snapshot()).withheld.authors) == 400
         read, rows = list[int](), session.rows
 

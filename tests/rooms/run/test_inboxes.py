@@ -184,11 +184,11 @@ def test_more_mentions_than_there_is_room_for_are_told_again_one_after_the_other
 
     async def again() -> Inboxes:
         async with (
-            running(settings, create=False) as services,
-            consumers.CONSUMERS["notifications"].open(settings, services.opened) as worker,
+            open_services(settings, create=False) as services,
+            consumers.CONSUMERS["notifications"].open(settings, services.stores) as worker,
         ):
             filling = asyncio.create_task(worker.tasks[consumers.FILL_INBOXES]())
-            coordinator = consumers._coordinator(settings, services.opened, (Tier.ALL,))
+            coordinator = consumers._coordinator(settings, services.stores, (Tier.ALL,))
             waits = 0
             while not filling.done():
                 found = await inboxes_of(services)

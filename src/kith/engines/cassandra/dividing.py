@@ -84,7 +84,7 @@ class Divider:
         found = await self._session.rows(_NEWEST, *listed(listing), part, self._part_max + 1)
         if len(found) <= self._part_max:
             return None
-        positions = [position for (position,) in found]
+        positions: list[int] = [position for (position,) in found]
         begin = positions[self._part_max // 2]
         if positions[-1] < begin or await self._session.rows(_OLDER, *listed(listing), part, begin):
             return begin

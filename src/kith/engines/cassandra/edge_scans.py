@@ -40,8 +40,7 @@ _STRETCH, _STRETCH_S, _LONGER_MAX = 1 << 54, 0.5, 16
 long as the last one it may be."""
 _WITHIN = "token({0}) > ? AND token({0}) <= ? AND graph = ? ALLOW FILTERING"
 _EDGES = (
-    "SELECT source, destination, state, position, updated_at, expires_ms FROM edges"
-    f" WHERE {_WITHIN.format('source')}"
+    f"SELECT source, destination, state, position, updated_at, expires_ms FROM edges WHERE {_WITHIN.format('source')}"
 )
 _ENTRIES = (
     "SELECT node, direction, state, part, position, other FROM list_entries"

@@ -180,7 +180,9 @@ class OpenBook:
 
     async def _save_failures_again(self) -> None:
         for name, group in list(self.now.groups.items()):
-            kept = [(partition, mark, failure) for mark, (partition, failure) in group.failures.items()]
+            kept: list[KeptFailure] = [
+                (partition, mark, failure) for mark, (partition, failure) in group.failures.items()
+            ]
             for some in in_parts(kept, _size_of):
                 there = self.now.groups[name].failures if name in self.now.groups else {}
                 if left := [one for one in some if one[1] in there]:

@@ -139,14 +139,14 @@ class Kafka:
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise
-            for topic in needed:
+            for topic, settings in needed.items():
                 width = await asyncio.to_thread(self._told_width, admin, topic)
                 if width != self.width(topic):
                     raise StoreMismatch(
                         f"the topic {self.named(topic)} has {width} partitions where {self.width(topic)} are set; "
                         "their number is for good"
                     )
-                self._check_settings(topic, needed[topic], await self._settings(admin, topic))
+                self._check_settings(topic, settings, await self._settings(admin, topic))
 
     def _check_settings(self, topic: Topic, needed: Mapping[str, str], found: Mapping[str, str]) -> None:
         """StoreMismatch where a topic would refuse records or lose them, as one that somebody else made may."""
