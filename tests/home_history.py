@@ -106,7 +106,7 @@ class HomeHistory:
         self.engagement, self.moderation = services.engagement, services.moderation
         self.write, self.whole = services.write, whole
         self.log, self.fanout, self.rings = whole.log, whole.fanout_state, whole.timelines
-        self.feed = self.another_feed()
+        self.feed, self.other_feed = self.another_feed(), self.another_feed()
         self.runners: list[Runner] = []
         for _ in range(1 if whole.hand_over is None else 2):
             self.restart()
@@ -230,13 +230,16 @@ class HomeHistory:
             window = Window(self.chosen.randrange(1, 6), after=page.rest)
 
     async def ranked(self, viewer: NodeId, *, must_reflect: LogPosition) -> tuple[list[int], list[int]]:
-        """All pages of a ranked home, while things happen in between: what is told as unseen, and as seen."""
+        """All pages of a ranked home, of two API processes, while things happen in between: what is told as unseen, and
+        as seen.
+        """
         found: tuple[list[int], list[int]] = [], []
         slate = None
         while True:
             limit = self.chosen.randrange(1, 6)
             self.whole.settle()
-            page = await self.feed.ranked(viewer, limit, slate, must_reflect=must_reflect)
+            feed = self.chosen.choice((self.feed, self.other_feed))
+            page = await feed.ranked(viewer, limit, slate, must_reflect=must_reflect)
             assert set(page.placed) == {post.id for post in page.posts}
             assert len(page.posts) == limit or page.rest is None, "a page is full while there is more"
             for post in page.posts:
