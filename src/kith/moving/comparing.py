@@ -41,16 +41,16 @@ class Compared(msgspec.Struct):
     changing: list[Any] = []
 
 
-class Kind:
+class RowKind:
     """One kind of rows: how those of a store are listed, and how some are looked up, each by a key."""
 
     name: str
 
-    async def part(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
+    async def some_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
         """The keys of some rows, and where the next begin."""
         raise NotImplementedError
 
-    async def looked_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
+    async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         """What is stored under these keys; one that is missing has no row."""
         raise NotImplementedError
 
@@ -59,17 +59,17 @@ class Kind:
         return keys
 
 
-class _Edges(Kind):
+class _Edges(RowKind):
     name = "edges"
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
 
-    async def part(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
+    async def some_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
         rows, then = await side.contents.edges(after, ROWS)
         return [(edge.graph, edge.source, edge.destination) for edge in rows], then
 
-    async def looked_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
+    async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         found: dict[Any, Edge] = {}
         now_ms = self._now_ms()
         for graph, pairs in _grouped((key[0], key[1:]) for key in keys).items():
@@ -79,14 +79,14 @@ class _Edges(Kind):
         return found
 
 
-class _Records(Kind):
+class _Records(RowKind):
     name = "records"
 
-    async def part(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
+    async def some_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
         rows, then = await side.contents.records(after, ROWS)
         return [(record.kind, record.id) for record in rows], then
 
-    async def looked_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
+    async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         found: dict[Any, Record] = {}
         for kind, ids in _grouped(keys).items():
             for id_, record in zip(ids, await side.records.get_many(kind, ids), strict=True):
@@ -95,45 +95,45 @@ class _Records(Kind):
         return found
 
 
-class _Nodes(Kind):
+class _Nodes(RowKind):
     name = "accounts"
 
-    async def part(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
+    async def some_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
         rows, then = await side.contents.nodes(after, ROWS)
         return [row.id for row in rows], then
 
-    async def looked_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
+    async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         nodes = zip(keys, await side.edges.nodes(keys), strict=True)
         return {key: node for key, node in nodes if node != Node()}
 
 
-class _Claims(Kind):
+class _Claims(RowKind):
     name = "claims of keys"
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
 
-    async def part(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
+    async def some_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
         rows, then = await side.contents.claims(after, ROWS)
         return [row.key for row in rows], then
 
-    async def looked_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
+    async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         now_ms = self._now_ms()
         values = await side.records.claimed([Claim(key, b"", now_ms, 0) for key in keys])
         return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
-class _InboxRows(Kind):
+class _InboxRows(RowKind):
     name = "rows of inboxes"
 
     def __init__(self, *, mends: bool) -> None:
         self._mends = mends
 
-    async def part(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
+    async def some_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
         rows, then = await side.contents.inbox_rows(after, ROWS)
         return rows, then
 
-    async def looked_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
+    async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         found: dict[Any, bool] = {}
         for notice, users in _grouped((row.notice, row.user) for row in keys).items():
             asked = np.array(sorted(users), np.int64)
@@ -145,34 +145,34 @@ class _InboxRows(Kind):
         """Remove the rows that were removed since they were copied."""
         if not self._mends:
             return keys
-        there = await self.looked_up(one, keys)
+        there = await self.look_up(one, keys)
         removed = [key for key in keys if key not in there]
         for user, notices in _grouped(removed).items():
             await other.inboxes.remove(user, notices)
         return [key for key in keys if key in there]
 
 
-class _Notes(Kind):
+class _Notes(RowKind):
     name = "notes"
 
-    async def part(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
+    async def some_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
         return list(await side.contents.notes()), None
 
-    async def looked_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
+    async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
         notes = await side.contents.notes()
         return {key: notes[key] for key in keys if key in notes}
 
 
-def kinds(now_ms: Callable[[], int], *, moving: bool = False) -> list[Kind]:
+def kinds(now_ms: Callable[[], int], *, moving: bool = False) -> list[RowKind]:
     """What is compared. `moving`: all but notes, which come with the switch; and rows of inboxes that were removed
     since they were copied, which no log tells, are removed from the other store too.
     """
-    found: list[Kind] = [_Nodes(), _Edges(now_ms), _Records(), _Claims(now_ms), _InboxRows(mends=moving)]
+    found: list[RowKind] = [_Nodes(), _Edges(now_ms), _Records(), _Claims(now_ms), _InboxRows(mends=moving)]
     return found if moving else [*found, _Notes()]
 
 
 async def compare(
-    kind: Kind,
+    kind: RowKind,
     one: StoreSide,
     other: StoreSide,
     level: Callable[[], Awaitable[object]],
@@ -187,7 +187,7 @@ async def compare(
         after, is_first = None, True
         while is_first or after is not None:
             is_first = False
-            keys, after = await kind.part(side, after)
+            keys, after = await kind.some_keys(side, after)
             if keys:
                 suspects += await differing(kind, side, twin, keys)
             found.rows += len(keys)
@@ -202,14 +202,14 @@ async def compare(
     return found
 
 
-async def differing(kind: Kind, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> list[Any]:
+async def differing(kind: RowKind, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> list[Any]:
     """Those of some rows that differ, as they are now."""
-    rows, twins = await kind.looked_up(one, keys), await kind.looked_up(other, keys)
+    rows, twins = await kind.look_up(one, keys), await kind.look_up(other, keys)
     return [key for key in keys if rows.get(key) != twins.get(key)]
 
 
 async def _looked_at_again(
-    kind: Kind, one: StoreSide, other: StoreSide, suspects: list[Any], level: Callable[[], Awaitable[object]]
+    kind: RowKind, one: StoreSide, other: StoreSide, suspects: list[Any], level: Callable[[], Awaitable[object]]
 ) -> tuple[list[Any], list[Any]]:
     """Those of some rows that differ, though the first store did not change them meanwhile; and those that it changed
     at every look.
@@ -218,9 +218,9 @@ async def _looked_at_again(
     for _ in range(LOOKS):
         if not suspects:
             break
-        before = await kind.looked_up(one, suspects)
+        before = await kind.look_up(one, suspects)
         await level()
-        twins, after = await kind.looked_up(other, suspects), await kind.looked_up(one, suspects)
+        twins, after = await kind.look_up(other, suspects), await kind.look_up(one, suspects)
         suspects = [key for key in suspects if twins.get(key) != after.get(key)]
         changing = [key for key in suspects if before.get(key) != after.get(key)]
     return [key for key in suspects if key not in changing], changing

@@ -21,7 +21,7 @@ from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
 from kith.graph.audit import Audit, audit
 from kith.leases.numbers import any_held, let_rest
-from kith.moving.comparing import Compared, Kind, compare, differing, kinds
+from kith.moving.comparing import Compared, RowKind, compare, differing, kinds
 from kith.moving.copying import TABLES, Copying
 from kith.moving.replaying import BulkLoaded
 from kith.run.config import Settings
@@ -102,7 +102,7 @@ class _Forth(Mover):
         super().__init__(sides.folder, sides.here, sides.there, folder, noted, tell)
         self._sides, self._closing = sides, sides.deciding.closing
         self._store = sides.folder.of_folder("a move").environment
-        self._changing: list[tuple[Kind, list[Any]]] = []  # what could not be compared while it was written to
+        self._changing: list[tuple[RowKind, list[Any]]] = []  # what could not be compared while it was written to
 
     async def begin(self) -> None:
         """Close the cluster, which holds nothing yet or what was copied before, and keep the log from here on."""
