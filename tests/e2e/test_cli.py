@@ -61,6 +61,12 @@ def test_settings_prints_every_setting_from_whichever_source_and_no_secret(kith:
     assert rows["api_keys"] == rows["jwt_secret"] == "(set)"
 
 
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_settings_shows_brackets_as_they_are(kith: Kith, columns: str) -> None:
+    for name in ("a[red]b", "a[/red]b"):
+        assert name in done(kith("settings", COLUMNS=columns, KITH_JWT_ISSUER=name))
+
+
 def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("│|").split("│")]
 

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from kith.commands.console import Data, out
+from kith.commands.console import Data, out, say
 from kith.core.errors import BadRequest
 from kith.log.store import LogStore
 from kith.run import config
@@ -36,7 +37,7 @@ def run_show(data: Data = None) -> None:
     table = Table("lease", "events behind", "until", "")
     for one in leases:
         until = datetime.fromtimestamp(one.until_ms / 1000, UTC).isoformat(timespec="seconds")
-        table.add_row(one.name, f"{one.events:,}", until, "lost" if one.lost else "")
+        table.add_row(escape(one.name), f"{one.events:,}", until, "lost" if one.lost else "")
     if leases:
         out.print(table)
 
@@ -45,7 +46,7 @@ def run_show(data: Data = None) -> None:
 def run_release(lease: Annotated[str, typer.Argument(help="As `kith log show` names it.")], data: Data = None) -> None:
     """End a lease, so that the log may forget what it keeps; its holder is told when it comes back too late."""
     release(config.load({"data": data}), lease)
-    out.print(f"{lease} is released")
+    say(f"{lease} is released")
 
 
 class LeaseShown(NamedTuple):

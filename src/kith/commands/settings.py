@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Column, Table
 
@@ -20,7 +21,7 @@ def settings(data: Data = None) -> None:
     if console.width >= TABLE_CHARS:
         table = Table(Column("setting", no_wrap=True), "value", "default", "meaning")
         for row in rows:
-            table.add_row(row.name, row.value, row.default, row.meaning)
+            table.add_row(row.name, escape(row.value), row.default, row.meaning)
         console.print(table)
         return
     for row in rows:
