@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,19 @@ def test_a_file_whose_writing_failed_does_not_appear_and_spares_the_one_before(t
         write_and_fail()
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_file_for_which_there_is_no_room_leaves_nothing(tmp_path: Path, kind: str) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    rows = np.random.default_rng(1).integers(0, ID_MAX, (50_000, 3))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"), EdgeFileWriter(tmp_path / f"edges{kind}") as writer:
+            writer.write(rows)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_csv_with_dots_in_its_name_is_separated_by_commas(tmp_path: Path) -> None:

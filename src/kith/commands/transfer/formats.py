@@ -214,16 +214,15 @@ class EdgeFileWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if self._kind == PARQUET and kind is None:
-            self._write_parquet(np.empty((0, 2), np.int64))
-        if self._parquet is not None:
-            self._parquet.close()
-        self._stream.close()
-        self._raw.close()
         try:
+            with self._raw, self._stream:
+                if self._kind == PARQUET and kind is None:
+                    self._write_parquet(np.empty((0, 2), np.int64))
+                if self._parquet is not None:
+                    self._parquet.close()
             if kind is None:
                 self._partial.replace(self._path)
-        finally:
+        finally:  # also where there was no room for what closing writes
             self._partial.unlink(missing_ok=True)
 
     def write(self, rows: NumberRows) -> None:
