@@ -140,7 +140,8 @@ def test_the_token_of_a_set_profile_covers_that_it_is_private(tmp_path: Path) ->
             for private in (True, False):
                 answer = await client.put(f"{API}/users/1", json={"bio": "I paint", "private": private})
                 known = api.door._carried.consistency
-                assert known.place_of(answer.headers["kith-token"]) == await known._log.end()
+                mark = await known.catch_up(answer.headers["kith-token"])
+                assert mark.at == await known._log.end()
 
     asyncio.run(play())
 
