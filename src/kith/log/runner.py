@@ -142,6 +142,9 @@ class Runner:
             self._begin()
             self._is_level = False
             return True
+        except Unavailable:
+            await self._work_backlog()  # it may make the room that the batch waits for
+            raise
         more = await self._work_backlog()
         self._is_level, self._handled = not more and handled < self._pace.batch_max, handled
         return bool(handled) or retried or more

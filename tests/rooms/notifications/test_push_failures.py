@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,11 @@ from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from pushing import Browser, PushDesk, apns_key, app_address, is_for, mention
 
-from kith.core.errors import StoreUnavailable
+from kith.core.errors import StoreUnavailable, Unavailable
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
+from kith.log.runner import Runner
 from kith.notifications.notice import Notice
-from kith.notifications.push import push
+from kith.notifications.push import owed, push
 from kith.notifications.push.apns import Apns
 from kith.notifications.push.device import Device
 from kith.notifications.push.message import PushMessage
@@ -118,6 +120,39 @@ def test_what_a_device_is_owed_rings_though_the_clock_was_put_back(
         await ringing.follow_log()
         await ringing.pass_time(60)
         assert len(ringing.clouds.rang(phone)) == 2
+
+    run(scenario())
+
+
+def test_while_the_log_waits_for_room_what_is_owed_is_tried(
+    run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the runner, which does deferred work after a batch only. Carol's device is refused all the time."""
+    monkeypatch.setattr(owed, "DEVICES_OWED_MAX", 1)
+
+    async def scenario() -> None:
+        runner = Runner(ringing.push, ringing.desk.whole.log, now_ms=ringing.clock)
+        await runner.step()
+
+        async def follow_log() -> None:
+            await ringing.desk.handle()
+            for _ in range(20):
+                ringing.clock.ms += 15_000
+                with contextlib.suppress(Unavailable):
+                    await runner.step()
+
+        phone, refused = await ringing.add(ALICE), await ringing.add(CAROL, "fcm")
+        ringing.clouds.say = lambda _: 503
+        await mention(ringing)
+        await follow_log()
+        assert ringing.owed.known == {phone.id}
+        await mention(ringing, CAROL)
+        await follow_log()
+        ringing.clouds.say = lambda asked: 403 if is_for(asked, refused) else 200
+        await follow_log()
+        await follow_log()
+        assert len(ringing.clouds.rang(phone)) == 1
+        assert ringing.owed.known == {refused.id}
 
     run(scenario())
 
