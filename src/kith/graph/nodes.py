@@ -32,8 +32,9 @@ from kith.leases.background import Background, retried
 from kith.leases.holding import Held, Leases
 
 _PAGE = 500
-_NOTE = "job/"
-_KEPT_DONE_S = 86_400.0
+_NOTE, _DONE = "job/", "job-done/"
+"""Prefixes of the notes of jobs that run, which are few, and of those that are done."""
+_KEPT_DONE_S, _FORGOTTEN_EVERY_S = 86_400.0, 3_600.0
 
 
 class NodeOperation(enum.Enum):
@@ -129,6 +130,7 @@ class NodeJobs:
         self._finish = {NodeOperation.REMOVE: forget, NodeOperation.RESTORE: restored}
         self._order, self._removed = order, removed
         self._background = Background(leases)
+        self._forget_due_s = 0.0
 
     async def start(self, operation: NodeOperation, node: NodeId) -> Job:
         """Set the node's state, save the job, and run it in the background."""
@@ -160,24 +162,32 @@ class NodeJobs:
 
     async def resume(self) -> None:
         """Continue every unfinished job that no process runs."""
-        for job in await self.known():
+        for job in await self._noted(_NOTE):
             if not job.done:
                 self._background.start(_NOTE + job.id, self._run)
 
     async def known(self) -> list[Job]:
-        """All running jobs, and those finished within a day; a few older ones may still be there."""
-        notes = await self._store.notes(_NOTE)
+        """All running jobs, and those finished within a day; some older ones may still be there."""
+        found = {job.id: job for prefix in (_DONE, _NOTE) for job in await self._noted(prefix)}
+        return list(found.values())
+
+    async def _noted(self, prefix: str) -> list[Job]:
+        notes = await self._store.notes(prefix)
         return [msgspec.json.decode(raw, type=Job) for raw in notes.values()]
 
     async def _forget_done(self) -> None:
-        """Delete the notes of jobs that were finished more than a day ago."""
-        for job in await self.known():
-            if job.done and job.finished_at < time.time() - _KEPT_DONE_S:
-                await self._store.put_note(_NOTE + job.id, None)
+        """Delete the notes of jobs that were finished more than a day ago, from time to time: many may be kept."""
+        if time.monotonic() < self._forget_due_s:
+            return
+        self._forget_due_s = time.monotonic() + _FORGOTTEN_EVERY_S
+        for prefix in (_NOTE, _DONE):  # an older Kith left them where they ran
+            for job in await self._noted(prefix):
+                if job.done and job.finished_at < time.time() - _KEPT_DONE_S:
+                    await self._store.put_note(prefix + job.id, None)
 
     async def get(self, job_id: str) -> Job:
         """A job by its id; NotFound if there never was one, or it was done more than a day ago."""
-        raw = await self._store.get_note(_NOTE + job_id)
+        raw = await self._store.get_note(_NOTE + job_id) or await self._store.get_note(_DONE + job_id)
         if raw is None:
             raise NotFound("no such job, or it was done more than a day ago", id=job_id)
         return msgspec.json.decode(raw, type=Job)
@@ -217,9 +227,12 @@ class NodeJobs:
     async def _step(self, held: Held, noted: _Noted, lists: Sequence[Listing]) -> _Noted:
         """Rewrite one page, and save how far the job is. LeaseLost if another process has taken it over."""
         further = _Noted.over(noted.raw, await self._next(noted.job, lists))
-        if await self._store.put_note(held.lease.name, further.raw, only_if=noted.raw):
+        done = _DONE + noted.job.id
+        if further.job.done:
+            await self._store.put_note(done, further.raw)
+        if await self._store.put_note(held.lease.name, None if further.job.done else further.raw, only_if=noted.raw):
             return further
-        raw = await self._store.get_note(held.lease.name)
+        raw = await self._store.get_note(held.lease.name) or await self._store.get_note(done)
         stored = None if raw is None else _Noted.read(raw)
         if stored is None or stored.job.token != noted.job.token:
             raise LeaseLost("another process runs the job by now", id=noted.job.id)

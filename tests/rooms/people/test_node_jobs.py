@@ -196,7 +196,7 @@ def test_what_a_newer_kith_noted_of_a_job_stays(run: Run, room: Services) -> Non
         with time_flies():
             await jobs.resume()
             await jobs.wait()
-        done = await room.edges.get_note(JOB)
+        done = await room.edges.get_note(f"job-done/{JOB.removeprefix('job/')}")
         assert done is not None
         assert msgspec.json.decode(done)["pace"] == [7]
         assert await is_archived(room, jobs)
