@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from cassandra_stores import PARTITIONS, Opened, opened_in, shared
+from cassandra_stores import KEYSPACE, NODES, PARTITIONS, Opened, opened_in, shared
 from cast import ALICE, BOB, CAROL, START_MS
 from edges import G, edge_of, state_of
 from reference_edges import ReferenceEdges
@@ -187,3 +187,13 @@ def test_a_statement_that_fails_is_an_error_of_ours(opened: Opened) -> None:
     for failing in (session.rows("SELECT nothing FROM edges"), session.define("CREATE TABLE edges")):
         with pytest.raises(StoreUnavailable):
             call(failing)
+
+
+def test_a_keyspace_with_more_copies_than_nodes_can_confirm_is_not_made() -> None:
+    async def scene() -> None:
+        with pytest.raises(BadRequest, match=r"99 copies .* 50 nodes .* datacentre \S+ has \d+: .*cluster_copies"):
+            await connect(NODES, f"{KEYSPACE}_copies", replicas=99)
+        made = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?"
+        assert await shared().rows.session.rows(made, f"{KEYSPACE}_copies") == []
+
+    call(scene())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ Cassandra warns of."""
 _READ, _WRITTEN = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.EACH_QUORUM
 _SERIAL = acsylla.Consistency.SERIAL
 _NAME_CHARS_MAX, _PAGE_ROWS = 48, 5_000
+_PLACES = "SELECT data_center FROM system.local", "SELECT data_center FROM system.peers"
 _SCHEMA_HERE = "SELECT schema_version FROM system.local"
 _SCHEMA_ELSEWHERE = "SELECT schema_version FROM system.peers"
 
@@ -178,8 +180,8 @@ async def connect(
     """A session in a keyspace. Where it is not there it is made, with `replicas` copies of each row in each datacentre.
 
     `nodes`: some of the cluster's, as HOST:PORT,HOST:PORT; the others are found by them. `datacentre`: only its nodes
-    are asked; empty: that of the one that answers first. BadRequest for names that are none; StoreUnavailable where
-    none of them answers.
+    are asked; empty: that of the one that answers first. BadRequest for names that are none, or too few nodes for so
+    many copies; StoreUnavailable where none of them answers.
     """
     hosts, port = _hosts(nodes)
     if not keyspace.isidentifier() or not keyspace.isascii() or len(keyspace) > _NAME_CHARS_MAX:
@@ -207,12 +209,24 @@ async def connect(
             "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?", keyspace.lower()
         )
         if not known:
+            await _check_nodes(session, replicas)
             await session.define(
                 f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication ="
                 f" {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}"
             )
         await session.define(f"USE {keyspace}")
     return session
+
+
+async def _check_nodes(session: Session, replicas: int) -> None:
+    """BadRequest where a datacentre has no quorum for so many copies: no write would ever be confirmed there."""
+    places = Counter([place for asked in _PLACES for (place,) in await session.rows(asked)])
+    for place, nodes in places.items():
+        if nodes < (quorum := replicas // 2 + 1):
+            raise BadRequest(
+                f"{replicas} copies of each row are asked for, of which {quorum} nodes confirm a write; the datacentre "
+                f"{place} has {nodes}: set `cluster_copies` to that, or add nodes first"
+            )
 
 
 def _hosts(nodes: str) -> tuple[list[str], int]:

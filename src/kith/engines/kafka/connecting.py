@@ -132,7 +132,7 @@ class Kafka:
             NewTopic(self.named(topic), self.width(topic), self._copies, config=needed[topic] | _MADE_WITH[topic])
             for topic in needed
         ]
-        async with translated("make its topics", _MADE_S):
+        async with translated(f"make its topics at {self._where['bootstrap.servers']}", _MADE_S):
             for made in admin.create_topics(topics, operation_timeout=10).values():
                 try:
                     await asyncio.wrap_future(made)
