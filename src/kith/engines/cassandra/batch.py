@@ -38,6 +38,12 @@ def entry_row(listing: Listing, part: int, position: int, other: int) -> Key:
     return Key("list_entries", (*listed(listing), part, position, other))
 
 
+def expiry_row(edge: EdgeKey, expires_ms: int, partition: int) -> Key:
+    """The row by which an edge that has an end is found, at its owner."""
+    graph, source, destination = edge
+    return Key("expiring", (partition, expires_ms, graph, source, destination))
+
+
 def read_edge(graph: int, source: int, destination: int, values: Values) -> Edge:
     """The edge of a row."""
     state, position, updated_at, expires_ms = values
@@ -202,7 +208,7 @@ class RowBatch:
         return [entry_row(listing, part, position, other) for part in self.parts(listing).places(position)]
 
     def _expiry(self, edge: Edge) -> Key:
-        return Key("expiring", (self.partition, edge.expires_ms, edge.graph, edge.source, edge.destination))
+        return expiry_row((edge.graph, edge.source, edge.destination), edge.expires_ms, self.partition)
 
     def _count(self, listing: Listing, other: int, more: int, edge: Edge) -> None:
         entries, expiring = self._cell(listing)

@@ -9,7 +9,7 @@ import msgspec
 
 from kith.core.clock import Hlc
 from kith.core.events import EDGE_FORGOTTEN, Event
-from kith.engines.cassandra.batch import RowBatch, edge_row, entry_row, list_rows
+from kith.engines.cassandra.batch import RowBatch, edge_row, entry_row, expiry_row, list_rows
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.parts import LOWEST, ListParts, Span, parts_row
 from kith.engines.cassandra.reading import Key
@@ -112,9 +112,12 @@ class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
 
 
 class EndEdges(OwnerCommand, frozen=True, tag="end"):
-    """Remove those of some edges that have expired; answers how many that were."""
+    """Remove those of some edges that have expired; answers how many that were. `ends_ms`: as rows of `expiring` say;
+    one that is not so, as one that came back after it was deleted, is deleted.
+    """
 
     edges: list[EdgeKey]
+    ends_ms: list[int] = []
 
     def reads(self, partition: int) -> Iterable[Key]:
         return [edge_row(*edge) for edge in self.edges]
@@ -123,6 +126,10 @@ class EndEdges(OwnerCommand, frozen=True, tag="end"):
         before = len(batch.events)
         for edge in self.edges:
             batch.current_edge(edge)
+        for edge, expires_ms in zip(self.edges, self.ends_ms, strict=False):  # an older Kith sends none
+            stored = batch.stored_edge(edge)
+            if stored is None or stored.expires_ms != expires_ms:
+                batch.delete(expiry_row(edge, expires_ms, batch.partition))
         return len(batch.events) - before
 
 

@@ -27,9 +27,9 @@ _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _LAST = "\U0010ffff"
 _NOTES = f"SELECT name, note FROM notes WHERE shelf = {SHELF}"
 _NOTES_OF = f"{_NOTES} AND name >= ? AND name < ?"
-_BY_END = "FROM expiring WHERE partition = ? AND expires_ms <= ? LIMIT ?"
-_ENDING = f"SELECT expires_ms, graph, source, destination {_BY_END}"
-_OVER = f"SELECT graph, source, destination {_BY_END}"
+_ENDING = (
+    "SELECT expires_ms, graph, source, destination FROM expiring WHERE partition = ? AND expires_ms <= ? LIMIT ?"
+)
 
 
 class CassandraEdges(EdgeReads, EdgeScans):
@@ -122,9 +122,11 @@ class CassandraEdges(EdgeReads, EdgeScans):
         second."""
         now_ms = self._now_ms()
         owners = range(self._owners.partitions.count)
-        found = await together(False, *(self._session.rows(_OVER, owner, now_ms, ENDED_AT_ONCE) for owner in owners))
+        found = await together(False, *(self._session.rows(_ENDING, owner, now_ms, ENDED_AT_ONCE) for owner in owners))
         asked = [
-            (owner, EndEdges([_key(*row) for row in rows])) for owner, rows in zip(owners, found, strict=True) if rows
+            (owner, EndEdges([_key(*key) for _, *key in rows], [expires_ms for expires_ms, *_ in rows]))
+            for owner, rows in zip(owners, found, strict=True)
+            if rows
         ]
         return sum(ended for ended, _ in await self._owners.many(asked, int))
 

@@ -120,11 +120,13 @@ class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
     def run(self, batch: RowBatch) -> None:
         for at, id_ in enumerate(self.ids):
             stored = batch.get(record_row(self.kind, id_))
-            if stored is None or (self.versions is not None and stored[0] != self.versions[at]):
+            if stored is not None and self.versions is not None and stored[0] != self.versions[at]:
+                continue
+            if self.kind in INDEXED:  # without its record, too: then it came back after it was deleted
+                batch.delete(id_row(self.kind, batch.partition, id_))
+            if stored is None:
                 continue
             batch.delete(record_row(self.kind, id_))
-            if self.kind in INDEXED:
-                batch.delete(id_row(self.kind, batch.partition, id_))
             if self.below is None:
                 batch.events.append(Event(0, None, RECORD_FORGOTTEN, self.kind, id_, 0, Hlc(0)))
         if self.below is not None and self.ids:
