@@ -117,7 +117,7 @@ class EndEdges(OwnerCommand, frozen=True, tag="end"):
     """
 
     edges: list[EdgeKey]
-    ends_ms: list[int] = []
+    ends_ms: list[int] = msgspec.field(default_factory=list)
 
     def reads(self, partition: int) -> Iterable[Key]:
         return [edge_row(*edge) for edge in self.edges]

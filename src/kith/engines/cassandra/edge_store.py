@@ -27,9 +27,7 @@ _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _LAST = "\U0010ffff"
 _NOTES = f"SELECT name, note FROM notes WHERE shelf = {SHELF}"
 _NOTES_OF = f"{_NOTES} AND name >= ? AND name < ?"
-_ENDING = (
-    "SELECT expires_ms, graph, source, destination FROM expiring WHERE partition = ? AND expires_ms <= ? LIMIT ?"
-)
+_ENDING = "SELECT expires_ms, graph, source, destination FROM expiring WHERE partition = ? AND expires_ms <= ? LIMIT ?"
 
 
 class CassandraEdges(EdgeReads, EdgeScans):

@@ -43,8 +43,8 @@ class Table(NamedTuple):
 
 QUEUE_GRACE_S, NOTES_GRACE_S = 3 * 3_600, 86_400
 """How long Cassandra keeps the marks of deleted rows where many come and go in one partition, as reads pass over them.
-A row of a queue that comes back, as of a replica that was away for longer, is done again, or deleted again where nothing
-is to be done.
+A row of a queue that comes back, as of a replica that was away for longer, is done again, or deleted again where there
+is nothing to do.
 """
 
 
