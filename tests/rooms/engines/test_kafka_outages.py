@@ -151,6 +151,38 @@ def test_an_acknowledgement_is_told_that_comes_just_as_those_before_it_are(
     run(scene())
 
 
+def test_a_producer_that_librdkafka_gave_up_on_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fatal:
+        def fatal(self) -> bool:
+            return True
+
+        def str(self) -> str:
+            return "out of order"
+
+    class Driver:
+        def __init__(self, _: object) -> None: ...
+
+        def produce(self, *_: object, on_delivery: Callable[..., None], **__: object) -> None:
+            on_delivery(Fatal(), None)
+
+        def poll(self, _: float) -> None: ...
+
+        def flush(self, _: float) -> None: ...
+
+    monkeypatch.setattr(connecting, "Producer", Driver)
+
+    async def scene() -> None:
+        kafka = connecting.Kafka("127.0.0.1:1")
+        kafka._connected = lambda: asyncio.sleep(0)  # type: ignore[assignment, method-assign]
+        for _ in range(20):
+            with pytest.raises(StoreUnavailable):
+                await kafka.append("events", 0, b"")
+        await until(lambda: [one.name for one in threading.enumerate()].count("kafka-acknowledged") <= 1)
+        await kafka.close()
+
+    run(scene())
+
+
 def test_a_worker_whose_joining_was_answered_too_late_has_its_whole_share(run: Run) -> None:
     class LateAnswer(MemoryKafka):
         is_late = False

@@ -95,6 +95,7 @@ class Kafka:
         self._admin: AdminClient | None = None
         self._asking: Consumer | None = None
         self._producer: _Producer | None = None
+        self._ending: set[asyncio.Task[None]] = set()  # producers that were given up
         self._connecting, self._asked = asyncio.Lock(), asyncio.Lock()
         self._followings: list[KafkaFollowing] = []
 
@@ -103,6 +104,7 @@ class Kafka:
         await asyncio.gather(*(following.close() for following in self._followings))
         if self._producer is not None:
             await self._producer.close()
+        await asyncio.gather(*self._ending)
         if self._asking is not None:
             await asyncio.to_thread(self._asking.close)
         self._producer = self._asking = self._admin = None
@@ -218,7 +220,12 @@ class Kafka:
 
     async def append_many(self, topic: Topic, records: Sequence[tuple[int, bytes]]) -> list[int]:
         await self._connected()
-        if self._producer is None or self._producer.is_dead:
+        if self._producer is not None and self._producer.is_dead:
+            ending = asyncio.create_task(self._producer.close())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            self._producer = None
+        if self._producer is None:
             self._producer = _Producer(self._where)
         async with translated("append"):
             sent: list[asyncio.Future[int]] = []
