@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -57,6 +58,30 @@ def test_an_id_that_came_back_without_its_record_does_not_hold_up_those_after_it
             while await opened.records.forget_below(NOTICE, 100, 1):
                 pass
         assert await opened.records.get_many(NOTICE, [9]) == [None]
+
+    call(scene())
+
+
+def test_periods_that_are_over_are_looked_at_once_however_much_is_forgotten(opened: Opened) -> None:
+    async def scene() -> None:
+        session, owners = shared().rows.session, range(opened.partitions.count)
+        over = [period_row(NOTICE, period, owner) for period in range(8) for owner in owners]
+        await shared().rows.write([RowChange(*key, (), 1) for key in over])
+        ids = range(9 << 52, (9 << 52) + 40)
+        for id_ in ids:
+            await opened.records.put([Record(NOTICE, id_, Hlc(1), b"told")])
+        asked, rows = list[str](), session.rows
+
+        async def counting(statement: str, *values: Any) -> list[Any]:
+            asked.append(statement)
+            return await rows(statement, *values)
+
+        with patch.object(session, "rows", counting):
+            forgotten = [await opened.records.forget_below(NOTICE, 10 << 52, 4) for _ in range(11)]
+        assert forgotten == [4] * 10 + [0]
+        looks = sum("record_ids" in statement for statement in asked)
+        assert looks <= 3 * len(over) + 11 * len(owners)
+        assert await opened.records.get_many(NOTICE, ids) == [None] * len(ids)
 
     call(scene())
 

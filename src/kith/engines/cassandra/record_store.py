@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from kith.core.events import NOWHERE, LogPosition
+from kith.core.together import together
 from kith.core.tokens import WriteMark
 from kith.engines.cassandra.commands import AnyCommand, Owners
 from kith.engines.cassandra.edge_commands import WriteEdges
@@ -36,7 +37,7 @@ _TOGETHER_MAX, _TOGETHER_BYTES = 200, 1 << 18
 """Claims or records of `put_many` in a command, which has COMMAND_BYTES_MAX at most."""
 T = TypeVar("T")
 A = TypeVar("A")
-_PERIODS = "SELECT period, partition FROM record_periods WHERE kind = ? AND period <= ?"
+_PERIODS = "SELECT period, partition FROM record_periods WHERE kind = ? AND period >= ? AND period <= ?"
 _IDS = "SELECT id FROM record_ids WHERE kind = ? AND partition = ? AND period = ? AND id < ? LIMIT ?"
 
 
@@ -47,6 +48,7 @@ class CassandraRecords:
 
     def __init__(self, rows: CassandraRows, owners: Owners, edges: CassandraEdges) -> None:
         self._rows, self._owners, self._edges = rows, owners, edges
+        self._first_periods: dict[RecordKind, int] = {}  # where `forget_below` found some the last time
 
     async def put(
         self,
@@ -129,17 +131,20 @@ class CassandraRecords:
     async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
         if kind not in INDEXED:
             raise ValueError(f"records of kind {kind.name} are not found by their ids; see INDEXED in row_commands.py")
+        first = self._first_periods.pop(kind, 0)  # none: look at all, which are more with each year
         periods: dict[int, list[int]] = defaultdict(list)
-        for period, partition in await self._rows.session.rows(_PERIODS, int(kind), period_of(below)):
+        for period, partition in await self._rows.session.rows(_PERIODS, int(kind), first, period_of(below)):
             periods[period].append(partition)
         ids: list[int] = []
         for period in sorted(periods):
-            found = [
-                id_
+            asked = (
+                self._rows.session.rows(_IDS, int(kind), partition, period, below, limit)
                 for partition in periods[period]
-                for (id_,) in await self._rows.session.rows(_IDS, int(kind), partition, period, below, limit)
-            ]
-            ids += sorted(found)[: limit - len(ids)]
+            )
+            found = sorted(id_ for rows in await together(False, *asked) for (id_,) in rows)
+            if found:
+                self._first_periods.setdefault(kind, period)
+            ids += found[: limit - len(ids)]
             if len(ids) == limit:
                 break
         await self._forget(kind, ids, ids[-1] + 1 if ids else None)
