@@ -129,9 +129,13 @@ class SnapshotMaker:
     ) -> None:
         self._snapshots, self._store, self._log, self._graphs = snapshots, store, log, dict(graphs)
         self._edges_max, self._now_ms = edges_max, now_ms
+        self._too_many_ms: int | None = None  # when there were more edges than it may hold
 
     async def make(self) -> bool:
-        """Make one, if the newest is too old or too small, or cannot be used or followed from; whether one was made."""
+        """Make one, if the newest is too old or too small, or cannot be used or followed from; whether one was made.
+
+        Where there are too many edges they are counted again after MADE_EVERY_MS only: it takes a scan of as many.
+        """
         newest = await asyncio.to_thread(self._snapshots.newest)
         now_ms = self._now_ms()
         if newest is not None and newest.head.graphs == self._graphs:
@@ -139,10 +143,14 @@ class SnapshotMaker:
             added = (await self._log.behind(newest.head.at)).events
             if young and added <= room_for(newest.head.edges) and await self._log.lease(_LEASE, newest.head.at):
                 return False
+        if self._too_many_ms is not None and 0 <= now_ms - self._too_many_ms < MADE_EVERY_MS:
+            return False
         at = await self._log.end()
         await self._log.lease(_LEASE, at)
         made = await build(self._store, self._graphs, at, now_ms, self._edges_max)
+        self._too_many_ms = now_ms if made is None else None
         if made is None:
+            await self._log.release(_LEASE)
             return False
         await asyncio.to_thread(self._snapshots.save, made)
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from kith.checks.snapshots import Snapshot, Snapshots
 from kith.core.errors import StoreUnavailable
 from kith.core.events import BULK_LOADED, Event
 from kith.engines.blobs.archives import FolderArchive
-from kith.graph.edge import State
+from kith.graph.edge import Edge, State
 from kith.graph.questions import Questions
 
 
@@ -193,13 +194,27 @@ def test_a_filter_answers_while_others_write_without_end(
     run(scene())
 
 
-def test_more_edges_than_the_filter_may_hold_leave_none(run: Run, tmp_path: Path) -> None:
+def test_more_edges_than_the_filter_may_hold_leave_none(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene() -> None:
         layered = Layered(tmp_path, edges_max=2)
         await layered.follow(BOB, CAROL, DANA)
         assert not await layered.maker.make()
         assert layered.snapshots.names() == []
         await layered.unfollow(DANA)
+        stored, scans = layered.edges.stored, list[int]()
+
+        def scanning(graph: int) -> AsyncIterator[list[Edge]]:
+            scans.append(graph)
+            return stored(graph)
+
+        monkeypatch.setattr(layered.edges, "stored", scanning)
+        for _ in range(5):  # a worker tries every ten minutes, and a scan passes as many edges as there may be
+            layered.clock.ms += 600_000
+            assert not await layered.maker.make()
+        assert scans == []
+        layered.clock.ms += MADE_EVERY_MS
         assert await layered.maker.make()
 
     run(scene())
