@@ -6,6 +6,7 @@ The messages of a connection are answered one after the other, in their order; c
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 
 import structlog
@@ -31,9 +32,9 @@ class ThriftDoor:
         self._calls, self._idle_s, self._connections_max = calls, idle_s, connections_max
         self._open: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
-    async def listen(self, host: str, port: int) -> asyncio.Server:
-        """Begin to listen. Errors: OSError."""
-        return await asyncio.start_server(self._connected, host, port, limit=_READ_BYTES)
+    async def listen(self, accepting: socket.socket) -> asyncio.Server:
+        """Begin to take connections of a socket that listens."""
+        return await asyncio.start_server(self._connected, sock=accepting, limit=_READ_BYTES)
 
     async def close(self) -> None:
         """End every connection, after the call that it is at."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ def listening(service: Service, **limits: Any) -> Iterator[int]:
     """The port of a door, which a loop serves in a thread, while the test's own thread is a client."""
     door = ThriftDoor(service.calls, **limits)
     loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(door.listen("127.0.0.1", 0))
+    server = loop.run_until_complete(door.listen(socket.create_server(("127.0.0.1", 0))))
     thread = Thread(target=loop.run_forever)
     thread.start()
     try:

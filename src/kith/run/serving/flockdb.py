@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from kith.access.policy import check_raw_write
 from kith.core.clock import wall_ms
-from kith.core.errors import BadRequest, StoreUnavailable
+from kith.core.errors import BadRequest
 from kith.core.stopping import stop
 from kith.flockdb.calls import Calls
 from kith.flockdb.door import ThriftDoor
@@ -26,7 +26,7 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT. `on_listening`: told of the port, and how many dead jobs were put back.
 
-    Errors: BadRequest for graphs that cannot be served; StoreUnavailable where nothing can listen there.
+    Errors: BadRequest for graphs that cannot be served; Unavailable where nothing can listen there.
     """
     logs.configure(settings.log_level)
     named = _named(settings)
@@ -42,12 +42,8 @@ async def serve(
             calls = Calls(stores.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
             door = ThriftDoor(calls)
             processes.spare_collections()
-            try:
-                server = await door.listen(host, port)
-            except OSError as error:
-                raise StoreUnavailable(
-                    f"cannot listen on {host}:{port}: {error.strerror}; {supervisor.instead(error, 'name with --host')}"
-                ) from error
+            accepting = supervisor.listen_on(host, port, "name with --host")
+            server = await door.listen(accepting)
             working = asyncio.create_task(jobs.run(stores.leases))
             on_listening(server.sockets[0].getsockname()[1], put_back)
             await stopping.wait()

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from kith.core.errors import KithError, Unavailable
+from kith.core.errors import KithError
+from kith.run.serving import supervisor
 
 PATIENCE_S = 5.0
 _HEAD_BYTES_MAX = 8_192
@@ -34,10 +35,8 @@ async def answered(
                 await writer.drain()
         writer.close()
 
-    try:
-        server = await asyncio.start_server(answer, host, port, limit=_HEAD_BYTES_MAX)
-    except OSError as error:
-        raise Unavailable(f"cannot answer probes on {host}:{port} ({error.strerror}); name another port") from error
+    accepting = supervisor.listen_on(host, port)
+    server = await asyncio.start_server(answer, sock=accepting, limit=_HEAD_BYTES_MAX)
     try:
         yield
     finally:

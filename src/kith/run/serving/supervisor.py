@@ -197,20 +197,27 @@ def raise_descriptors(settings: Settings) -> None:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A socket that listens where these settings say. Unavailable if that cannot be, as where another program does."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    """A socket that listens where these settings say. Errors: as `listen_on`."""
+    return listen_on(settings.host, settings.port)
+
+
+def listen_on(host: str, port: int, name_host: str = "set `host` to") -> socket.socket:
+    """A socket that listens there. Unavailable if that cannot be, as where another program does; it says what to do,
+    `name_host` where another address is to be named.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with contextlib.ExitStack() as opened:
             listening = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((settings.host, settings.port))
+            listening.bind((host, port))
             _refuse_many_machines(listening.getsockname()[0])
             listening.listen(BACKLOG)
             opened.pop_all()
             return listening
     except (OSError, TypeError, ValueError) as error:  # the last two: it is no name of a host
         why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
-        raise Unavailable(f"cannot listen on {settings.host}:{settings.port} ({why}); {instead(error)}") from error
+        raise Unavailable(f"cannot listen on {host}:{port} ({why}); {_instead(error, name_host)}") from error
 
 
 def _refuse_many_machines(host: str) -> None:
@@ -220,7 +227,7 @@ def _refuse_many_machines(host: str) -> None:
         raise OSError(errno.EADDRNOTAVAIL, "it is of many machines")
 
 
-def instead(error: Exception, name_host: str = "set `host` to") -> str:
+def _instead(error: Exception, name_host: str) -> str:
     """What to do where nothing can listen, by how the system refuses it."""
     if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
         return f"{name_host} an address of this machine"
