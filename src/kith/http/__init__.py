@@ -2,6 +2,7 @@
 
 `listener` has all connections of a process: it accepts, ends those that rest too long, and drains · `connection` reads
 the requests of one client and has each answered in turn · `exchange` is one request and its answer · `headers` ·
-`heads`: of requests that came before · `serving_state`: what connections share.
+`heads`: of requests that came before · `serving_state`: what connections share · `sockets`: which listen, here and at
+FlockDB's interface.
 TLS and HTTP/2 are a proxy's.
 """

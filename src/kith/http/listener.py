@@ -20,8 +20,8 @@ import structlog
 from kith.http.connection import Connection
 from kith.http.exchange import Serve
 from kith.http.serving_state import Refusal, ServingState
+from kith.http.sockets import BACKLOG
 
-BACKLOG = 4096
 _GROWS_S, _GROWS_S_MAX = 0.001, 0.002
 """How long a process leaves the next connection to the others: _GROWS_S for each that it has, _GROWS_S_MAX at most."""
 _GROWS_SHARE = 16

@@ -16,6 +16,7 @@ import pytest
 from servers import eventually, free_port
 
 from kith.core.errors import Unavailable
+from kith.http.sockets import listen_on
 from kith.run.config import Settings
 from kith.run.serving import children, supervisor
 from kith.run.serving.children import Child
@@ -42,7 +43,7 @@ def is_gone(pid: int) -> bool:
 def test_an_address_of_many_machines_is_refused_though_linux_listens_there(host: str) -> None:
     """Nobody could connect to it."""
     with pytest.raises(Unavailable, match="set `host` to an address of this machine"):
-        supervisor.listen(Settings(host=host, port=0))
+        listen_on(host, 0)
 
 
 def test_a_process_that_the_system_does_not_let_start_is_started_later(
@@ -133,7 +134,7 @@ def test_a_signal_that_does_not_wake_it_ends_it_too() -> None:
 
 def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
     settings = Settings(data=str(tmp_path), port=free_port())
-    with supervisor.listen(settings), pytest.raises(Unavailable, match=f"{settings.port}.*--port"):
+    with listen_on(settings.host, settings.port), pytest.raises(Unavailable, match=f"{settings.port}.*--port"):
         supervisor.check_port(settings)
     supervisor.check_port(settings)
 
@@ -156,9 +157,9 @@ def test_where_nothing_can_listen_it_is_said_what_to_do(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Unavailable, match="stop what listens there, or name another with --port"):
-        supervisor.listen(Settings(port=listening.getsockname()[1]))
+        listen_on("127.0.0.1", listening.getsockname()[1])
     with pytest.raises(Unavailable, match="set `host` to an address of this machine"):
-        supervisor.listen(Settings(host="203.0.113.9", port=free_port()))
+        listen_on("203.0.113.9", free_port())
     monkeypatch.setattr(socket, "socket", Refusing)
     with pytest.raises(Unavailable, match="name a port of 1024 or more with --port"):
-        supervisor.listen(Settings(port=80))
+        listen_on("127.0.0.1", 80)

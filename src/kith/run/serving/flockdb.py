@@ -14,11 +14,12 @@ from kith.flockdb.calls import Calls
 from kith.flockdb.door import ThriftDoor
 from kith.flockdb.executes import Executes
 from kith.flockdb.jobs import Jobs
+from kith.http.sockets import listen_on
 from kith.run import logs
 from kith.run.config import Settings
 from kith.run.opening.folders import serving
 from kith.run.opening.wiring import open_stores
-from kith.run.serving import processes, supervisor
+from kith.run.serving import processes
 
 
 async def serve(
@@ -42,7 +43,7 @@ async def serve(
             calls = Calls(stores.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
             door = ThriftDoor(calls)
             processes.spare_collections()
-            accepting = supervisor.listen_on(host, port, "name with --host")
+            accepting = listen_on(host, port, "name with --host")
             server = await door.listen(accepting)
             working = asyncio.create_task(jobs.run(stores.leases))
             on_listening(server.sockets[0].getsockname()[1], put_back)

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from kith.core.errors import KithError
-from kith.run.serving import supervisor
+from kith.http.sockets import listen_on
 
 PATIENCE_S = 5.0
 _HEAD_BYTES_MAX = 8_192
@@ -35,7 +35,7 @@ async def answered(
                 await writer.drain()
         writer.close()
 
-    accepting = supervisor.listen_on(host, port)
+    accepting = listen_on(host, port)
     server = await asyncio.start_server(answer, sock=accepting, limit=_HEAD_BYTES_MAX)
     try:
         yield

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import ipaddress
 import os
 import queue
 import resource
 import signal
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +21,7 @@ import msgspec
 import structlog
 
 from kith.core.errors import KithError, Unavailable
-from kith.http.listener import BACKLOG
+from kith.http.sockets import listen_on
 from kith.run.backups import schedule
 from kith.run.backups.making import SECRET
 from kith.run.config import Settings
@@ -42,9 +39,6 @@ _LOOKS_UP_S = 0.5
 """How late a signal may be handled."""
 _DESCRIPTORS = 512
 """File descriptors of an API process beside those of connections."""
-_NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
-"""How the system refuses an address that no machine, or not this one, can listen on."""
-_BROADCAST = ipaddress.ip_address("255.255.255.255")
 _log = structlog.get_logger("kith")
 
 
@@ -104,7 +98,12 @@ def run(
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
     raise_descriptors(settings)
     end = End()
-    with end.by_signals(), listen(settings) as accepting, folders.serving(settings), heartbeats.open_pipe() as reading:
+    with (
+        end.by_signals(),
+        listen_on(settings.host, settings.port) as accepting,
+        folders.serving(settings),
+        heartbeats.open_pipe() as reading,
+    ):
         made = None if standby else _first_key(settings)
         with (
             children.kept(
@@ -196,49 +195,9 @@ def raise_descriptors(settings: Settings) -> None:
         )
 
 
-def listen(settings: Settings) -> socket.socket:
-    """A socket that listens where these settings say. Errors: as `listen_on`."""
-    return listen_on(settings.host, settings.port)
-
-
-def listen_on(host: str, port: int, name_host: str = "set `host` to") -> socket.socket:
-    """A socket that listens there. Unavailable if that cannot be, as where another program does; it says what to do,
-    `name_host` where another address is to be named.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with contextlib.ExitStack() as opened:
-            listening = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((host, port))
-            _refuse_many_machines(listening.getsockname()[0])
-            listening.listen(BACKLOG)
-            opened.pop_all()
-            return listening
-    except (OSError, TypeError, ValueError) as error:  # the last two: it is no name of a host
-        why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
-        raise Unavailable(f"cannot listen on {host}:{port} ({why}); {_instead(error, name_host)}") from error
-
-
-def _refuse_many_machines(host: str) -> None:
-    """OSError for an address that Linux lets one listen on, and nobody can connect to."""
-    at = ipaddress.ip_address(host)
-    if at.is_multicast or at == _BROADCAST:
-        raise OSError(errno.EADDRNOTAVAIL, "it is of many machines")
-
-
-def _instead(error: Exception, name_host: str) -> str:
-    """What to do where nothing can listen, by how the system refuses it."""
-    if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
-        return f"{name_host} an address of this machine"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return "name a port of 1024 or more with --port"
-    return "stop what listens there, or name another with --port"
-
-
 def check_port(settings: Settings) -> None:
     """Unavailable if another program listens on the port."""
-    listen(settings).close()
+    listen_on(settings.host, settings.port).close()
 
 
 def base_url(settings: Settings) -> str:

@@ -1,0 +1,51 @@
+"""Sockets that listen, for every door of Kith; what cannot be is refused with what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import socket
+
+from kith.core.errors import Unavailable
+
+BACKLOG = 4096
+_NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
+"""How the system refuses an address that no machine, or not this one, can listen on."""
+_BROADCAST = ipaddress.ip_address("255.255.255.255")
+
+
+def listen_on(host: str, port: int, name_host: str = "set `host` to") -> socket.socket:
+    """A socket that listens there. Unavailable if that cannot be, as where another program does.
+
+    `name_host`: how another address is named.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with contextlib.ExitStack() as opened:
+            listening = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+            _refuse_many_machines(listening.getsockname()[0])
+            listening.listen(BACKLOG)
+            opened.pop_all()
+            return listening
+    except (OSError, TypeError, ValueError) as error:  # the last two: it is no name of a host
+        why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
+        raise Unavailable(f"cannot listen on {host}:{port} ({why}); {_instead(error, name_host)}") from error
+
+
+def _refuse_many_machines(host: str) -> None:
+    """OSError for an address that Linux lets one listen on, and nobody can connect to."""
+    at = ipaddress.ip_address(host)
+    if at.is_multicast or at == _BROADCAST:
+        raise OSError(errno.EADDRNOTAVAIL, "it is of many machines")
+
+
+def _instead(error: Exception, name_host: str) -> str:
+    """What to do where nothing can listen, by how the system refuses it."""
+    if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
+        return f"{name_host} an address of this machine"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "name a port of 1024 or more with --port"
+    return "stop what listens there, or name another with --port"
