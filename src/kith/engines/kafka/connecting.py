@@ -151,11 +151,14 @@ class Kafka:
                 self._check_settings(topic, settings, await self._settings(admin, topic))
 
     def _check_settings(self, topic: Topic, needed: Mapping[str, str], found: Mapping[str, str]) -> None:
-        """StoreMismatch where a topic would refuse records or lose them, as one that somebody else made may."""
+        """StoreMismatch where a topic would refuse records or lose them, as one that somebody else made may.
+
+        A setting of which brokers tell nothing is taken to be right.
+        """
         wrong = {
             name: value
             for name, value in needed.items()
-            if (int(found[name]) < int(value) if name in _AT_LEAST else found[name] != value)
+            if name in found and (int(found[name]) < int(value) if name in _AT_LEAST else found[name] != value)
         }
         if wrong:
             is_, must_be = ([f"{name}={some[name]}" for name in wrong] for some in (found, wrong))
