@@ -108,7 +108,7 @@ def test_lists_are_divided_while_they_are_written_and_read(opened: Opened) -> No
         assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
         assert len((await parts_of_dana()).begins) > 3
 
-    with patch.object(Divider, "_settle", reads_end):
+    with patch.object(Divider, "_wait_for_earlier_reads", reads_end):
         call(scene())
 
 
@@ -120,18 +120,18 @@ def test_a_list_whose_larger_part_has_one_position_is_divided(opened: Opened, sh
         assert await opened.divider.divide_long() >= 1
         await check(opened, positions)
 
-    with patch.object(Divider, "_settle", return_value=None):
+    with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
         call(scene())
 
 
 def test_a_list_that_grew_far_beyond_a_part_is_divided_by_short_steps(opened: Opened) -> None:
     """Cassandra cannot count a part of some millions in time, nor read past the marks of as many that were moved."""
-    moved, list_entries = list[int](), Divider._list
+    moved, enter = list[int](), Divider._enter_where_they_belong
     rows, read = shared().rows.session.rows, list[int]()
 
     async def moving(divider: Divider, entries: Sequence[ListEntry]) -> None:
         moved.append(len(entries))
-        await list_entries(divider, entries)
+        await enter(divider, entries)
 
     async def reading(statement: str, *values: Any) -> list[Any]:
         found = await rows(statement, *values)
@@ -142,13 +142,16 @@ def test_a_list_that_grew_far_beyond_a_part_is_divided_by_short_steps(opened: Op
     async def scene() -> None:
         positions = {id_: id_ for id_ in range(100, 100 + 20 * PART_MAX)}
         await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in positions.items())))
-        with patch.object(Divider, "_list", moving), patch.object(shared().rows.session, "rows", reading):
+        with (
+            patch.object(Divider, "_enter_where_they_belong", moving),
+            patch.object(shared().rows.session, "rows", reading),
+        ):
             assert await opened.divider.divide_long() >= 20
         assert max(moved) <= PART_MAX
         assert max(read) <= PART_MAX + 1
         await check(opened, positions)
 
-    with patch.object(Divider, "_settle", return_value=None):
+    with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
         call(scene())
 
 
@@ -195,7 +198,7 @@ def test_a_divided_list_is_counted_anew_while_followers_come(opened: Opened) -> 
         assert await opened.edges.count_many([FOLLOWERS_OF_DANA]) == [len(FOLLOWERS) + 100]
         assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
 
-    with patch.object(Divider, "_settle", return_value=None):
+    with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
         call(scene())
 
 

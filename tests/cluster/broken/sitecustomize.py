@@ -57,7 +57,7 @@ def _wrap(kind: type, method: str, before: str = "", after: str = "") -> None:
 def _step() -> None:
     from kith.engines.cassandra.owner import CassandraOwner  # noqa: PLC0415 - only of those that die
     from kith.engines.cassandra.rows import CassandraRows  # noqa: PLC0415
-    from kith.engines.kafka.commits import Owned  # noqa: PLC0415
+    from kith.engines.kafka.commits import PartitionEnd  # noqa: PLC0415
 
     written = CassandraRows.write
 
@@ -71,7 +71,7 @@ def _step() -> None:
     _wrap(CassandraRows, "take_over", after="taken")
     _wrap(CassandraOwner, "_write_journal", before="decided", after="journalled")
     _wrap(CassandraRows, "write", after="written")
-    _wrap(Owned, "commit", after="told")
+    _wrap(PartitionEnd, "commit", after="told")
 
 
 vars(time).update(time=lambda: _time() + _ahead(), time_ns=lambda: _time_ns() + _ahead() * 1_000_000_000)
