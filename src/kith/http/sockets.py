@@ -15,10 +15,10 @@ _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
 _BROADCAST = ipaddress.ip_address("255.255.255.255")
 
 
-def listen_on(host: str, port: int, name_host: str = "set `host` to") -> socket.socket:
+def listen_on(host: str, port: int, *, name_host: str = "set `host` to", port_option: str = "--port") -> socket.socket:
     """A socket that listens there. Unavailable if that cannot be, as where another program does.
 
-    `name_host`: how another address is named.
+    `name_host`: how another address is named; `port_option`: by what another port is.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -32,7 +32,9 @@ def listen_on(host: str, port: int, name_host: str = "set `host` to") -> socket.
             return listening
     except (OSError, TypeError, ValueError) as error:  # the last two: it is no name of a host
         why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
-        raise Unavailable(f"cannot listen on {host}:{port} ({why}); {_instead(error, name_host)}") from error
+        raise Unavailable(
+            f"cannot listen on {host}:{port} ({why}); {_instead(error, name_host, port_option)}"
+        ) from error
 
 
 def _refuse_many_machines(host: str) -> None:
@@ -42,10 +44,10 @@ def _refuse_many_machines(host: str) -> None:
         raise OSError(errno.EADDRNOTAVAIL, "it is of many machines")
 
 
-def _instead(error: Exception, name_host: str) -> str:
+def _instead(error: Exception, name_host: str, port_option: str) -> str:
     """What to do where nothing can listen, by how the system refuses it."""
     if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
         return f"{name_host} an address of this machine"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return "name a port of 1024 or more with --port"
-    return "stop what listens there, or name another with --port"
+        return f"name a port of 1024 or more with {port_option}"
+    return f"stop what listens there, or name another with {port_option}"

@@ -35,7 +35,7 @@ def test_a_worker_lives_at_once_and_is_ready_when_it_says_so(run: Run) -> None:
             assert (counted.text, counted.headers["content-type"][:10]) == ("kith_mentions_total 1", "text/plain")
             away = True
             assert (await http.get("/metrics")).status_code == 503
-            with pytest.raises(Unavailable):
+            with pytest.raises(Unavailable, match="--probe-port"):
                 async with probes.answered("127.0.0.1", port, ready.is_set, metrics):
                     pass
 

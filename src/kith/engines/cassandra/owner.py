@@ -208,9 +208,8 @@ class CassandraOwner:
 
     def _hold(self, partition: int, batch: RowBatch) -> None:
         recounts = self._recounts[partition] = batch.recounts
-        for listing in list(
-            islice(recounts, max(0, len(recounts) - _RECOUNTS_MAX))
-        ):  # its repairer has gone, most likely
+        too_many = len(recounts) - _RECOUNTS_MAX
+        for listing in list(islice(recounts, max(0, too_many))):
             del recounts[listing]
         held = self._held[partition]
         for change in batch.changes:

@@ -43,7 +43,7 @@ async def serve(
             calls = Calls(stores.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
             door = ThriftDoor(calls)
             processes.spare_collections()
-            accepting = listen_on(host, port, "name with --host")
+            accepting = listen_on(host, port, name_host="name with --host")
             server = await door.listen(accepting)
             working = asyncio.create_task(jobs.run(stores.leases))
             on_listening(server.sockets[0].getsockname()[1], put_back)

@@ -35,7 +35,7 @@ async def answered(
                 await writer.drain()
         writer.close()
 
-    accepting = listen_on(host, port)
+    accepting = listen_on(host, port, port_option="--probe-port")
     server = await asyncio.start_server(answer, sock=accepting, limit=_HEAD_BYTES_MAX)
     try:
         yield
