@@ -50,6 +50,8 @@ def test_every_file_of_the_reader_is_sent_with_its_type_and_only_where_it_change
     assert (again.status_code, again.content) == (304, b"")
     plain = visitor.get(f"/app/{name}", headers={"Accept-Encoding": "identity"})
     assert plain.content == answer.content
+    for refused in ("gzip;q=0", "br, gzip; q=0.0", "x-gzipped"):
+        assert "content-encoding" not in visitor.get(f"/app/{name}", headers={"Accept-Encoding": refused}).headers
     kinds = {"html": "text/html", "js": "text/javascript", "map": "application/json", "css": "text/css"}
     assert plain.headers["content-type"].startswith(kinds.get(name.rsplit(".", 1)[1], "image/svg+xml"))
 

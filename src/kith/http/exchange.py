@@ -90,6 +90,7 @@ class Exchange:
                 raise BadRequest(f"this is HTTP/{version}; send HTTP/1.1")
             if "transfer-encoding" in self.headers:  # which 1.0 does not have: others may see its end elsewhere
                 self.persistent = False
+        self._refuse_codings()
         text = target.decode()
         if not text.startswith("/"):  # http://host/path, as a proxy is asked
             scheme, mark, rest = text.partition("://")
@@ -99,6 +100,13 @@ class Exchange:
             text = f"/{place.partition('/')[2]}{asked}{query}"
         path, _, self.query_string = text.partition("?")
         self.path = _decoded(path) if "%" in path else path
+
+    def _refuse_codings(self) -> None:
+        """BadRequest if the body is packed, which nothing here unpacks."""
+        for name, plain in (("transfer-encoding", "chunked"), ("content-encoding", "identity")):
+            coding = self.headers.single(name)
+            if coding is not None and coding.strip().lower() != plain:
+                raise BadRequest(f"{name} is {coding[:40]!r}, and bodies are not unpacked here; send the body as it is")
 
     def head(self, target: bytes) -> bytes:
         """The head once more, without the offer of another protocol."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
@@ -14,6 +15,7 @@ from kith.web.site import DOCUMENT, Site
 
 APP_PATH = "/app"
 FileName = Annotated[str, Meta(description="File of a page.")]
+_GZIP = re.compile(r"(^|,)\s*gzip\s*(;\s*q=(1|0\.0*[1-9])|,|$)", re.IGNORECASE)  # named, and not with a quality of 0
 _CLEARED = ("clear-site-data", '"cache"')
 
 
@@ -48,6 +50,6 @@ def page_file(site: Site, call: Call, base: str, name: str) -> Bytes:
     headers = site.headers(name, base)
     if found.tag in (call.header("if-none-match") or ""):
         return Bytes(b"", headers, 304)
-    if "gzip" in (call.header("accept-encoding") or ""):
+    if _GZIP.search(call.header("accept-encoding") or ""):
         return Bytes(found.packed, [*headers, ("content-encoding", "gzip")])
     return Bytes(found.body, headers)
