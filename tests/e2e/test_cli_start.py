@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from kith.run.serving.processes import command_line
 
@@ -16,6 +19,17 @@ def test_ctrl_c_before_a_command_is_loaded_ends_it_without_a_traceback(tmp_path:
     command = [sys.executable, "-m", "kith", "serve"]
     run = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (130, b"")
+
+
+def test_the_first_process_of_a_container_ends_by_sigterm_also_while_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    alone = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no process may have a number space of its own here")
+    command = [*alone, sys.executable, "-m", "kith", "serve"]
+    run = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, check=False)
+    assert (run.returncode, run.stderr) == (143, b"")
 
 
 def test_a_process_that_is_started_again_imports_nothing_of_the_current_folder(tmp_path: Path) -> None:
