@@ -147,6 +147,7 @@ def test_preferences_hide_at_once_and_keep_from_being_told(acting: Acting, peopl
         {"quietHours": {"from": "25:00", "to": "07:00", "timeZone": "UTC"}},
         {"quietHours": {"from": "22:00", "to": "07:00", "timeZone": "Mars/Olympus"}},
         {"quietHours": {"from": "22:00", "to": "07:00", "timeZone": "../../etc/passwd"}},
+        {"quietHours": {"from": "22:00", "to": "07:00", "timeZone": "localtime"}},
         {"mentions": "these", "accounts": list(range(1_001))},
         {"mentions": "me", "accounts": ["1"]},
     ],

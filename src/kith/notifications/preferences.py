@@ -63,6 +63,10 @@ class Preferences(msgspec.Struct, frozen=True, array_like=True):
 
 
 DEFAULT = Preferences()
+_NO_ZONES = ("localtime", "posixrules", "Factory")
+"""Files beside those of time zones: what one machine is set to."""
+_FOLDERS_OF_MACHINES = ("posix/", "right/")
+"""The zones once more, which some machines have; the second count leap seconds."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Preferences).decode
 
@@ -95,10 +99,19 @@ def check_preferences(preferences: Preferences) -> None:
         return
     if not (0 <= quiet.start_min < DAY_MINUTES and 0 <= quiet.end_min < DAY_MINUTES):
         raise InvalidContent("quiet hours go from 00:00 to 23:59", field="quietHours")
+    if not _is_time_zone(quiet.time_zone):
+        raise InvalidContent("timeZone must be a name such as Europe/Berlin", field="timeZone")
+
+
+def _is_time_zone(name: str) -> bool:
+    """Whether it names the same clock on every machine."""
+    if name.startswith(_FOLDERS_OF_MACHINES) or name in _NO_ZONES:
+        return False
     try:
-        ZoneInfo(quiet.time_zone)
+        ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidContent("timeZone must be a name such as Europe/Berlin", field="timeZone") from None
+        return False
+    return True
 
 
 class PreferencesKept:
