@@ -251,8 +251,8 @@ def ts(schema: Schema, name: str = "") -> str:
             names = ("null" if one == "null" else "Int64" for one in kinds)
         return " | ".join(dict.fromkeys(names))
     match kind:
-        case "array" if "prefixItems" in schema:
-            return f"[{', '.join(ts(one) for one in schema['prefixItems'])}]"
+        case "array" if schema.get("minItems") == schema.get("maxItems", 0):
+            return f"[{', '.join([ts(schema['items'])] * schema['minItems'])}]"
         case "array":
             item = ts(schema["items"])
             return f"{item}[]" if item.isidentifier() else f"Array<{item}>"

@@ -150,9 +150,8 @@ def unsent(sent: Any, schema: Schema, document: Schema) -> Iterator[str]:
     """The fields of a body that are not sent, or that the document does not know (`+`)."""
     schema, _ = resolved(schema, document)
     if isinstance(sent, list):
-        parts = schema.get("prefixItems") or [schema.get("items", {})]
-        for value, part in zip(sent, parts, strict=False):
-            yield from unsent(value, part, document)
+        for value in sent:
+            yield from unsent(value, schema.get("items", {}), document)
     if isinstance(sent, dict) and "properties" in schema:
         properties = schema["properties"]
         yield from (f"{schema['title']}.{field}" for field in properties.keys() - sent.keys())

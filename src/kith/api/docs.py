@@ -26,8 +26,7 @@ def render(document: dict[str, Any]) -> str:
     groups: dict[str, list[str]] = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            group = path.removeprefix("/api/v1").split("/")[1] or "operations"
-            groups.setdefault(group, []).append(_operation(path, method, operation, schemas))
+            groups.setdefault(operation["tags"][0], []).append(_operation(path, method, operation, schemas))
     body = "".join(f"<h2>{escape(name)}</h2>{''.join(parts)}" for name, parts in groups.items())
     info = document["info"]
     return (
@@ -92,10 +91,9 @@ def _shape(schema: dict[str, Any], schemas: dict[str, Any], indent: str, mark: s
             for name, value in schema["properties"].items()
         ]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
-    if "prefixItems" in schema:
-        return f"[{', '.join(_shape(item, schemas, indent, mark) for item in schema['prefixItems'])}]"
     if "items" in schema:
-        return f"[{_shape(schema['items'], schemas, indent, mark)}, ...]"
+        item, size = _shape(schema["items"], schemas, indent, mark), schema.get("maxItems", 0)
+        return f"[{', '.join([item] * size)}]" if size and size == schema.get("minItems") else f"[{item}, ...]"
     if "enum" in schema:
         return " | ".join(str(value) for value in schema["enum"])
     for key in ("oneOf", "anyOf"):

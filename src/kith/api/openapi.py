@@ -73,6 +73,11 @@ def _complete(schema: Any) -> None:
             schema["type"] = "string"
         if schema.pop("x-or-string", False):
             schema["type"] = ["integer", "string"]
+        if (
+            schema.get("items") is False
+        ):  # of a tuple, whose length says it as well; some generators of clients stop at it
+            parts = schema.pop("prefixItems")
+            schema["items"] = parts[0] if parts.count(parts[0]) == len(parts) else {"anyOf": parts}
         for one in schema.values():
             _complete(one)
 
@@ -89,6 +94,7 @@ def _described(operation: Operation) -> dict[str, Any]:
         "summary": spec.summary,
         "description": operation.description,
         "operationId": operation.name,
+        "tags": [operation.resource],
         "parameters": [_parameter(parameter) for parameter in operation.parameters],
         "responses": {**answers, **errors},
     }

@@ -89,6 +89,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     spec: Spec
     name: str
+    resource: str  # the file that it stands in
     path: str
     description: str
     handler: Handler
@@ -227,11 +228,12 @@ def delete(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
 
 def operations_of(resource: object) -> list[Operation]:
     """The rows that a resource adds to the table, in the order of its methods."""
-    methods = (getattr(resource, name) for name in vars(type(resource)))
-    return [_operation(method.__spec__, method) for method in methods if hasattr(method, "__spec__")]
+    methods, file = (getattr(resource, name) for name in vars(type(resource))), type(resource).__module__
+    named = file.rpartition(".")[2]
+    return [_operation(method.__spec__, method, named) for method in methods if hasattr(method, "__spec__")]
 
 
-def _operation(spec: Spec, handler: Handler) -> Operation:
+def _operation(spec: Spec, handler: Handler, resource: str) -> Operation:
     hints = get_type_hints(handler, include_extras=True)
     answer = hints.pop("return")
     signature = inspect.signature(handler).parameters
@@ -247,6 +249,7 @@ def _operation(spec: Spec, handler: Handler) -> Operation:
     return Operation(
         spec=spec,
         name=spec.name or handler.__name__,
+        resource=resource,
         path=spec.path if spec.absolute else BASE + spec.path,
         description=inspect.getdoc(handler) or "",
         handler=handler,
