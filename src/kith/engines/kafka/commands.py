@@ -102,7 +102,8 @@ class KafkaCommands:
     async def waiting(self) -> Waiting:
         """The commands of all processes that no owner has done yet."""
         await self._recent.open()
-        ends, starts = await self._broker.ends("writes"), self._recent.next_writes
+        kept_from, ends = await self._broker.starts("writes"), await self._broker.ends("writes")
+        starts = map(max, self._recent.next_writes, kept_from)  # what Kafka keeps no more waits for nobody
         late = [(at, start) for at, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
         first = [await self._broker.fetch("writes", at, start, start + 1) for at, start in late]
         oldest_ms = min((record.at_ms for some in first for record in some), default=None)

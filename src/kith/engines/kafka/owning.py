@@ -30,10 +30,11 @@ from kith.log.commands import Command, Decided, Owner
 from kith.log.store import Fenced
 
 GROUP = "owners of writes"
-BATCH_MAX = 500
-"""Commands that are decided at once."""
-WAITING_MAX = 2_000
-"""Commands of a partition that are read ahead; when there are more, it is read on once they are fewer than a batch."""
+BATCH_MAX, BATCH_BYTES_MAX = 500, 1 << 20
+"""Commands that are decided at once, and their bytes; one that is larger is decided alone."""
+WAITING_MAX, WAITING_BYTES_MAX = 2_000, 8 << 20
+"""Commands of a partition that are read ahead, and their bytes; when there are more, it is read on once they are fewer
+than a batch."""
 CUT_OFF_S = 6.0
 """How long a process tries in vain to reach its store before it leaves its partitions to others."""
 _APART_S, _APART_S_MAX = 5.0, 60.0
@@ -183,6 +184,7 @@ class _Partition:
         self._broker, self._owner = owning.broker, owning.owner
         self._retention = PartitionRetention(owning.broker, owning.book, partition, owning.keep, owning.now_ms)
         self._waiting: list[BrokerRecord] = []
+        self._waiting_bytes = 0
         self._arrived, self._stopping = asyncio.Event(), asyncio.Event()
         self.is_ready = self.is_full = False
         self.next = 0  # the offset of the first command that was not put yet
@@ -197,10 +199,12 @@ class _Partition:
     def put(self, records: Sequence[BrokerRecord]) -> None:
         """Queue commands to be decided."""
         if self.is_ready:
+            self._warn_of_gone(self.next, records[0].offset)
             self._waiting += records
+            self._waiting_bytes += sum(len(record.value) for record in records)
             self.next = records[-1].offset + 1
             self._arrived.set()
-            if len(self._waiting) > WAITING_MAX:
+            if len(self._waiting) > WAITING_MAX or self._waiting_bytes > WAITING_BYTES_MAX:
                 self.is_full = True
                 self._owning.follow()
 
@@ -226,7 +230,7 @@ class _Partition:
                 _log.exception("a partition of writes failed; it is taken anew", partition=self._partition)
             finally:
                 self.is_ready = self.is_full = False
-                self._waiting = []
+                self._waiting, self._waiting_bytes = [], 0
                 self._owning.follow()
             tries += 1
             with contextlib.suppress(TimeoutError):
@@ -241,12 +245,26 @@ class _Partition:
         end = PartitionEnd(self._broker, at)
         await end.take(book.start(at))
         again = await self._of_store(self._owner.take(at, end.next_write))
+        kept_from = (await self._broker.starts("writes"))[at]
         if again:
-            upto = again[-1].offset + 1
-            await self._tell(end, again, await fetch_all(self._broker, "writes", at, end.next_write, upto))
+            first, upto = max(end.next_write, kept_from), again[-1].offset + 1
+            await self._tell(end, again, await fetch_all(self._broker, "writes", at, first, upto))
+        if end.next_write < kept_from:
+            self._warn_of_gone(end.next_write, kept_from)
+            await end.commit(kept_from, [], {})
         self.next, self.is_ready = end.next_write, True
         self._owning.follow()
         return end
+
+    def _warn_of_gone(self, first: int, upto: int) -> None:
+        """Kafka deleted the commands between before an owner decided them. Who asked was told that nobody answered."""
+        if first < upto:
+            _log.error(
+                "writes waited for an owner for longer than Kafka keeps them, and are lost; run `kith worker apply`,"
+                " and raise retention.ms of the topic of writes where it may be away for longer",
+                partition=self._partition,
+                writes=upto - first,
+            )
 
     async def _step(self, end: PartitionEnd) -> None:
         """Decide what waits."""
@@ -256,12 +274,25 @@ class _Partition:
             if self._stopping.is_set():
                 return
         async with self._owning.rounds.turn():
-            batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
-            if self.is_full and len(self._waiting) < BATCH_MAX:
+            batch = self._next_batch()
+            if self.is_full and len(self._waiting) < BATCH_MAX and self._waiting_bytes < BATCH_BYTES_MAX:
                 self.is_full = False
                 self._owning.follow()
             commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
             await self._tell(end, await self._of_store(self._owner.decide(self._partition, commands)), batch)
+
+    def _next_batch(self) -> list[BrokerRecord]:
+        """The first that wait, as many as are decided at once."""
+        size = count = 0
+        for record in self._waiting[:BATCH_MAX]:
+            size += len(record.value)
+            if count and size > BATCH_BYTES_MAX:
+                size -= len(record.value)
+                break
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        self._waiting_bytes -= size
+        return batch
 
     async def _of_store(self, asked: Coroutine[Any, Any, T]) -> T:
         """What the owner answers; since when it cannot is noted."""
@@ -282,8 +313,9 @@ class _Partition:
             answers: dict[bytes, list[CommandAnswer]] = {}
             for one in part:
                 rows += map(row_of, one.events)
-                name, number = asked[one.offset]
-                answers.setdefault(name, []).append((number, one.outcome, len(rows)))
+                if one.offset in asked:  # else Kafka keeps it no more, and nobody waits
+                    name, number = asked[one.offset]
+                    answers.setdefault(name, []).append((number, one.outcome, len(rows)))
             await end.commit(part[-1].offset + 1, rows, answers)
         try:
             await self._retention.forget(end.end)

@@ -1,0 +1,101 @@
+"""Owners that were away for long, or have much before them: nothing holds a partition up, or fills the memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from coroutines import Run
+from kafka_in_memory import MemoryKafka
+from owners import Scene
+from structlog.testing import capture_logs
+
+from kith.core.clock import Hlc
+from kith.core.events import Event
+from kith.engines.kafka import owning
+from kith.log.commands import Command, Decided
+
+
+async def append(scene: Scene, kafka: MemoryKafka, count: int) -> None:
+    """Commands of which nobody waits for the outcome."""
+    for _ in range(count):
+        await kafka.append("writes", 0, bytes(16) + scene.command(0))
+
+
+def test_writes_that_kafka_keeps_no_more_are_told_once_and_hold_nobody_up(run: Run) -> None:
+    async def scene_() -> None:
+        kafka = MemoryKafka(1)
+        async with Scene(kafka) as scene:
+            await append(scene, kafka, 3)
+            await kafka.forget("writes", 0, 2)
+            assert (await scene.commands.waiting()).commands == 1
+            with capture_logs() as logged:
+                first = await scene.owning()
+                await scene.until(lambda: first.is_ready)
+                scene.unknown = 1
+                await scene.check([await scene.asked(0)])
+                await first.close()
+                await scene.owning()
+                await scene.asked(0)
+            assert [entry["writes"] for entry in logged if entry["log_level"] == "error"] == [2]
+
+    run(scene_())
+
+
+def test_nobody_waits_where_kafka_keeps_no_write(run: Run) -> None:
+    async def scene_() -> None:
+        kafka = MemoryKafka(1)
+        async with Scene(kafka) as scene:
+            await append(scene, kafka, 3)
+            await kafka.forget("writes", 0, 3)
+            assert await scene.commands.waiting() == (0, None)
+            await scene.owning()
+            await scene.check([await scene.asked(0)])
+
+    run(scene_())
+
+
+def test_a_batch_that_was_written_down_is_told_though_kafka_keeps_its_commands_no_more(run: Run) -> None:
+    async def scene_() -> None:
+        kafka = MemoryKafka(1)
+        async with Scene(kafka) as scene:
+            await append(scene, kafka, 3)
+            events = [Event(1, None, 0, 0, count, count, Hlc(count)) for count in (1, 2)]
+            scene.ledger.journals[0] = [
+                (Decided(at, msgspec.json.encode([0, at + 1]), [event]), (0, at + 1)) for at, event in enumerate(events)
+            ]
+            await kafka.forget("writes", 0, 3)
+            scene.unknown = 2
+            await scene.owning()
+            await scene.check([await scene.asked(0)])
+
+    run(scene_())
+
+
+def test_a_batch_is_bounded_in_bytes_and_so_is_what_is_read_ahead(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene_() -> None:
+        kafka = MemoryKafka(1)
+        async with Scene(kafka) as scene:
+            small, large = len(scene.command(0)) + 16, 1_000
+            monkeypatch.setattr(owning, "BATCH_BYTES_MAX", 10 * small)
+            monkeypatch.setattr(owning, "WAITING_BYTES_MAX", 50 * small)
+            await append(scene, kafka, 400)
+            await kafka.append("writes", 0, bytes(16) + scene.command(0) + bytes(large))
+            await append(scene, kafka, 400)
+            owner = await scene.owning()
+            sizes, ahead, decide = list[int](), list[int](), owner.owner.decide
+
+            async def noting(partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
+                sizes.append(sum(16 + len(command.data) for command in commands))
+                ahead.append(len(owner._tasks[0]._waiting))
+                return await decide(partition, commands)
+
+            monkeypatch.setattr(owner.owner, "decide", noting)
+            scene.unknown = 801
+            await scene.check([await asyncio.wait_for(scene.asked(0), 20)])
+            assert sorted(sizes)[-2:] == [10 * small, small + large], "one that is larger is decided alone"
+            assert max(ahead) < 160, "as many as it may, and one fetch"
+
+    run(scene_())
