@@ -1,7 +1,7 @@
 """Leases in Cassandra: a row each, changed under the condition that it is as it was read.
 
-The time is that of the node that answers, and comes with the row: so no instance's clock ends another's lease. A row is
-deleted FORGOTTEN_S after its lease ended. A token is at least the current time, so tokens grow even then.
+The time is that of most nodes (`node_time`): neither an instance's clock nor that of one node ends another's lease. A
+row is deleted FORGOTTEN_S after its lease ended. A token is at least the current time, so tokens grow even then.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kith.engines.cassandra.connecting import Session
+from kith.engines.cassandra.node_time import NodeTime
 from kith.engines.cassandra.schema import Table
 from kith.leases.store import Lease
 
 FORGOTTEN_S = 10 * 86_400
 # `fence`: the token; CQL has that word for itself
 LEASES = Table("leases", ("name text",), (), ("holder text", "fence bigint", "until_ms bigint"))
-_READ = "SELECT fence, until_ms, to_unix_timestamp(now()) FROM leases WHERE name = ?"
+_READ = "SELECT fence, until_ms FROM leases WHERE name = ?"
 _PUT = "UPDATE leases USING TTL ? SET holder = ?, fence = ?, until_ms = ? WHERE name = ? IF fence = ? AND until_ms = ?"
 
 
@@ -36,7 +37,7 @@ class CassandraLeases:
     expires = True
 
     def __init__(self, session: Session, *, now_ms: Callable[[], int] | None = None) -> None:
-        self._session, self._now_ms = session, now_ms
+        self._session, self._now_ms, self._node_time = session, now_ms, NodeTime(session)
 
     async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
         row = await self._read(name)
@@ -62,8 +63,8 @@ class CassandraLeases:
 
     async def _read(self, name: str) -> _Row:
         rows = await self._session.serial(_READ, name)
-        token, until_ms, now_ms = rows[0] if rows else (None, None, (await self._session.node_time())[1])
-        return _Row(token, until_ms, self._now_ms() if self._now_ms else now_ms)
+        token, until_ms = rows[0] if rows else (None, None)
+        return _Row(token, until_ms, self._now_ms() if self._now_ms else await self._node_time.now_us() // 1_000)
 
     async def _put(self, lease: Lease, was: _Row, ttl_s: float) -> bool:
         """Have the lease end `ttl_s` after `was` was read, if the row is still as it was then."""

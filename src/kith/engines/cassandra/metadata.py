@@ -10,12 +10,11 @@ import msgspec
 from kith.core.clock import SKEW_MS_MAX, wall_ms
 from kith.core.errors import StoreMismatch, StoreUnavailable
 from kith.engines.cassandra.connecting import Session
+from kith.engines.cassandra.node_time import NODES_ASKED
 from kith.graph.graphs import assign
 
 APART_MS_MAX = SKEW_MS_MAX // 2
 """How far a machine's clock may be from Cassandra's, so that two machines are within SKEW_MS_MAX of each other."""
-_NODES_ASKED = 5
-"""The driver goes round the nodes: of three all are asked, and one whose own clock is wrong is outvoted."""
 _TRIES_MAX = 20
 _READ = "SELECT value FROM metadata WHERE name = ?"
 _INSERT = "INSERT INTO metadata (name, value) VALUES (?, ?) IF NOT EXISTS"
@@ -60,7 +59,7 @@ class Metadata:
         """StoreMismatch if this machine's clock is too far for versions of edges from those of most nodes of Cassandra
         that are asked."""
         apart_ms: dict[str, int] = {}
-        for _ in range(_NODES_ASKED):
+        for _ in range(NODES_ASKED):
             before = wall_ms()
             node, now_ms = await self._session.node_time()
             apart_ms[node] = before - now_ms if now_ms < before else min(0, wall_ms() - now_ms)

@@ -1,9 +1,10 @@
-"""The time of Cassandra's nodes, for writes of which the later one wins: so an instance with a wrong clock does no
-harm.
+"""The time of Cassandra's nodes, for leases, and for writes of which the later one wins: so an instance with a wrong
+clock does no harm, nor does a node, where there are three.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 
@@ -11,6 +12,8 @@ from kith.engines.cassandra.connecting import Session
 
 MEASURED_S = 60.0
 """How often the nodes are asked; in between, a monotonic clock is used."""
+NODES_ASKED = 5
+"""The driver goes round the nodes: of three all are asked, and one whose own clock is wrong is outvoted."""
 
 
 class NodeTime:
@@ -23,9 +26,17 @@ class NodeTime:
 
     async def now_us(self) -> int:
         """The time now, less how long the nodes take to answer."""
-        now_s = self._clock_s()
-        if self._measured_s is None or now_s - self._measured_s > MEASURED_S:
-            _, node_ms = await self._session.node_time()
-            self._measured_s, self._ahead_us = now_s, node_ms * 1_000 - int(self._clock_s() * 1e6)
-        self._last_us = max(self._last_us + 1, int(now_s * 1e6) + self._ahead_us)
+        if self._measured_s is None or self._clock_s() - self._measured_s > MEASURED_S:
+            self._ahead_us = await self._measured()
+            self._measured_s = self._clock_s()
+        self._last_us = max(self._last_us + 1, int(self._clock_s() * 1e6) + self._ahead_us)
         return self._last_us
+
+    async def _measured(self) -> int:
+        """How far most nodes are ahead of the clock here."""
+        ahead_us: dict[str, int] = {}
+        for _ in range(NODES_ASKED):
+            node, node_ms = await self._session.node_time()
+            ahead = node_ms * 1_000 - int(self._clock_s() * 1e6)
+            ahead_us[node] = max(ahead, ahead_us.get(node, ahead))  # of the answer that took least
+        return statistics.median_low(ahead_us.values())
