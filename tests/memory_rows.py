@@ -6,12 +6,14 @@ something, or the process ends. Calls wait for nothing else, so a test drives th
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Generator, Sequence
 from typing import Any
 
 from kith.engines.cassandra.reading import Key, Values
 from kith.engines.cassandra.rows import JournalRow, RowChange, listed, of_node
 from kith.graph.shapes import Listing
+
+_ENDED_ROWS = 3
 
 
 class _Step:
@@ -51,12 +53,11 @@ class MemoryRows:
             for listing in listings
         ]
 
-    async def expired_entries(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
+    async def expired_entries(self, listing: Listing, now_ms: int) -> AsyncIterator[Sequence[int]]:
         await _Step()
-        return [
-            [key[5] for key in self.table("ending") if key[:4] == listed(listing) and key[4] <= now_ms]
-            for listing in listings
-        ]
+        over = [key[5] for key in self.table("ending") if key[:4] == listed(listing) and key[4] <= now_ms]
+        for at in range(0, len(over), _ENDED_ROWS):
+            yield over[at : at + _ENDED_ROWS]
 
     async def write(self, changes: Sequence[RowChange]) -> None:
         for table, key, values, timestamp, _ in changes:

@@ -177,14 +177,14 @@ class CassandraOwner:
         """This partition's expired edges in these lists. Those of other partitions, or too many, are subtracted from
         the lengths."""
         ended: dict[EdgeKey, None] = {}
-        over = await self._rows.expired_entries(expiring, now_ms) if expiring else []
-        for listing, others in zip(expiring, over, strict=True):
-            for other in others:
-                edge = _edge(listing, other)
-                if len(ended) < _ENDED_MAX and self._partitions.of_node(edge[1]) == partition:
-                    ended[edge] = None
-                else:
-                    lengths[listing] = lengths.get(listing, 0) - 1
+        for listing in expiring:
+            async for others in self._rows.expired_entries(listing, now_ms):
+                for other in others:
+                    edge = _edge(listing, other)
+                    if len(ended) < _ENDED_MAX and self._partitions.of_node(edge[1]) == partition:
+                        ended[edge] = None
+                    else:
+                        lengths[listing] = lengths.get(listing, 0) - 1
         return list(ended)
 
     async def _held_or_read(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:

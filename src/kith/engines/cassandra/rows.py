@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import secrets
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol
 
-from kith.core.together import together
 from kith.engines.cassandra.connecting import Session
 from kith.engines.cassandra.reading import Key, RowReader, Values
 from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
@@ -19,6 +18,7 @@ from kith.graph.shapes import Listing
 
 JOURNAL_PART_BYTES = 1 << 20
 """Of a batch, in one row of the journal: Cassandra takes rows of some MB."""
+_ENDED_ROWS = 5_000
 _NAME_BYTES, _COUNT = 8, struct.Struct(">H")
 
 
@@ -67,8 +67,8 @@ class Rows(Protocol):
         """The counts of each list as (partition, length, expiring), see README.md."""
         ...
 
-    async def expired_entries(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
-        """The other ends of the entries of each list that are over by now, and still there."""
+    def expired_entries(self, listing: Listing, now_ms: int) -> AsyncIterator[Sequence[int]]:
+        """The other ends of the entries of a list that are over by now, and still there; some at a time."""
         ...
 
     async def write(self, changes: Sequence[RowChange]) -> None:
@@ -101,9 +101,9 @@ class CassandraRows:
         found = await self._reader.all([Key("cells", of_node(listing)) for listing in listings])
         return [[(partition, length, expiring) for partition, length, expiring in rows] for rows in found]
 
-    async def expired_entries(self, listings: Sequence[Listing], now_ms: int) -> list[list[int]]:
-        found = await together(False, *(self.session.rows(_ENDED, *listed(listing), now_ms) for listing in listings))
-        return [[other for (other,) in rows] for rows in found]
+    async def expired_entries(self, listing: Listing, now_ms: int) -> AsyncIterator[Sequence[int]]:
+        async for rows in self.session.pages(_ENDED, *listed(listing), now_ms, size=_ENDED_ROWS):
+            yield [other for (other,) in rows]
 
     async def write(self, changes: Sequence[RowChange]) -> None:
         await self.session.together([_written(change) for change in changes])
