@@ -50,8 +50,6 @@ _LISTS = "SELECT DISTINCT graph, node, direction, state, part FROM list_entries"
 _NODES = "SELECT DISTINCT node FROM counts"
 _NODES_AFTER = "SELECT DISTINCT node, token(node) FROM counts WHERE token(node) > ?"
 _CELLS = "SELECT direction, state, length FROM counts WHERE graph = ? AND node = ?"
-_LENGTH = "SELECT COUNT(*) FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
-
 _OTHERS = "SELECT other FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
 
 
@@ -168,10 +166,8 @@ class EdgeScans:
         """How many entries a list has; what is being moved is counted once."""
         parts = (await self._divided([listing]))[listing]
         moving = [] if parts.moving is None else parts.places(parts.moving)
-        counted = (
-            self._session.rows(_LENGTH, *listed(listing), begin) for begin in parts.begins if begin not in moving
-        )
-        length = sum(int(length) for ((length,),) in await together(False, *counted))
+        counted = (self._length_of_part(listing, begin) for begin in parts.begins if begin not in moving)
+        length = sum(await together(False, *counted))
         if not moving:
             return length
         others: set[int] = set()
@@ -179,6 +175,11 @@ class EdgeScans:
             async for rows in self._session.pages(_OTHERS, *listed(listing), part, size=_PAGE_ROWS):
                 others.update(other for (other,) in rows)
         return length + len(others)
+
+    async def _length_of_part(self, listing: Listing, part: int) -> int:
+        """How many entries a part has; Cassandra cannot count some millions of one position in time."""
+        pages = self._session.pages(_OTHERS, *listed(listing), part, size=_PAGE_ROWS)
+        return sum([len(rows) async for rows in pages])
 
     async def _newest_in(self, listing: Listing, span: Span, limit: int) -> list[tuple[Mark, int]]:
         """See `recounting.NewestEntries`."""
