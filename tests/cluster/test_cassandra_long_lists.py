@@ -11,13 +11,13 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from cassandra_stores import PART_MAX, Opened, offset_of_now, opened_in, shared
+from cassandra_stores import KEYSPACE, PART_MAX, Opened, offset_of_now, opened_in, shared
 from cast import DANA
 from edges import FOLLOWERS_OF_DANA, G, all_pages, edge_of, marks_of, writes_of
 
 from kith.core.errors import StoreUnavailable
 from kith.core.paging import Mark, Window
-from kith.engines.cassandra import batch
+from kith.engines.cassandra import batch, edge_scans
 from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.dividing import Divider
 from kith.engines.cassandra.edge_commands import ListEntry
@@ -155,6 +155,77 @@ def test_a_list_that_grew_far_beyond_a_part_is_divided_by_short_steps(opened: Op
         call(scene())
 
 
+def test_of_a_list_in_many_parts_those_are_looked_at_that_grew(opened: Opened) -> None:
+    rows, looked = shared().rows.session.rows, set[int]()
+
+    async def reading(statement: str, *values: Any) -> list[Any]:
+        if "FROM list_entries" in statement and values[1] == DANA:
+            looked.add(values[4])
+        return await rows(statement, *values)
+
+    async def scene() -> None:
+        positions = {id_: id_ for id_ in range(100, 100 + 10 * PART_MAX)}
+        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in positions.items())))
+        await opened.divider.divide_long()
+        before = await parts_of_dana()
+        grown = before.begins[4]
+        more = dict.fromkeys(range(1000, 1001 + PART_MAX), grown)
+        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in more.items())))
+        with patch.object(shared().rows.session, "rows", reading):
+            await opened.divider.divide_long()
+        assert looked - set(before.begins) == set((await parts_of_dana()).begins) - set(before.begins)
+        assert looked & set(before.begins) == {grown}
+        await check(opened, positions | more)
+
+    with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
+        call(scene())
+
+
+def test_what_owners_of_an_older_version_noted_is_divided_too(opened: Opened) -> None:
+    async def scene() -> None:
+        positions = {id_: id_ for id_ in FOLLOWERS}
+        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, position) for id_, position in positions.items())))
+        session = shared().rows.session
+        noted = await session.rows("SELECT partition, graph, node, direction, state FROM long_parts")
+        await session.define(f"TRUNCATE {KEYSPACE}.long_parts")
+        keys = {(partition, *listing) for partition, *listing in noted}
+        await shared().rows.write([RowChange("long_lists", key, (), offset_of_now()) for key in keys])
+        opened.begin_again()
+        assert await opened.divider.divide_long() > 1
+        assert await session.rows("SELECT node FROM long_lists") == []
+        await check(opened, positions)
+
+    with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
+        call(scene())
+
+
+def test_a_part_of_one_position_is_counted_a_page_at_a_time(opened: Opened) -> None:
+    """Cassandra cannot count some millions in time."""
+    rows, read = shared().rows.session.rows, list[str]()
+
+    async def reading(statement: str, *values: Any) -> list[Any]:
+        read.append(statement)
+        return await rows(statement, *values)
+
+    async def scene() -> None:
+        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, 5) for id_ in FOLLOWERS)))
+        wrong = RowChange("counts", (DANA, *counted, opened.partitions.of_node(100)), (7, 0), offset_of_now())
+        await shared().rows.write([wrong])
+        opened.begin_again()
+        with (
+            patch.object(shared().rows.session, "rows", reading),
+            patch.object(edge_scans, "_PAGE_ROWS", 7),
+            patch.object(edge_scans, "_LOOKED_AGAIN_S", 0),
+        ):
+            found = await opened.edges.check_counts(G, repair=True)
+        assert [(listing, length) for listing, _, length in found] == [(FOLLOWERS_OF_DANA, len(FOLLOWERS))]
+        assert not [statement for statement in read if "COUNT(*) FROM list_entries" in statement]
+        assert await opened.edges.count_many([FOLLOWERS_OF_DANA]) == [len(FOLLOWERS)]
+
+    counted = listed(FOLLOWERS_OF_DANA)[:1] + listed(FOLLOWERS_OF_DANA)[2:]
+    call(scene())
+
+
 @pytest.mark.parametrize("stops_in", [(Owners, "pass_batches"), (Divider, "_move")])
 def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: tuple[type, str]) -> None:
     async def stop(*_: object) -> None:
@@ -175,7 +246,7 @@ def test_a_division_that_stopped_is_finished(opened: Opened, stops_in: tuple[typ
         assert (await audit(opened.edges, "follows", G, looks_s=(0,))).clean
         assert await opened.divider.divide_long() > 1
         await check(opened, positions)
-        assert await shared().rows.session.rows("SELECT node FROM long_lists") == []
+        assert await shared().rows.session.rows("SELECT node FROM long_parts") == []
 
     call(scene())
 

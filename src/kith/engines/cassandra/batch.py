@@ -215,7 +215,8 @@ class RowBatch:
         ending = more if edge.expires_ms else 0
         self.put_cell(listing, entries + more, expiring + ending)
         if more > 0 and (entries + more) % self._noted_every == 0:
-            self.put(Key("long_lists", (self.partition, *listed(listing))), ())
+            part = self.parts(listing).of(edge.position)
+            self.put(Key("long_parts", (self.partition, *listed(listing), part)), ())
         if (recount := self.recounts.get(listing)) is not None:
             self.recounts[listing] = recount.with_change(Mark(edge.position, other), more, ending)
 

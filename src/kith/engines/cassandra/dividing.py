@@ -1,9 +1,10 @@
 """Long lists are divided, so that no part of Cassandra's data outgrows a node. `parts` says how nothing is lost.
 
-A list that may have become too long is noted by the owner that made it longer (`long_lists`); a process calls
-`divide_long` now and then. Of a part that is too long the newest entries go to a part of their own, as many as half a
-part has; entries of one position stay together. So no step reads or moves more than that, however long a part has
-become meanwhile: Cassandra cannot count some millions in time, nor read past as many marks of deleted entries.
+A part of a list that may have become too long is noted by the owner that made it longer (`long_parts`); a process calls
+`divide_long` now and then, and looks at these parts alone. Of a part that is too long the newest entries go to a part
+of their own, as many as half a part has; entries of one position stay together. So no step reads or moves more than
+that, however long a part has become meanwhile: Cassandra cannot count some millions in time, nor read past as many
+marks of deleted entries.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _PART = "graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
 _NEWEST = f"SELECT position FROM list_entries WHERE {_PART} LIMIT ?"
 _OLDER = f"SELECT position FROM list_entries WHERE {_PART} AND position < ? LIMIT 1"
 _FROM = f"SELECT position, other FROM list_entries WHERE {_PART} AND position >= ?"
-_LONG = "SELECT graph, node, direction, state FROM long_lists WHERE partition = ?"
+_LONG_LISTS = "SELECT graph, node, direction, state FROM long_lists WHERE partition = ?"
+_LONG_PARTS = "SELECT graph, node, direction, state, part FROM long_parts WHERE partition = ?"
 
 
 class Divider:
@@ -39,23 +41,25 @@ class Divider:
         self._part_max, self._settle_s = part_max, settle_s
 
     async def divide_long(self) -> int:
-        """Divide the lists that were noted, until each part is short enough; how many times."""
+        """Divide the parts that were noted, until each is short enough; how many times."""
         divided = 0
         for partition in range(self._owners.partitions.count):
-            for graph, node, direction, state in await self._session.rows(_LONG, partition):
+            lists = [(*row, None) for row in await self._session.rows(_LONG_LISTS, partition)]
+            for graph, node, direction, state, part in lists + await self._session.rows(_LONG_PARTS, partition):
                 listing = Listing(graph, node, Direction(direction), State(state))
-                divided += await self.divide(listing)
-                await self._owners.one(partition, ForgetLong(listing), type(None))
+                divided += await self.divide(listing, part)
+                await self._owners.one(partition, ForgetLong(listing, part), type(None))
         return divided
 
-    async def divide(self, listing: Listing) -> int:
-        """Finish what another began, and divide a list until each part is short enough; how many times."""
+    async def divide(self, listing: Listing, part: int | None = None) -> int:
+        """Finish what another began, and divide a list, or one part of it, until each is short enough; how many
+        times."""
         (row,) = await self._rows.get([parts_row(listing)])
         parts, divided = read_parts(row), 0
         if parts.moving is not None:
             await self._divide_at(listing, parts.moving)
             divided += 1
-        left = list(parts.begins)  # the newest part first, as most grow there
+        left = list(parts.begins) if part is None else [part]  # the newest part first, as most grow there
         while left:
             begin = await self._place(listing, left[-1])
             if begin is not None and await self._divide_at(listing, begin):

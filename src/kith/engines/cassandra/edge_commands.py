@@ -234,15 +234,17 @@ class DivideList(OwnerCommand, frozen=True, tag="divide"):
 
 
 class ForgetLong(OwnerCommand, frozen=True, tag="forget_long"):
-    """Delete the note that a list may be long."""
+    """Delete the note that a part of a list may be long; None: that the list may be, as an older Kith notes it."""
 
     listing: Listing
+    part: int | None = None
 
     def reads(self, partition: int) -> Iterable[Key]:
         return []
 
     def run(self, batch: RowBatch) -> None:
-        batch.delete(Key("long_lists", (batch.partition, *listed(self.listing))))
+        noted = (batch.partition, *listed(self.listing))
+        batch.delete(Key("long_lists", noted) if self.part is None else Key("long_parts", (*noted, self.part)))
 
 
 def shows(entry: ListEntry, edge: Edge | None, parts: ListParts) -> bool:

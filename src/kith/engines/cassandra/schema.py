@@ -82,6 +82,8 @@ DIVISIONS = Table(
     "divisions", ("node bigint",), ("graph smallint", "direction tinyint", "state tinyint"), ("parts blob",)
 )
 LONG_LISTS = Table("long_lists", ("partition smallint",), LIST)
+"""Owners of an older version note lists without their parts."""
+LONG_PARTS = Table("long_parts", ("partition smallint",), (*LIST, "part bigint"))
 ENDING = Table("ending", LIST, ("expires_ms bigint", "other bigint"))
 """The entries of a list that end, by when: so a length leaves out those that are over."""
 EXPIRING = Table(
@@ -106,7 +108,7 @@ RECORD_PERIODS = Table("record_periods", ("kind smallint",), ("period smallint",
 CLAIMS = Table("claims", ("claim blob",), (), ("until_ms bigint", "value blob"))
 CLOSED = Table("closed", ("partition smallint",), (), ("permit bigint", "moved_to text"))
 OWNED = (
-    EDGES, ENTRIES, DIVISIONS, LONG_LISTS, COUNTS, ENDING, EXPIRING,
+    EDGES, ENTRIES, DIVISIONS, LONG_LISTS, LONG_PARTS, COUNTS, ENDING, EXPIRING,
     NODES, NOTES, RECORDS, RECORD_IDS, RECORD_PERIODS, CLAIMS, CLOSED,
 )  # fmt: skip
 """Tables whose rows only owners write."""
