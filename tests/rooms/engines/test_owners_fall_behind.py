@@ -13,8 +13,10 @@ from owners import Scene
 from structlog.testing import capture_logs
 
 from kith.core.clock import Hlc
+from kith.core.errors import StoreUnavailable
 from kith.core.events import Event
 from kith.engines.kafka import owning
+from kith.engines.kafka.broker import Topic
 from kith.log.commands import Command, Decided
 
 
@@ -97,5 +99,34 @@ def test_a_batch_is_bounded_in_bytes_and_so_is_what_is_read_ahead(run: Run, monk
             await scene.check([await asyncio.wait_for(scene.asked(0), 20)])
             assert sorted(sizes)[-2:] == [10 * small, small + large], "one that is larger is decided alone"
             assert max(ahead) < 160, "as many as it may, and one fetch"
+
+    run(scene_())
+
+
+class ForgetfulKafka(MemoryKafka):
+    """Loses the next appends to the book, as a broker that is away for a moment."""
+
+    def __init__(self, partitions: int) -> None:
+        super().__init__(partitions)
+        self.loses = 0
+
+    async def append_many(self, topic: Topic, records: Sequence[tuple[int, bytes]]) -> list[int]:
+        if topic == "groups" and self.loses and b"owners of writes" in records[0][1]:
+            self.loses -= 1
+            raise StoreUnavailable("away")
+        return await super().append_many(topic, records)
+
+
+def test_a_partition_that_could_not_be_let_go_of_is_let_go_of_once_kafka_is_back(run: Run) -> None:
+    async def scene_() -> None:
+        kafka = ForgetfulKafka(4)
+        async with Scene(kafka) as scene:
+            first = await scene.owning()
+            await scene.until(lambda: len(first.partitions) == 4)
+            second = await scene.owning()
+            kafka.loses = 2
+            await scene.until(lambda: not kafka.loses)
+            await scene.until(lambda: (len(first.partitions), len(second.partitions)) == (2, 2))
+            await scene.check(await asyncio.gather(*map(scene.asked, range(8))))
 
     run(scene_())

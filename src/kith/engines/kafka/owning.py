@@ -134,11 +134,13 @@ class Owning:
             if self._tasks[at].since != ours.get(at) or to_be[at] != self._name or self._tasks[at].is_over:
                 await self._tasks[at].close()
                 del self._tasks[at]
-                if at in ours and to_be[at] != self._name:
-                    await self.book.write(Release(GROUP, self._name, at))
         for at, since in ours.items():
-            if at not in self._tasks and to_be[at] == self._name:
+            if at in self._tasks:
+                continue
+            if to_be[at] == self._name:
                 self._tasks[at] = _Partition(self, at, since)
+            else:  # asked again in the next round where Kafka does not take it
+                await self.book.write(Release(GROUP, self._name, at))
 
     def _is_cut_off(self, now_s: float) -> bool:
         """Whether the store of a partition is away for so long that another process may do better."""
