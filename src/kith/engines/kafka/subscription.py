@@ -32,6 +32,7 @@ class KafkaSubscription:
         self._group, self._partitions, self._name = group, partitions, secrets.token_hex(8)
         self._since: dict[int, int] = {}  # of each partition that is read here: when it became this worker's
         self._at: dict[int, Place] = {}  # and the place up to which it was read
+        self._listed: dict[int, int] = {}  # like `_since`, when failures were listed: which may be before any read
 
     async def join(self) -> None:
         """Ask for a share."""
@@ -57,13 +58,15 @@ class KafkaSubscription:
 
     async def failures(self) -> Sequence[Failure]:
         book = await self._book.sync()
-        return failures_of(book, self._group, book.groups.get(self._group, _NONE).of(self._name))
+        self._listed = book.groups.get(self._group, _NONE).of(self._name)
+        return failures_of(book, self._group, self._listed)
 
     async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
         positions = self._book.positions
         places = None if at is None else positions.places(at)
         kept = [(positions.partition(position), position, failure) for position, failure in failures.items()]
-        since = {at: self._since.get(at, -1) for at in [*(places or {}), *(at for at, _, _ in kept)]}
+        since = {at: self._since.get(at, self._listed.get(at, -1)) for at, _, _ in kept}
+        since |= {at: self._since.get(at, -1) for at in places or ()}
         save = Save(self._group, self._name, since, places, kept)
         if (at is not None and not places) or not await self._book.save(save):
             self._at, self._since = {}, {}
