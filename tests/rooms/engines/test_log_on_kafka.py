@@ -280,3 +280,26 @@ def test_a_book_with_records_of_somebody_else_has_snapshots(run: Run, junk: byte
         await book.close()
 
     run(scene())
+
+
+def test_a_log_gets_its_name_though_kafka_did_not_take_it_at_first(run: Run) -> None:
+    class Away(MemoryKafka):
+        away = True
+
+        async def append(self, topic: Topic, partition: int, value: bytes) -> int:
+            if self.away:
+                raise StoreUnavailable("away")
+            return await super().append(topic, partition, value)
+
+    async def scene() -> None:
+        kafka = Away(1)
+        engine = engine_over(kafka)
+        with pytest.raises(StoreUnavailable):
+            await engine.log.end()
+        kafka.away = False
+        position = await engine.log.end()
+        assert await engine.log.reached(position)
+        assert await engine_over(kafka).log.reached(position), "it is the same log for others"
+        await engine.close()
+
+    run(scene())

@@ -66,15 +66,14 @@ class OpenBook:
     async def open(self) -> None:
         """Read all there is, the first time; what is appended from then on is read as it comes."""
         async with self._opening:
-            if self._following is not None:
-                return
-            records, end = await self._kept()
-            self._read(records)
-            self._next = end
-            following = self._broker.following("groups", self._handle)
-            following.follow({0: end})
-            self._following = following
-            if not self.now.name:
+            if self._following is None:
+                records, end = await self._kept()
+                self._read(records)
+                self._next = end
+                following = self._broker.following("groups", self._handle)
+                following.follow({0: end})
+                self._following = following
+            if not self.now.name:  # asked again where Kafka did not take it
                 await self.write(NameLog(secrets.token_bytes(NAME_BYTES)))
 
     async def _kept(self) -> tuple[list[BrokerRecord], int]:
