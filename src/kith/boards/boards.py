@@ -161,6 +161,9 @@ class Boards:
                 id=str(id_),
             )
         moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
+        if not self._records.transactional and await is_removed(self.store, to):
+            # the job that removes them may have gone through their boards before this one was theirs
+            await self.erase(Listing(self._boards, to, Direction.OUT), [id_])
         drop = self.graph.remove_write(self.members, to, NodeId(id_))
         await self.store.apply([drop])
         return moved

@@ -13,6 +13,7 @@ from reference_leases import own_leases
 from services import Services
 
 from kith.boards import boards, collaborators
+from kith.boards.board import read_board
 from kith.core.errors import BoardLimitReached, Forbidden, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Window
@@ -20,6 +21,7 @@ from kith.graph.edge import State
 from kith.graph.nodes import NodeOperation
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
+from kith.records.store import RecordKind
 
 FIRST = Window(10)
 
@@ -104,6 +106,24 @@ def test_no_board_is_given_to_who_is_deactivated_meanwhile(
     with pytest.raises(UserNotFound):
         run(kith.boards.move(ALICE, board.id, BOB))
     assert run(kith.boards.get(SYSTEM, board.id)).owner == ALICE
+
+
+def test_a_board_given_to_whose_account_is_removed_meanwhile_is_removed_with_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kith: Services = run(Services.in_memory(transactional=False, clock=FakeClock()))
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    run(kith.collaborators.invite(ALICE, board.id, BOB))
+    jobs = account_jobs(kith.graph, own_leases())
+
+    async def remove() -> None:
+        await jobs.start(NodeOperation.REMOVE, BOB)
+        await jobs.wait()
+
+    meet_with(kith, monkeypatch, remove())
+    run(kith.boards.move(ALICE, board.id, BOB))
+    (record,) = run(kith.records.get_many(RecordKind.BOARD, [board.id]))
+    assert read_board(record).deleted
 
 
 def test_who_is_deactivated_invites_nobody(run: Run, kith: Services) -> None:
