@@ -49,7 +49,7 @@ class CheckObserver(Protocol):
 
 
 class SeenLog:
-    """A log that remembers, by task, which place a request waited for in `reached`: its checks must show that much."""
+    """A log that remembers, by task, which places a request waited for in `reached`: its checks must show that much."""
 
     def __init__(self, log: LogStore) -> None:
         self._log = log
@@ -61,7 +61,8 @@ class SeenLog:
     async def reached(self, position: LogPosition) -> bool:
         """See `LogStore.reached`."""
         found = await self._log.reached(position)
-        _seen.set(position)
+        if found:
+            _seen.set(self._log.joined(_seen.get(), position))
         return found
 
 

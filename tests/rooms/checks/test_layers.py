@@ -103,6 +103,29 @@ def test_a_process_that_hears_nothing_of_the_cache_does_not_ask_it(run: Run, lay
     run(scene())
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_whoever_carries_several_tokens_goes_around_what_is_behind_one(
+    run: Run, layered: Layered, order: tuple[int, int]
+) -> None:
+    async def scene() -> None:
+        old = await layered.follow(DANA)
+        await layered.maker.make()
+        await layered.feed()
+        await layered.keep()
+        await layered.ask(BOB)
+        new = await layered.follow(BOB)
+
+        async def with_tokens() -> tuple[list[bool], Any]:
+            log = SeenLog(layered.log)
+            for at in order:
+                assert await log.reached((old, new)[at])
+            return await layered.ask(BOB)
+
+        assert (await asyncio.create_task(with_tokens()))[0] == [True]
+
+    run(scene())
+
+
 @pytest.mark.parametrize("change", [Layered.follow, Layered.unfollow], ids=["new", "gone"])
 def test_whoever_carries_a_token_goes_around_what_is_behind_it(
     run: Run, layered: Layered, change: Callable[[Layered, int], Any]
