@@ -126,6 +126,21 @@ def test_tokens_up_to_the_moment_hold_and_those_of_what_is_lost_are_refused(tmp_
                 assert is_there == (asked <= event)
 
 
+def test_tokens_that_a_client_keeps_together_bring_back_the_first_moment_that_has_all(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "data", 5) as one:
+        maker = BackUp(one.store, archive, None)
+        maker.make(whole=True)
+        one.steps(20)
+        maker.make(whole=False)
+        first, middle, last = sorted(one.was)[5:8]
+        together = ".".join(one.token(event) for event in (middle, last, first))
+        done, found = restored(archive, tmp_path / "back", together)
+        assert (done.event, found) == (last, one.was[last])
+        with pytest.raises(BadRequest, match="is neither a time"):
+            restored(archive, tmp_path / "other", f"{together}.of-another-store")
+
+
 def test_a_clock_that_went_back_never_brings_what_was_logged_after_the_time_that_is_asked_for(tmp_path: Path) -> None:
     archive = FolderArchive(tmp_path / "kept")
     with told(tmp_path / "data", 2) as one:

@@ -72,20 +72,23 @@ def restore(
 def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goal:
     """The point that is asked for: the newest, a time (ISO 8601; UTC where no zone is named), or a token's place.
 
-    `at`: the token of a write, or one of `GET /watch`. `folder`: a new one, to look into a store for what signed it.
+    `at`: the token of a write, or one of `GET /watch`; several with dots between them, as clients keep those of writes
+    that were sent at once, are the first point that has all. `folder`: a new one, to find what the store signs with.
     """
     if at is None:
         return NEWEST
     with contextlib.suppress(ValueError):
         time = datetime.fromisoformat(at)
         return Goal(ms=int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
-    position = _position_of(_signing(archive, parts.whole, folder), at)
+    secret = _signing(archive, parts.whole, folder)
+    positions = [_position_of(secret, token) for token in at.split(".")]
     refused: BadRequest | None = None
     for line in dict.fromkeys(part.line for part in reversed(parts.whole)):
         newest = next(part for part in reversed(parts.whole) if part.line == line)
-        event = StorePositions(History(tuple(Restore(*one) for one in newest.history))).sequence(position)
-        if event is not None:
-            goal = Goal(event=event, line=line)
+        store = StorePositions(History(tuple(Restore(*one) for one in newest.history)))
+        events = [event for position in positions if (event := store.sequence(position)) is not None]
+        if len(events) == len(positions):
+            goal = Goal(event=max(events), line=line)
             try:
                 restore_plan(parts.whole, goal, parts.damaged)
             except BadRequest as error:
