@@ -32,7 +32,7 @@ from kith.commands.transfer.loading import (
 from kith.commands.transfer.pins import VERSION, make_boards, read_pins
 from kith.commands.transfer.unloading import export
 from kith.core.clock import Hlc, HybridClock
-from kith.core.errors import BadRequest
+from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded import bulk
 from kith.engines.embedded.folder_locks import alone, beside_servers
 from kith.graph.edge import Direction, State
@@ -86,6 +86,17 @@ def run_import_pins(
     _say_imported(done, "pins", report or _report_path(settings, file))
 
 
+@importing.command("discard")
+def run_discard(graph: GraphOption = "follows", data: Data = None) -> None:
+    """Drop an import that was cut short, with all that it brought into the graph, which was empty before it.
+
+    Only one into an empty graph can be dropped; servers refuse the folder until it is finished or dropped.
+    """
+    settings = config.load({"data": data})
+    discard_import(settings, graph)
+    say(f"nothing of that import is left; {graph} is empty, and the folder can be served")
+
+
 @exporting.command("edges")
 def run_export(
     file: Annotated[Path, typer.Argument(help="What to write; its name says the format.")],
@@ -120,6 +131,18 @@ def import_edges(
     """
     check_raw_write(graph)
     return _imported(settings, graph, path, report, progress, mutual=mutual)
+
+
+def discard_import(settings: Settings, graph: str) -> None:
+    """Drop an import into an empty graph that was cut short. Errors: BadRequest, where there is none; Conflict, where
+    somebody uses the folder.
+    """
+    with open_environment(settings, create=False) as environment, alone(Path(settings.data)) as only:
+        if not only:
+            raise Conflict(f"an import or a server uses {settings.data}; stop it first")
+        if not bulk.has_begun(environment, graph):
+            raise BadRequest(f"no import into an empty graph {graph!r} was cut short here")
+        bulk.discard(environment, graph)
 
 
 def import_pins(settings: Settings, path: Path, progress: ImportProgress, *, report: Path | None = None) -> Imported:
@@ -176,12 +199,16 @@ def _imported(
                 names = ", ".join(sorted(environment.graph_numbers()))
                 raise BadRequest(f"no graph is called {graph!r}; there are: {names}")
             if bulk.may_load(environment, graph):
-                load = bulk.BulkLoad(environment, graph, file_fingerprint(path), version or HybridClock().next())
+                source = f"{path.name} --mutual" if mutual else path.name
+                fingerprint = file_fingerprint(path, mutual=mutual)
+                load = bulk.BulkLoad(environment, graph, fingerprint, version or HybridClock().next(), source)
                 refused = RefusalReport(where, resume=load.reading.line > 0)
                 try:
                     return load_bulk(path, load, refused, progress, mutual=mutual, read_file=read_file)
                 except BadRequest:
-                    load.discard()  # the file cannot be read to its end: a whole one has another fingerprint
+                    bulk.discard(
+                        environment, graph
+                    )  # the file cannot be read to its end: a whole one has another fingerprint
                     raise
         return asyncio.run(merge())
 

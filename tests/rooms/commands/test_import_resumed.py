@@ -28,6 +28,7 @@ from loading_edges import (
 )
 
 from kith.commands.backup import backup
+from kith.commands.edges import discard_import
 from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict, KithError, StoreFull, StoreMismatch, StoreUnavailable
 from kith.engines.embedded.folder_locks import alone
@@ -91,10 +92,56 @@ def test_a_resumed_import_first_says_what_was_written_before(set_to: Settings, t
 def test_another_file_must_wait_until_the_first_is_done(set_to: Settings, tmp_path: Path) -> None:
     first, other = file_of(tmp_path, random_rows(1, 100, 3)), file_of(tmp_path, [(1, 2)], "other.csv")
     cut_short(set_to, first, 10)
-    with pytest.raises(Conflict, match="another file"):
+    with pytest.raises(
+        Conflict, match=r"another import into 'follows' of edges.csv was cut short: run it again as it was"
+    ):
         bring(set_to, other)
     bring(set_to, first)
     assert bring(set_to, other).way == "merge"
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+@pytest.mark.parametrize("way", ["bulk", "merge"])
+@pytest.mark.parametrize("mutual", [False, True])
+def test_an_import_that_goes_on_in_the_other_way_is_refused_or_done_over(
+    set_to: Settings, tmp_path: Path, way: str, mutual: bool
+) -> None:
+    rows = [(2 * n, 2 * n + 1, n) for n in range(100)]
+    both = {(source, destination) for s, d, _ in rows for source, destination in ((s, d), (d, s))}
+    path = file_of(tmp_path, rows)
+    if way == "merge":
+        do(set_to, ("follow", 0, 1))
+    cut_short(set_to, path, 10, mutual=mutual)
+    if way == "bulk":
+        with pytest.raises(Conflict, match=rf"of edges.csv{' --mutual' if mutual else ''} was cut short"):
+            bring(set_to, path, mutual=not mutual)
+    elif not mutual:
+        bring(set_to, path, mutual=True)
+        assert look(set_to).edges.keys() == both
+    else:
+        bring(set_to, path)
+        assert both > look(set_to).edges.keys() >= {row[:2] for row in rows}
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+@pytest.mark.parametrize("calls", [0, 10, 50], ids=["begun", "reading", "writing"])
+def test_an_import_that_was_cut_short_can_be_dropped(set_to: Settings, tmp_path: Path, calls: int) -> None:
+    path = file_of(tmp_path, random_rows(1, 100, 3))
+    cut_short(set_to, path, calls)
+    with pytest.raises(StoreMismatch, match=r"of edges.csv was cut short.*`kith import discard --graph follows`"):
+        supervisor.prepare(set_to)
+    path.unlink()
+    with alone(Path(set_to.data)), pytest.raises(Conflict, match="stop it first"):
+        discard_import(set_to, "follows")
+    discard_import(set_to, "follows")
+    supervisor.prepare(set_to)
+    assert look(set_to).edges == {}
+    rows = random_rows(2, 100, 3)
+    assert bring(set_to, file_of(tmp_path, rows, "other.csv")).way == "bulk"
+    assert look(set_to).edges == wanted(rows)  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match="no import into an empty graph 'follows' was cut short"):
+        discard_import(set_to, "follows")
+    assert look(set_to).edges == wanted(rows)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
@@ -156,8 +203,11 @@ def test_an_import_whose_working_folder_is_damaged_begins_anew_unless_it_has_wri
     cut_short(set_to, path, calls)
     _spoil(Path(set_to.data) / "loading-follows", how)
     if calls == 54:
-        with pytest.raises(StoreMismatch, match="gone or damaged, and with it the rest of an import; restore a backup"):
+        with pytest.raises(StoreMismatch, match="gone or damaged, and with it the rest of an import; drop all of it"):
             bring(set_to, path)
+        discard_import(set_to, "follows")
+        bring(set_to, path)
+        assert look(set_to).edges == wanted(rows)
     else:
         assert bring(set_to, path).resumed_at_line == 0
         assert look(set_to).edges == wanted(rows)

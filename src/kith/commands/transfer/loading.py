@@ -56,14 +56,16 @@ class Bulk(Protocol):
     def finish(self, progress: Callable[[int, int], None]) -> int: ...
 
 
-def file_fingerprint(path: Path) -> str:
-    """Tells whether a resumed import reads the same file: from its size, its first and its last megabyte."""
+def file_fingerprint(path: Path, *, mutual: bool = False) -> str:
+    """Tells whether a resumed import reads the same file in the same way: from its size, its first and its last
+    megabyte, and whether each row is an edge both ways.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         digest = hashlib.blake2b(file.read(_FINGERPRINT_BYTES), digest_size=12)
         file.seek(max(0, size - _FINGERPRINT_BYTES))
         digest.update(file.read())
-    return f"{size}-{digest.hexdigest()}"
+    return f"{size}-{digest.hexdigest()}{'-mutual' if mutual else ''}"
 
 
 class RefusalReport:
@@ -128,7 +130,7 @@ async def load_merging(
     `version`: that of the edges, if not of now: what was changed with a later one stays.
     """
     number = service.graphs.number(graph)
-    note = f"{_NOTE}{graph}/{file_fingerprint(path)}"
+    note = f"{_NOTE}{graph}/{file_fingerprint(path, mutual=mutual)}"
     raw = await service.store.get_note(note)
     point = msgspec.json.decode(raw, type=_Checkpoint) if raw else _Checkpoint(version or service.clock.next())
     report = RefusalReport(report_path, resume=point.line > 0)

@@ -14,9 +14,11 @@ a load that was done, or that had not begun.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -37,6 +39,7 @@ from kith.graph.shapes import Listing
 
 RUN_ROWS = 2_000_000
 RANGE_ROWS = 400_000
+_STATE = "state.json"
 _SOURCE, _DESTINATION, _POSITION = 0, 1, 2
 
 EdgeRows = NDArray[np.int64]
@@ -47,6 +50,7 @@ class ReadProgress(msgspec.Struct):
 
     file: str  # fingerprint
     updated_at: int
+    source: str = ""  # the file's name and how it is read, for who must run it again
     line: int = 0
     runs: int = 0
     refused: int = 0
@@ -54,17 +58,17 @@ class ReadProgress(msgspec.Struct):
 
 
 class BulkLoad:
-    """One load in progress: `add` all rows, then `finish`; or `discard` it."""
+    """One load in progress: `add` all rows, then `finish`; see `discard`, too."""
 
-    def __init__(self, environment: Environment, graph: str, file: str, updated_at: Hlc) -> None:
+    def __init__(self, environment: Environment, graph: str, file: str, updated_at: Hlc, source: str = "") -> None:
         """Begin or resume a load of the file with this fingerprint. Begins anew where the working folder is damaged.
 
-        Errors: Conflict if a load of another file is not finished; StoreMismatch if the working folder is damaged after
-        a range was written.
+        `source`: what the file is called, and how it is read. Errors: Conflict if a load of another file is not
+        finished; StoreMismatch if the working folder is damaged after a range was written.
         """
         self._environment, self._graph = environment, environment.graph_numbers()[graph]
-        self._folder = environment.folder / f"loading-{graph}"
-        self._state_file = self._folder / "state.json"
+        self._folder = _folder_of(environment, graph)
+        self._state_file = self._folder / _STATE
         self._note = LOADING + graph
         self._pending: list[EdgeRows] = []
         self._pending_rows = 0
@@ -72,11 +76,14 @@ class BulkLoad:
         kept = None if begun is None else self._kept()
         if kept is None and int(begun or b"0"):
             raise StoreMismatch(
-                f"{self._folder} is gone or damaged, and with it the rest of an import; restore a backup"
+                f"{self._folder} is gone or damaged, and with it the rest of an import; {_discarding(graph)}"
             )
-        self.reading = kept or ReadProgress(file, updated_at)
+        self.reading = kept or ReadProgress(file, updated_at, source)
         if self.reading.file != file:
-            raise Conflict(f"an import of another file into {graph!r} was cut short; finish that one first")
+            raise Conflict(
+                f"another import into {graph!r}{_of(self.reading)} was cut short: run it again as it was to finish it, "
+                f"or {_discarding(graph)}"
+            )
         if kept is None:
             if self._folder.exists():
                 shutil.rmtree(self._folder)
@@ -129,11 +136,6 @@ class BulkLoad:
             [np.load(self._folder / f"{run}.{end}.npy", mmap_mode="r") for run in range(count)] for end in ("out", "in")
         )
         return outs, ins
-
-    def discard(self) -> None:
-        """Drop the load; only before its first range was written."""
-        self._environment.put_note(self._note, None)
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _with_positions(self, rows: EdgeRows) -> EdgeRows:
         default = ms_of(self.reading.updated_at)
@@ -192,6 +194,39 @@ class BulkLoad:
 def has_begun(environment: Environment, graph: str) -> bool:
     """Whether a load of a graph is unfinished."""
     return environment.get_note(LOADING + graph) is not None
+
+
+def unfinished(environment: Environment) -> Iterator[str]:
+    """Says of each load that is unfinished what it is and what to do."""
+    for graph in environment.notes(LOADING):
+        source = ""
+        with contextlib.suppress(OSError, ValueError):  # it says less then
+            state = (_folder_of(environment, graph) / _STATE).read_bytes()
+            source = _of(msgspec.json.decode(state, type=ReadProgress))
+        yield (
+            f"an import into {graph!r}{source} was cut short, or is under way: wait for it, or run the same "
+            f"`kith import` again to finish it, or {_discarding(graph)}"
+        )
+
+
+def discard(environment: Environment, graph: str) -> None:
+    """Drop an unfinished load and all that it wrote: the graph was empty before."""
+    with translated("discard the import", environment.folder), environment.commit() as write:
+        write.txn.drop(environment.graph_db(environment.graph_numbers()[graph]), delete=False)
+        put_note(write.txn, environment.notes_db, LOADING + graph, None)
+    shutil.rmtree(_folder_of(environment, graph), ignore_errors=True)
+
+
+def _folder_of(environment: Environment, graph: str) -> Path:
+    return environment.folder / f"loading-{graph}"
+
+
+def _of(reading: ReadProgress) -> str:
+    return f" of {reading.source}" if reading.source else ""
+
+
+def _discarding(graph: str) -> str:
+    return f"drop all of it with `kith import discard --graph {graph}`"
 
 
 def may_load(environment: Environment, graph: str) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kith.core.errors import StoreMismatch
-from kith.engines.embedded import folder_locks, store_role
-from kith.engines.embedded.environment import LOADING, Environment
+from kith.engines.embedded import bulk, folder_locks, store_role
+from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import BUILT_IN
 from kith.run.config import Settings
 
@@ -52,11 +52,8 @@ def open_environment(settings: Settings, *, create: bool = True, follows: bool =
 
 def refuse_unfinished_import(environment: Environment) -> None:
     """StoreMismatch if a bulk load of this folder was cut short, or is under way: its graph would be half there."""
-    for graph in environment.notes(LOADING):
-        raise StoreMismatch(
-            f"an import into {graph!r} was cut short, or is under way: wait for it, or run the same `kith import` "
-            "again to finish it"
-        )
+    for says in bulk.unfinished(environment):
+        raise StoreMismatch(says)
 
 
 def refuse_closed(environment: Environment) -> None:
