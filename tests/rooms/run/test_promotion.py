@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import pytest
+from coroutines import Run
 
 from kith.commands.doctor import examine
 from kith.core.errors import BadRequest, Conflict
@@ -16,7 +18,7 @@ from kith.engines.embedded import store_role
 from kith.engines.embedded.closed import Closed
 from kith.run.config import Settings
 from kith.run.machines import standby
-from kith.run.opening import folders
+from kith.run.opening import folders, wiring
 from kith.run.serving import supervisor
 from kith.standby.source import Epoch
 
@@ -84,7 +86,15 @@ def test_one_that_other_machines_cannot_reach_is_not_told_to_another_machine(set
     assert not (Path(settings.data) / "standby.url").exists()
 
 
-def test_of_two_that_were_promoted_neither_fences_the_other_and_both_say_so(settings: Settings, tmp_path: Path) -> None:
+async def told_of(settings: Settings) -> Mapping[str, float]:
+    """What /metrics says of a folder."""
+    async with wiring.open_stores(settings, "api") as stores:
+        return await stores.metrics.gauges()
+
+
+def test_of_two_that_were_promoted_neither_fences_the_other_and_both_say_so(
+    run: Run, settings: Settings, tmp_path: Path
+) -> None:
     other = msgspec.structs.replace(settings, data=str(tmp_path / "other"))
     for each in (settings, other):
         assert standby.promote(standby_of(each, OLD), f"http://{Path(each.data).name}.example") is not None
@@ -97,6 +107,7 @@ def test_of_two_that_were_promoted_neither_fences_the_other_and_both_say_so(sett
         with pytest.raises(Conflict, match="not newer"):
             store_role.fence(store, theirs, "http://other.example")
         assert (store_role.rival(store), store_role.why_closed(store)) == ("http://other.example", None)
+    assert [run(told_of(each))["rival_primary"] for each in (settings, other)] == [True, False]
     (finding,) = [one for one in examine(settings) if one.what == "role"]
     assert (finding.ok, "http://other.example was made the primary, too" in finding.detail) == (False, True)
     assert standby.promote(settings) is None, "it is chosen, and the other gone"

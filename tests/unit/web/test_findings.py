@@ -50,6 +50,7 @@ def test_nothing_is_said_where_it_is_well() -> None:
         ({"backup_drill_age_seconds": None}, "warn", "The backup was never tried"),
         ({"backup_drill_age_seconds": 31 * DAY_S}, "warn", "The backup was last tried 744 h ago"),
         ({"standby_behind_seconds": 90}, "bad", "This standby is 90 s behind its primary"),
+        ({"rival_primary": 1}, "bad", "Another machine is the primary, too"),
         ({"fanout_dead_events": 2}, "bad", "2 dead events of fanout wait for you"),
         ({"fanout_lag_events": 5, "fanout_lag_oldest_seconds": 60}, "bad", "fanout is 5 events behind"),
         ({"push_dead_events": 0}, "bad", "No worker of push runs"),

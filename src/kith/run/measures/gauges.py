@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE
+from kith.engines.embedded import store_role
 from kith.engines.embedded.environment import Environment
 from kith.log.commands import Waiting
 from kith.log.runner import lag_of
@@ -49,7 +50,7 @@ async def gauges(settings: Settings, stores: OpenStores) -> Mapping[str, float]:
 
 
 def _of_folder(folder: Folder) -> dict[str, float]:
-    """How large the store and its log are, and how old a standby is."""
+    """How large the store and its log are, whether another machine is the primary, too, and how old a standby is."""
     environment, (first, last) = folder.environment, folder.log.bounds()
     values: dict[str, float] = {
         "log_events": last - first + 1,
@@ -57,6 +58,7 @@ def _of_folder(folder: Folder) -> dict[str, float]:
         "log_bytes": folder.log.size(),
         "store_bytes": environment.bytes_used(),
         "disk_free_bytes": _free(environment),
+        "rival_primary": bool(store_role.rival(environment)),
     }
     return values | _of_standby(environment) if environment.is_closed() else values
 

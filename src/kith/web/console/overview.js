@@ -28,7 +28,7 @@ const KNOWN = [
   ["Watchers", [["", "watchers"]], number],
   ["Age of what streams are told", [["", "stream_lag_seconds"]], seconds],
 ];
-const HIDDEN = new Set(["commits_rate", "log_sequence", "operation_rate", "operation_p50_ms", "operation_p99_ms"]);
+const HIDDEN = new Set(["commits_rate", "log_sequence", "rival_primary", "operation_rate", "operation_p50_ms", "operation_p99_ms"]);
 
 /** What is wrong, worst first, as [severity, words]. Pure: from the last sample and the processes. */
 export function findings(history, now = history.latest.now) {
@@ -58,6 +58,7 @@ export function findings(history, now = history.latest.now) {
     if (drilled === null) found.push(["warn", "The backup was never tried: kith restore PLACE --drill, on another machine."]);
     else if (drilled > DRILL_AGE_S) found.push(["warn", `The backup was last tried ${ago(now - drilled * 1000, now)}: kith restore PLACE --drill.`]);
   }
+  if (value("rival_primary")) found.push(["bad", "Another machine is the primary, too: /readyz and kith doctor say what to do."]);
   if (value("standby_behind_seconds") > LAG_S) found.push(["bad", `This standby is ${seconds(value("standby_behind_seconds"))} behind its primary.`]);
   if (history.last("disk_free_bytes") !== null && value("disk_free_bytes") < DISK_LEFT) found.push(["bad", `Only ${bytes(value("disk_free_bytes"))} are left on the disk.`]);
   for (const one of history.latest.processes.filter((one) => !one.running).slice(0, 5)) {
