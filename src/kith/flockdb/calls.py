@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,16 +133,14 @@ class Calls:
         )
 
     async def _select2(self, queries: Sequence[Any]) -> list[Any]:
-        _check_queries(queries)
-        return [await self._select(query.operations, query.page) for query in queries]
+        return [await self._select(query.operations, query.page) async for query in _each(queries)]
 
     async def _select(self, operations: Sequence[Any], page: Any) -> Any:
         rows = await self._selects.page(self._compiled(operations), _page(page))
         return _results(rows)
 
     async def _count2(self, queries: Sequence[Any]) -> bytes:
-        _check_queries(queries)
-        return _packed_counts([await self._count(operations) for operations in queries])
+        return _packed_counts([await self._count(operations) async for operations in _each(queries)])
 
     async def _count(self, operations: Sequence[Any]) -> int:
         return await self._selects.count(self._compiled(operations))
@@ -150,9 +149,8 @@ class Calls:
         return compiled(operations or (), self._terms)
 
     async def _select_edges(self, queries: Sequence[Any]) -> list[Any]:
-        _check_queries(queries)
         answers = []
-        for query in queries:
+        async for query in _each(queries):
             edges, following, previous = await self._selects.edges(self._terms.read(query.term), _page(query.page))
             answers.append(
                 shapes.EdgeResults(edges=list(map(_edge, edges)), next_cursor=following, prev_cursor=previous)
@@ -217,11 +215,15 @@ def _priority(raw: int | None) -> Priority:
     return Priority(raw)
 
 
-def _check_queries(queries: Sequence[Any] | None) -> None:
+async def _each(queries: Sequence[Any] | None) -> AsyncIterator[Any]:
+    """The queries of a call, one after the other; other connections get their turn between two."""
     if queries is None:
         raise BadRequest("a call has a list of queries, and this one lacks it")
     if len(queries) > QUERIES_MAX:
         raise BadRequest(f"a call has {QUERIES_MAX} queries at most")
+    for query in queries:
+        yield query
+        await asyncio.sleep(0)
 
 
 def _results(rows: SelectPage) -> Any:

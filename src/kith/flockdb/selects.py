@@ -22,7 +22,7 @@ from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Window
 from kith.flockdb.interface import SelectOperation
 from kith.graph import programs
-from kith.graph.edge import Direction, Edge, State
+from kith.graph.edge import POSITION_MAX, Direction, Edge, State
 from kith.graph.ordered import OrderedLists
 from kith.graph.programs import PARTS_MAX, Difference, Evaluator, Given, Intersect, Leaf, Program, Union
 from kith.graph.shapes import Ids, Listing, Pair
@@ -232,7 +232,8 @@ class Selects:
 
     async def _with_ties(self, term: Term, marks: list[Mark], last: Mark, *, backward: bool) -> list[Mark]:
         """With all entries that have the position of the last one on the way."""
-        same = Window(TIES_MAX + 1, since=last.position, until=last.position + 1)
+        until = last.position + 1 if last.position < POSITION_MAX else None
+        same = Window(TIES_MAX + 1, since=last.position, until=until)
         tied = [mark for listing in term.listings for mark in (await self._store.page(listing, same)).items]
         if len(tied) > TIES_MAX:
             raise BadRequest(

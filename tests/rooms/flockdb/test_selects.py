@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -20,6 +21,7 @@ from flock import (
     Flock,
     Selected,
     combining,
+    message,
     packed,
     page,
     selected,
@@ -30,6 +32,9 @@ from flock import (
 from kith.flockdb import selects
 from kith.flockdb.interface import shapes
 from kith.graph import programs
+from kith.graph.edge import POSITION_MAX
+
+from .conftest import Service
 
 ALICE, BOB = 1, 2
 
@@ -76,6 +81,31 @@ def test_edges_that_share_a_position_are_never_split_by_a_page(flock: Flock) -> 
     assert flock.select(program, 2) == ([21, 14, 13, 12, 11], 50, 0)
     assert flock.select(program, 2, 50) == ([2, 1], 0, -40)
     assert flock.select(program, 1, -40) == ([14, 13, 12, 11], 50, -50)
+
+
+def test_edges_that_share_the_greatest_position_are_one_page(flock: Flock) -> None:
+    add(flock, ALICE, 11, 12, position=POSITION_MAX)
+    add(flock, ALICE, 1, position=40)
+    program = [simple(ALICE)]
+    assert flock.select(program, 1) == ([12, 11], POSITION_MAX, 0)
+    assert flock.select(program, 1, POSITION_MAX) == ([1], 0, -40)
+    assert flock.select(program, 1, -40) == ([12, 11], POSITION_MAX, 0)
+
+
+def test_a_call_of_many_queries_lets_other_connections_in_between(service: Service) -> None:
+    add(service.flock, ALICE, 11)
+    queries = [shapes.SelectQuery(operations=[simple(ALICE)], page=page(1))] * 50
+
+    async def turns_of_others() -> int:
+        """How often others had their turn until it was answered."""
+        calling = asyncio.create_task(service.calls.answer(message("select2", queries=queries)))
+        turns = 0
+        while not calling.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return turns
+
+    assert service.run(turns_of_others()) >= 50
 
 
 def test_more_ties_than_a_page_can_hold_are_refused_and_not_left_out(
