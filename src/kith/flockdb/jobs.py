@@ -32,6 +32,10 @@ from kith.leases.holding import Held, Leases
 
 JOBS_MAX = 10_000
 """Jobs that may wait; beyond: OVERLOADED."""
+JOBS_BYTES_MAX = 64 << 20
+"""Bytes of all that wait, most of which are the edges that they name; a queue is read whole."""
+_COUNTED_EVERY = 100
+"""Those that wait are counted after so many new ones, of this process."""
 TRIES_MAX = 10
 _JOB, _DEAD, LEASE = "flockdb/job/", "flockdb/dead/", "flockdb/jobs"
 _LOOKED_S = 0.5
@@ -92,18 +96,34 @@ class Jobs:
         self._store, self._executes, self._now_ms = graph.store, executes, now_ms
         self._rung = {priority: asyncio.Event() for priority in Priority}
         self._clock = graph.clock
+        self._room_jobs = self._room_bytes = 0
+        """What may be added before those that wait are counted again."""
 
     async def add(self, task: ExecuteTask, priority: Priority, due_ms: int) -> None:
         """Queue a job; it is durable when this returns. Errors: Overloaded."""
-        if len(await self._store.notes(_JOB)) >= JOBS_MAX:
-            raise Overloaded(f"{JOBS_MAX} operations wait to be done later; try again when there are fewer")
         others = None if task.term.others is None else task.term.others.astype("<i8").tobytes()
         term, version = task.term, task.version or self._clock.next()
         job = ExecuteJob(
             priority, task.change, term.graph, term.node, term.direction, others, task.position, version, due_ms
         )  # fmt: skip
+        await self._take_room(0 if others is None else len(others))
         await self._note(job)
         self._rung[priority].set()
+
+    async def _take_room(self, size: int) -> None:
+        """Overloaded where no job that names edges in so many bytes may wait. Those that wait are counted now and then,
+        since reading all of them for each new one takes longer the more there are.
+        """
+        if not self._room_jobs or size > self._room_bytes:
+            waiting = await self._store.notes(_JOB)
+            jobs, room = JOBS_MAX - len(waiting), JOBS_BYTES_MAX - sum(map(len, waiting.values()))
+            if jobs < 1 or room < size:
+                raise Overloaded(
+                    f"{len(waiting)} operations wait to be done later, and {JOBS_MAX} may, or those that name edges in "
+                    f"{JOBS_BYTES_MAX >> 20} MB; try again when there are fewer"
+                )
+            self._room_jobs, self._room_bytes = min(jobs, _COUNTED_EVERY), room
+        self._room_jobs, self._room_bytes = self._room_jobs - 1, self._room_bytes - size
 
     async def run(self, leases: Leases) -> None:
         """Do what is due, while this process has the lease; until cancelled."""

@@ -15,6 +15,7 @@ from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, NEGATE, NEGATIVE, P
 from kith.core.errors import BadRequest, StoreFull
 from kith.flockdb import jobs as queues
 from kith.flockdb.interface import shapes
+from kith.graph.store import EdgeStore
 
 from .conftest import Service
 
@@ -279,6 +280,39 @@ def test_what_a_newer_kith_noted_of_a_job_stays(service: Service, monkeypatch: p
     assert service.flock.count(ALICE, states=[ARCHIVED]) == 5
     assert len(checkpoints) > 2
     assert all(one["pace"] == [7] for one in checkpoints)
+
+
+def test_jobs_that_name_too_many_edges_together_are_refused_until_some_are_done(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "JOBS_BYTES_MAX", 2_000)
+
+    def queue(node: int) -> None:
+        service.flock.execute(ADD, term(node, others=range(100)), priority=LOW)
+
+    for node in (1, 2):
+        queue(node)
+    with pytest.raises(shapes.FlockException, match="wait to be done"):
+        queue(3)
+    service.settle()
+    queue(3)
+    service.settle()
+    assert [service.flock.count(node) for node in (1, 2, 3)] == [100, 100, 100]
+
+
+def test_jobs_that_wait_are_not_all_read_for_each_new_one(
+    service: Service, store: EdgeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, notes = list[str](), store.notes
+
+    async def seen(prefix: str) -> dict[str, bytes]:
+        reads.append(prefix)
+        return await notes(prefix)
+
+    monkeypatch.setattr(store, "notes", seen)
+    for node in range(250):
+        service.flock.execute(ARCHIVE, term(node))
+    assert len(reads) == 3
 
 
 def test_too_many_jobs_or_edges_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
