@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -108,6 +110,27 @@ def test_wrong_counts_are_found_and_mended(damaged: Damaged, run: Run) -> None:
     assert run(damaged.store.check_counts(G, True)) == found
     assert run(damaged.store.check_counts(G, False)) == []
     assert damaged.state() == damaged.sound
+
+
+def test_counts_are_read_while_others_write_and_only_wrong_ones_are_corrected(
+    damaged: Damaged, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole graph read by a transaction that writes would hold up every writer as long."""
+    lengths = runs.lengths
+
+    def changing(cursor: runs.RunCursor) -> list[runs.Length]:
+        assert threading.current_thread().name != "kith-commits", "nobody can write meanwhile"
+        found = list(lengths(cursor))
+        monkeypatch.setattr(runs, "lengths", lengths)
+        asyncio.run(damaged.store.apply(writes_of(edge_of(CAROL, BOB))))
+        return found
+
+    damaged.set_count(OUT, 131)
+    damaged.set_count(Listing(G, CAROL, Direction.OUT), 7)
+    monkeypatch.setattr(runs, "lengths", changing)
+    assert len(run(damaged.store.check_counts(G, True))) == 2
+    assert run(audit(damaged.store, "follows", G)).clean
+    assert run(damaged.store.count_many([OUT, Listing(G, CAROL, Direction.OUT)])) == [130, 1]
 
 
 @pytest.mark.parametrize("count", [0, 1, 8, 9, 61, 129, 10_000])

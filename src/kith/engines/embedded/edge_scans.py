@@ -64,23 +64,21 @@ class EmbeddedScans:
         return await asyncio.to_thread(self._degrees, graph, after or b"", limit)
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
-        def check(txn: lmdb.Transaction[bytes]) -> list[tuple[bytes, int, int]]:
-            cursor = txn.cursor(self._graph_db(graph))
-            return [(prefix, stored, real) for prefix, stored, real in runs.lengths(cursor) if stored != real]
-
-        def check_and_repair(batch: Transaction) -> list[tuple[bytes, int, int]]:
-            wrong = check(batch.txn)
-            if wrong:
-                batch.undescribed()
-            for prefix, _, real in wrong:
-                runs.set_length(batch.cursor(graph), prefix, real)
-            return wrong
-
-        def read() -> list[tuple[bytes, int, int]]:
+        def check() -> list[runs.Length]:
             with self._begin() as txn:
-                return check(txn)
+                return [one for one in runs.lengths(txn.cursor(self._graph_db(graph))) if one.stored != one.real]
 
-        wrong = await self._commits.run(check_and_repair) if repair else await asyncio.to_thread(read)
+        def correct(batch: Transaction) -> None:
+            cursor = batch.cursor(graph)
+            for prefix, _, _ in wrong:
+                now = runs.length_at(cursor, prefix)
+                if now.stored != now.real:
+                    batch.undescribed()
+                    runs.set_length(cursor, prefix, now.real)
+
+        wrong = await asyncio.to_thread(check)  # others write meanwhile
+        if repair and wrong:
+            await self._commits.run(correct)
         return [(read_prefix(graph, prefix), stored, real) for prefix, stored, real in wrong]
 
     async def strays(self, graph: int, repair: bool) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import lmdb
 import numpy as np
@@ -189,21 +189,35 @@ def rows_newest(cursor: RunCursor, prefix: bytes, newest: int | None, less: byte
     return rows if newest is None else rows[max(0, len(rows) - newest * ROW) :]
 
 
-def lengths(cursor: RunCursor) -> Iterator[tuple[bytes, int, int]]:
-    """Every run as (prefix, length stored in its tail, rows really there); reads the whole database."""
+class Length(NamedTuple):
+    """The length of a run: as stored in its tail, and of the rows that are really there."""
+
+    prefix: bytes
+    stored: int
+    real: int
+
+
+def lengths(cursor: RunCursor) -> Iterator[Length]:
+    """The length of every run from where the cursor is; reads the whole database from there on."""
     prefix, stored, real = b"", 0, 0
     for key, value in cursor.iternext():
         if len(key) not in (_SEALED_KEY, _TAIL_KEY):
             continue
         if key[:PREFIX] != prefix:
             if prefix:
-                yield prefix, stored, real
+                yield Length(prefix, stored, real)
             prefix, stored, real = key[:PREFIX], 0, 0
         if len(key) == _TAIL_KEY:
             stored, value = int.from_bytes(value[:_LENGTH], "big"), value[_LENGTH:]  # noqa: PLW2901
         real += len(value) // ROW
     if prefix:
-        yield prefix, stored, real
+        yield Length(prefix, stored, real)
+
+
+def length_at(cursor: RunCursor, prefix: bytes) -> Length:
+    """The length of one run, which may have lost its tail; reads all of it."""
+    found = next(lengths(cursor), None) if cursor.set_range(prefix + _SEALED) else None
+    return found if found is not None and found.prefix == prefix else Length(prefix, 0, 0)
 
 
 def set_length(cursor: RunCursor, prefix: bytes, real: int) -> None:
