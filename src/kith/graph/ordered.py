@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kith.core.paging import Mark, Window
+from kith.core.paging import Mark, Page, Window
 from kith.graph.shapes import Ids, Listing
 from kith.graph.store import Edges
 from kith.graph.walk import BELOW_ALL, READ_MAX
@@ -26,7 +26,7 @@ WINDOW_IDS = 65_536
 WINDOWS_MAX = 32
 WINDOW_KEPT_MS = 2_000
 ADDED_MAX = 10_000
-"""A window is dropped once this many edges were added to its list."""
+"""A window is read anew once more edges than this were added to its list."""
 LATE_MS, LATE_MAX = 2_000, 500
 """An edge may be added up to LATE_MS below the newest, by a process whose commit took longer; its place is searched
 among the LATE_MAX newest."""
@@ -64,11 +64,17 @@ class OrderedLists:
     async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> OrderedIds:
         """About `limit` ids that come after `beyond` (None: the first). `down`: greatest first; else least first."""
         kept = await self._window(listing, beyond, down)
+        since = await self._added_since(listing, kept)
+        if since.more_before:  # a window that is read now has all that were added before
+            if self._kept.get((listing, down)) is kept:
+                del self._kept[listing, down]
+            kept = await self._window(listing, beyond, down)
+            since = await self._added_since(listing, kept)
         ids = after(kept.ids, beyond, down)
         reached = None if kept.is_last else int(kept.ids[-1])
         if len(ids) > limit:
             ids, reached = ids[:limit], int(ids[limit - 1])
-        added = after(ordered(await self._added_since(listing, kept, down), down), beyond, down)
+        added = after(ordered(np.array([mark.id for mark in since.items], np.int64), down), beyond, down)
         ids = ordered(np.concatenate([ids, as_far_as(added, reached, down)]), down)
         return OrderedIds(ids[await self._store.contains(listing, ids)], reached)
 
@@ -106,12 +112,9 @@ class OrderedLists:
                 return _Kept(beyond, best, not dropped, recent, read_ms)
             await asyncio.sleep(0)  # others get their turn
 
-    async def _added_since(self, listing: Listing, kept: _Kept, down: bool) -> Ids:
-        """The ids of edges that were added to the list since, and of the recent ones before."""
-        page = await self._store.page(listing, Window(ADDED_MAX, before=kept.recent))
-        if page.more_before and self._kept.get((listing, down)) is kept:
-            del self._kept[listing, down]
-        return np.array([mark.id for mark in page.items], np.int64)
+    async def _added_since(self, listing: Listing, kept: _Kept) -> Page:
+        """The edges that were added to the list since, and the recent ones before: ADDED_MAX at most."""
+        return await self._store.page(listing, Window(ADDED_MAX, before=kept.recent))
 
 
 def _below_recent(newest: Sequence[Mark]) -> Mark:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
 from coroutines import Run, run_all
 from edges import G, all_pages, edge_of, leaf, writes_of
 from hypothesis import given, settings
@@ -255,6 +255,22 @@ def test_pages_at_any_depth_go_through_a_long_list_once(
     assert run(found(Difference((everyone, leaf(ALICE))))) == [id_ for id_ in expected if id_ > 1009]
     assert run(found(Union((everyone, leaf(ALICE))))) == sorted(range(1000, 2005), reverse=down)
     assert celebrity.read <= 1001 + 42 * 10, "of Dana's nothing"
+
+
+def test_more_edges_than_are_looked_up_anew_are_in_the_next_page_too(
+    celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand new followers within the time that a window is kept: the newest were left out first."""
+    monkeypatch.setattr(set_programs, "WHOLE_MAX", 20)
+    monkeypatch.setattr(ordered, "ADDED_MAX", 500)
+    lists, everyone = OrderedLists(celebrity, FakeClock()), leaf(DANA, Direction.IN)
+
+    def first_page() -> list[int]:
+        return list(run(Evaluator(celebrity, lists).page(everyone, None, 3)).ids)
+
+    assert first_page() == [2004, 2003, 2002]
+    run(celebrity.apply(writes_of(*(edge_of(5000 + at, DANA, START_MS + at) for at in range(1000)))))
+    assert first_page() == [5999, 5998, 5997]
 
 
 def test_a_page_of_few_members_among_many_says_how_far_it_looked(
