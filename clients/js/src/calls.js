@@ -4,8 +4,8 @@ import { headerValue } from "./credential.js";
 import { KithError } from "./errors.js";
 
 /** What may be said of any call, beside what its operation takes. */
-const OF_CALLS = new Set(["signal", "timeoutMs", "deadlineMs"]);
-const OF_UPLOADS = new Set([...OF_CALLS, "onProgress"]);
+const OF_CALLS = ["signal", "timeoutMs", "deadlineMs"];
+const OF_UPLOADS = [...OF_CALLS, "onProgress"];
 const KEY_BYTES = 16;
 
 /** An id as requests have it. Numbers beyond 2**53 have lost digits before anyone can look, and are refused. */
@@ -29,10 +29,10 @@ export function arityOf({ path, takes = [] }) {
  */
 export function requestOf(name, operation, given, options = {}) {
   const { verb, path, takes = [], fields = [], query = [], headers = {}, form = false } = operation;
-  const known = form ? OF_UPLOADS : OF_CALLS;
+  const known = [...fields, ...query, ...Object.keys(headers), ...(form ? OF_UPLOADS : OF_CALLS)];
   for (const option of Object.keys(options)) {
-    if (!known.has(option) && !fields.includes(option) && !query.includes(option) && !(option in headers)) {
-      throw new TypeError(`${name} takes no option \`${option}\``);
+    if (!known.includes(option)) {
+      throw new TypeError(`${name} takes no option \`${option}\`; it takes ${known.join(", ")}`);
     }
   }
   const rest = [...given]; // what the path does not take, the body does

@@ -48,7 +48,7 @@ test("words of a path cannot leave it", () => {
 test("a misspelt option is refused, before a post is public that was meant for friends", () => {
   assert.throws(
     () => requested("createPost", [{ text: "x" }], { visiblity: "friends" }),
-    /takes no option `visiblity`/,
+    /takes no option `visiblity`; it takes .*visibility.*, key, signal, timeoutMs, deadlineMs/,
   );
 });
 

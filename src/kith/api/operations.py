@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from kith.access.quotas import QuotaName
+from kith.api.bodies import BodyDecoder
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX, NodeId, parse_id
 from kith.http.exchange import Exchange
@@ -28,10 +29,6 @@ Callers = Literal["anyone", "known", "acting", "server"]
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 Read = Callable[[str], Any]
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
-_NOT_WHOLE = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
-"""Numbers with a point or an exponent, which the lax decoder would take for whole ones, and backslashes, which could
-hide one. Seconds of a time may have a fraction."""
-_DIGITS_AND_ENDS = bytes.maketrans(b"123456789eE", b"000000000..")
 _QUERIES_KEPT, _QUERY_CHARS_MAX = 100, 256
 """Parsed queries that an operation keeps, and the longest that is kept: long cursors hardly come again."""
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
@@ -75,7 +72,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     upload: bool = False  # the handler reads the body itself, and has as long as an upload may take
     streams: bool = False  # the handler answers itself, for as long as it likes
     numbers_as_strings: bool = False  # in the body
-    hint: str = ""  # ends the message where a word of the body is none of those that it may be
     answers: Any = None  # the type of the answer, where the handler encodes it itself
     absolute: bool = False
     documented: bool = True
@@ -100,7 +96,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     path_reads: Sequence[Read]
     read_query: Callable[[str], Mapping[str, Any]]  # by the handler's names; BadRequest
     headers: Sequence[tuple[str, str]]  # of the request: (lower-case name, key)
-    decoder: msgspec.json.Decoder[Any] | None
+    decoder: BodyDecoder | None
     plain: bool  # takes no body, and nothing from a quota
 
     def arguments(self, parts: Sequence[str], exchange: Exchange) -> tuple[list[Any], dict[str, Any]]:
@@ -123,18 +119,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if self.body_default is not None:
                 return self.body_default
             raise BadRequest("this takes a JSON body, and none was sent; see /docs")
-        if self.spec.numbers_as_strings and not _all_whole(raw):
-            raise BadRequest("ids, positions and updatedAt are plain decimal numbers, without points and exponents")
-        return _decode(self.decoder, raw, self.spec.hint)
-
-
-def _all_whole(raw: bytes) -> bool:
-    """Whether a body has nothing that a lax decoder would take for a whole number though it is none.
-
-    Most have none of what the expression looks for, and it takes ten times as long to say so.
-    """
-    suspect = b"0." in raw.translate(_DIGITS_AND_ENDS) or b"\\" in raw
-    return not suspect or _NOT_WHOLE.search(raw) is None
+        return self.decoder.decode(raw)
 
 
 def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapping[str, Any]]:
@@ -167,23 +152,6 @@ def _pairs(query: str) -> list[tuple[str, str]]:
     if "%" in query or "+" in query:
         return parse_qsl(query, keep_blank_values=True)
     return [pair.partition("=")[::2] for pair in query.split("&") if pair]
-
-
-def _decode(decoder: msgspec.json.Decoder[Any], raw: bytes, hint: str) -> Any:
-    try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        said = str(error)
-        hint = hint if "enum" in said else ""
-        if said.startswith("Object contains unknown field") and "$" not in said:
-            hint = f"; its fields are {', '.join(decoder.type.__struct_encode_fields__)}"
-        raise BadRequest(f"the body is not what this takes: {said}{hint}; see /docs") from None
-    except UnicodeDecodeError:
-        raise BadRequest("the body is not JSON that we can read: it is not UTF-8") from None
-    except RecursionError:
-        raise BadRequest("the body is not JSON that we can read: it is nested too deeply") from None
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"the body is not JSON that we can read: {error}") from None
 
 
 def route(method: str, path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
@@ -260,7 +228,7 @@ def _operation(spec: Spec, handler: Handler, resource: str) -> Operation:
         path_reads=[one.read for one in parameters if one.place == "path"],
         read_query=_query_reader({one.name: (one.key, one.read) for one in parameters if one.place == "query"}),
         headers=[(one.name.lower(), one.key) for one in parameters if one.place == "header"],
-        decoder=None if body is None else msgspec.json.Decoder(body, strict=not spec.numbers_as_strings),
+        decoder=None if body is None else BodyDecoder(body, numbers_as_strings=spec.numbers_as_strings),
         plain=body is None and spec.quota is None and not (spec.upload or spec.streams),
     )
 

@@ -44,7 +44,6 @@ _STATE = {
     "archive": State.ARCHIVED,
     "negate": State.NEGATIVE,
 }
-_OPS = f"; op is one of {', '.join(_STATE)}"
 _LIVE = frozenset({State.NORMAL})
 _TRUE, _FALSE = b'{"exists":true}', b'{"exists":false}'
 
@@ -168,7 +167,7 @@ class GraphResource:
         )
         return ExistMany([holds and not hide for holds, hide in zip(there, hidden, strict=True)])
 
-    @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", numbers_as_strings=True, hint=_OPS)
+    @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", numbers_as_strings=True)
     async def write_edges(self, call: Call, graph: GraphName, body: EdgesRequest) -> EdgesWritten:
         """Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only.
 
