@@ -21,7 +21,7 @@ class Part(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 class Draft(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     part: Part
-    more_parts: list[Part] | None | msgspec.UnsetType = msgspec.UNSET
+    more_parts: list[Part] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 @pytest.mark.parametrize(
