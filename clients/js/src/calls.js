@@ -17,6 +17,12 @@ export function checkedId(id, name) {
   return text;
 }
 
+/** The items as they came. One string is refused, as it would be taken for its letters. */
+export function several(items, name) {
+  if (typeof items !== "object" || items === null) throw new TypeError(`\`${name}\` must be a list, even of one`);
+  return items;
+}
+
 /** How many arguments a method has before its options. */
 export function arityOf({ path, takes = [] }) {
   return path.split(/[{<]/).length - 1 + takes.length;

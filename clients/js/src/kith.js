@@ -1,7 +1,7 @@
 /** The client: a method for every operation of the API, and whom they act for. */
 
 import { askInBatches, writeInBatches } from "./batches.js";
-import { arityOf, checkedId, requestOf } from "./calls.js";
+import { arityOf, checkedId, requestOf, several } from "./calls.js";
 import { Credential } from "./credential.js";
 import { OPERATIONS } from "./operations.js";
 import { Listing } from "./paging.js";
@@ -81,9 +81,10 @@ export class Kith {
   }
 
   /** For what takes many: the items are the last argument. */
-  #askMany(name, operation, given, options) {
+  async #askMany(name, operation, given, options) {
+    const items = several(given.at(-1), operation.takes.at(-1));
     const inBatches = operation.only ? askInBatches : writeInBatches;
-    return inBatches(given.at(-1), operation.batch, (batch) =>
+    return inBatches(items, operation.batch, (batch) =>
       this.#ask(name, operation, [...given.slice(0, -1), batch], options),
     );
   }

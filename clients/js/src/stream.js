@@ -1,6 +1,6 @@
 /** The feed, or all that changes, as it happens: events over any number of connections, each event once. */
 
-import { checkedId, queryOf } from "./calls.js";
+import { checkedId, queryOf, several } from "./calls.js";
 import { limited, pause } from "./deadline.js";
 import { KithError, unreadable } from "./errors.js";
 import { mayPass, waitMs } from "./retry.js";
@@ -139,7 +139,7 @@ export class FeedStream extends EventStream {
 /** Every change of what is asked for. Its `lastEventId` is the token of the last one. */
 export class WatchStream extends EventStream {
   constructor(session, { kinds, graphs, nodes, ...options } = {}) {
-    const asked = { kinds: joined(kinds), graphs: joined(graphs), nodes: listed(nodes, "nodes") };
+    const asked = { kinds: joined(kinds, "kinds"), graphs: joined(graphs, "graphs"), nodes: listed(nodes, "nodes") };
     super(session, "/api/v1/watch" + queryOf(["kinds", "graphs", "nodes"], asked), new Set(["change"]), options);
   }
 
@@ -148,12 +148,12 @@ export class WatchStream extends EventStream {
   }
 }
 
-function joined(words) {
-  return words == null ? undefined : Array.from(words).join(",");
+function joined(words, name) {
+  return words == null ? undefined : Array.from(several(words, name)).join(",");
 }
 
 function listed(ids, name) {
-  return ids == null ? undefined : joined(Array.from(ids, (id) => checkedId(id, name)));
+  return ids == null ? undefined : joined(Array.from(several(ids, name), (id) => checkedId(id, name)), name);
 }
 
 function fieldsOf({ type, data }) {

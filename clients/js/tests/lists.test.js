@@ -40,6 +40,16 @@ test("a loop that is left asks for no more, and a list is walked anew by each lo
   );
 });
 
+test("one id in place of a list is refused, and not taken for ids of one digit each", async () => {
+  const { kith, asked } = await clientOf([]);
+  const refused = { name: "TypeError", message: "`ids` must be a list, even of one" };
+  for (const method of ["lookupPosts", "lookupUsers", "viewPosts"]) await assert.rejects(kith[method]("517"), refused);
+  assert.throws(() => kith.feedStream({ posts: "517" }), /`posts` must be a list/);
+  assert.throws(() => kith.watch({ kinds: "edge" }), /`kinds` must be a list/);
+  assert.throws(() => kith.watch({ nodes: 517 }), /`nodes` must be a list/);
+  assert.deepEqual(asked, []);
+});
+
 test("one page is the answer of the service", async () => {
   const { kith, asked } = await clientOf([THREE[0]]);
   assert.deepEqual(await kith.followersPage(1, { cursor: "c" }), THREE[0].body);

@@ -40,9 +40,16 @@ def checked_id(raw: Id, field: str) -> str:
     return str(parse_id(raw, field))
 
 
+def several(items: Iterable[T], field: str) -> Iterable[T]:
+    """The items as they came; BadRequest for one string, which would be taken for its letters, and for what is no list."""
+    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        raise BadRequest(f"`{field}` must be a list, even of one", field=field)
+    return items
+
+
 def checked_ids(raw: Iterable[Id], field: str) -> list[str]:
     """Several, as they may stand in a body."""
-    return [checked_id(one, field) for one in raw]
+    return [checked_id(one, field) for one in several(raw, field)]
 
 
 def checked_word(word: str, field: str) -> str:
@@ -91,9 +98,9 @@ def listed_by_name(
     return Call("GET", path, parse).asking(limit=page_size, cursor=cursor, sort=sort, q=q)
 
 
-def batches(items: Iterable[T], size: int = BATCH_MAX) -> Iterator[list[T]]:
-    """The items, `size` at a time, read as they are needed."""
-    rest = iter(items)
+def batches(items: Iterable[T], field: str, size: int = BATCH_MAX) -> Iterator[list[T]]:
+    """The items, `size` at a time, read as they are needed. `field`: what the caller calls them."""
+    rest = iter(several(items, field))
     while batch := list(islice(rest, size)):
         yield batch
 

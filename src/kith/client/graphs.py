@@ -81,7 +81,7 @@ def exists_many(graph: str, pairs: Iterable[tuple[Id, Id]]) -> Generator[Call[An
     """For each (source, destination), in order: whether the edge exists. Any number of pairs."""
     found: list[bool] = []
     path = f"{_graph(graph)}/check"
-    for batch in batches(pairs):
+    for batch in batches(pairs, "pairs"):
         answer = yield from Call("POST", path, _exists_many, body={"pairs": batch})
         if len(answer.exists) != len(batch):
             raise unreadable(f"POST {path}: {len(answer.exists)} answers to {len(batch)} pairs")
@@ -93,7 +93,7 @@ def write_edges(graph: str, edges: Iterable[EdgeWrite]) -> Generator[Call[Any], 
     """Write edges, durably, in batches; the iterable is read as it is sent, so any length will do."""
     path = f"{_graph(graph)}/edges"
     applied, token = 0, None
-    for batch in batches(edges):
+    for batch in batches(edges, "edges"):
         answer = yield from Call("POST", path, _written, body={"edges": batch})
         applied, token = applied + answer.applied, answer.token or token
     return Written(applied=applied, token=token)
@@ -213,7 +213,7 @@ def decline_follow_request(user: Id) -> Call[Changed]:
 def relationships(targets: Iterable[Id]) -> Generator[Call[Any], Any, list[Relationship]]:
     """What holds between the acting user and each target. Any number of targets."""
     found: list[Relationship] = []
-    for batch in batches(targets):
+    for batch in batches(targets, "targets"):
         call = Call("POST", f"{BASE}/relationships", _relationships, body={"targets": batch})
         found += (yield from call).relationships
     return found

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from kith.client.answers import Id
-from kith.client.asking import BASE, checked_id, checked_word, reader
+from kith.client.asking import BASE, checked_id, checked_word, reader, several
 from kith.client.objects import Labels
 from kith.client.wire import Call
 
@@ -29,7 +29,7 @@ def put_labels(
     reason: str = "",
 ) -> Call[Labels]:
     """Replace the labels of a post or a user; in effect when it answers. `reason`: no user is told."""
-    return Call("PUT", _labelled(kind, id), _labels, body={"labels": list(labels), "reason": reason})
+    return Call("PUT", _labelled(kind, id), _labels, body={"labels": [*several(labels, "labels")], "reason": reason})
 
 
 def delete_labels(kind: Literal["post", "user"], id: Id) -> Call[Labels]:

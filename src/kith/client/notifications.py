@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import field
 
 from kith.client.answers import Id, Page, Record
-from kith.client.asking import BASE, PAGE_SIZE, checked_id, checked_ids, listed, reader
+from kith.client.asking import BASE, PAGE_SIZE, checked_id, checked_ids, listed, reader, several
 from kith.client.objects import Author
 from kith.client.wire import Call
 
@@ -189,7 +189,7 @@ def put_preferences(
     nobody else, or none at all. `accounts_off`: whose doings are not told. In `quiet_hours` nothing rings.
     """
     body = {
-        "off": list(off),
+        "off": [*several(off, "off")],
         "mentions": mentions,
         "accounts": checked_ids(accounts, "accounts"),
         "accountsOff": checked_ids(accounts_off, "accounts_off"),

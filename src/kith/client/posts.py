@@ -103,7 +103,7 @@ def post(post: Id) -> Call[Post]:
 def lookup_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Post | None]]:
     """For each id the post, or None where there is none for the acting user. Any number of ids."""
     found: list[Post | None] = []
-    for batch in batches(ids, LOOKUP_MAX):
+    for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/posts/lookup", _posts, body={"ids": batch})
         found += whole(answer.posts, batch)
     return found
@@ -213,7 +213,7 @@ def view_post(post: Id) -> Call[Viewed]:
 def view_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Viewed | None]]:
     """The same of many, one write a hundred: for each id the answer, or None where the acting user may not see it."""
     found: list[Viewed | None] = []
-    for batch in batches(ids, LOOKUP_MAX):
+    for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/posts/view", _all_viewed, body={"ids": batch})
         found += whole(answer.posts, batch)
     return found

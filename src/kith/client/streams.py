@@ -14,9 +14,9 @@ import msgspec
 from msgspec import field
 
 from kith.client.answers import Id, Record
+from kith.client.asking import checked_ids
 from kith.client.reconnecting import Reconnecting
 from kith.client.wire import Call, Request, Session, unreadable
-from kith.core.ids import parse_id
 
 SILENCE_S = 60.0
 """Without a word for so long (the service says something every 15 s) the connection counts as lost."""
@@ -133,7 +133,7 @@ class FeedStream:
 
     def __init__(self, session: Session, posts: Iterable[Id] | None, after: str | None) -> None:
         self._session = session
-        self._posts = None if posts is None else ",".join(str(parse_id(post, "posts")) for post in posts)
+        self._posts = None if posts is None else ",".join(checked_ids(posts, "posts"))
         self._last_id = after
         self._retry_ms = _RETRY_MS
         self._back = Reconnecting(session)

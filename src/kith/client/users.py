@@ -59,7 +59,7 @@ def user_by_username(username: str) -> Call[Profile]:
 def lookup_users(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Profile | None]]:
     """For each id the user, or None where there is none for the acting user. Any number of ids."""
     found: list[Profile | None] = []
-    for batch in batches(ids, LOOKUP_MAX):
+    for batch in batches(ids, "ids", LOOKUP_MAX):
         answer = yield from Call("POST", f"{BASE}/users/lookup", _users, body={"ids": batch})
         found += whole(answer.users, batch)
     return found

@@ -14,10 +14,10 @@ import httpx
 import msgspec
 
 from kith.client.answers import Id, Record
+from kith.client.asking import checked_ids, several
 from kith.client.reconnecting import Reconnecting
 from kith.client.streams import SILENCE_S
 from kith.client.wire import Call, Request, Session, unreadable
-from kith.core.ids import parse_id
 
 _PATH = "/api/v1/watch"
 _PAUSE_S = 1.0
@@ -55,9 +55,9 @@ class WatchStream:
         nodes: Iterable[Id] | None,
         after: str | None,
     ) -> None:
-        ids = None if nodes is None else [str(parse_id(node, "nodes")) for node in nodes]
+        ids = None if nodes is None else checked_ids(nodes, "nodes")
         asked = {"kinds": kinds, "graphs": graphs, "nodes": ids}
-        self._params = {name: ",".join(values) for name, values in asked.items() if values is not None}
+        self._params = {name: ",".join(several(said, name)) for name, said in asked.items() if said is not None}
         self._session, self._after = session, after
         self._back = Reconnecting(session)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from kith.client.answers import Id, Record
-from kith.client.asking import BASE, checked_id, nothing, once, reader
+from kith.client.asking import BASE, checked_id, nothing, once, reader, several
 from kith.client.wire import Call
 
 
@@ -94,7 +94,7 @@ def create_webhook(
     `graphs` and `kinds` as for `watch`. `secret`: to sign with; one is made if not given. The same `key` makes one
     webhook, however often it is sent; one is made if not given.
     """
-    body: dict[str, Any] = {"url": url, "graphs": list(graphs), "kinds": list(kinds)}
+    body: dict[str, Any] = {"url": url, "graphs": [*several(graphs, "graphs")], "kinds": [*several(kinds, "kinds")]}
     return Call("POST", _PATH, _made, body=body if secret is None else {**body, "secret": secret}, headers=once(key))
 
 

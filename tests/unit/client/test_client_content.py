@@ -284,6 +284,34 @@ def test_what_cannot_be_part_of_a_path_is_refused_unsent(
     assert service.asked == []
 
 
+@pytest.mark.parametrize(
+    ("method", "args", "named", "field"),
+    [
+        ("lookup_posts", ("517",), {}, "ids"),
+        ("lookup_users", (517,), {}, "ids"),
+        ("view_posts", ("517",), {}, "ids"),
+        ("relationships", ("517",), {}, "targets"),
+        ("exists_many", ("follows", "12"), {}, "pairs"),
+        ("create_post", ("a secret",), {"visibility": "custom", "audience": "517"}, "audience"),
+        ("create_post", ("hi",), {"mentions": 517}, "mentions"),
+        ("edit_post", (1,), {"mentions": "517"}, "mentions"),
+        ("create_story", ("hi",), {"audience": b"517"}, "audience"),
+        ("check_boards", ("517", []), {}, "users"),
+        ("mark_read", ("517",), {}, "ids"),
+        ("put_preferences", (), {"off": "like"}, "off"),
+        ("put_labels", ("user", 1, "hide"), {}, "labels"),
+        ("create_webhook", ("https://app.example",), {"kinds": "edge"}, "kinds"),
+    ],
+)
+def test_one_in_place_of_a_list_is_refused_unsent_and_not_taken_for_its_digits(
+    connect: Connect, method: str, args: Any, named: dict[str, Any], field: str
+) -> None:
+    service = Service()
+    with pytest.raises(BadRequest, match=f"`{field}` must be a list, even of one"):
+        ask(connect(service), method, *args, **named)
+    assert service.asked == []
+
+
 @pytest.mark.parametrize("value", ["", "é", "a\nb"])
 def test_what_no_header_can_carry_is_refused_unsent(connect: Connect, value: str) -> None:
     service = Service()
