@@ -41,7 +41,7 @@ def checked_id(raw: Id, field: str) -> str:
 
 
 def several(items: Iterable[T], field: str) -> Iterable[T]:
-    """The items as they came; BadRequest for one string, which would be taken for its letters, and for what is no list."""
+    """The items as they came; BadRequest for a string, which would be taken for its letters, or what is no list."""
     if isinstance(items, str | bytes) or not isinstance(items, Iterable):
         raise BadRequest(f"`{field}` must be a list, even of one", field=field)
     return items

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kith import __version__
-from kith.commands.console import Data, Port, say
+from kith.commands.console import Data, Host, Port, say
 from kith.commands.serve import Workers
 from kith.engines.embedded.environment import Environment
 from kith.run import config, logs
@@ -26,6 +26,7 @@ _KEY = "KITH_PRIMARY_KEY"
 def run_standby(
     of: Annotated[str, typer.Option("--of", help="The address of the primary, such as http://10.0.0.1:7400.")],
     data: Data = None,
+    host: Host = None,
     port: Port = None,
     workers: Workers = None,
     api_key: Annotated[
@@ -36,7 +37,7 @@ def run_standby(
 
     Made the primary by `kith promote`, it goes on as one.
     """
-    flags = {"data": data, "port": port, "workers": workers}
+    flags = {"data": data, "host": host, "port": port, "workers": workers}
     settings = config.load(flags)
     of = of.rstrip("/")
     supervisor.check_port(settings)
@@ -48,7 +49,8 @@ def run_standby(
 
     with standby.served(settings):
         ended = supervisor.run(settings, on_listening, standby=True)
-    options = ["--data", settings.data, "--port", str(settings.port), "--workers", str(settings.workers)]
+    served = {"data": settings.data, "host": settings.host, "port": settings.port, "workers": settings.workers}
+    options = [word for name, value in served.items() for word in (f"--{name}", str(value))]
     if ended == processes.PROMOTED:
         say("this is the primary now")
         _become("serve", *options)
