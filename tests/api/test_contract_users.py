@@ -77,6 +77,16 @@ def test_a_block_drops_follows_both_ways_and_forbids_new_ones(
     assert ok(acting(people.bob).post(f"{API}/users/{people.alice}/follow"))["changed"]
 
 
+@pytest.mark.parametrize("verb", ["follow", "block", "mute", "see-fewer", "hide-suggestion"])
+def test_nothing_holds_towards_an_account_that_was_removed(
+    http: httpx.Client, acting: Acting, people: People, verb: str
+) -> None:
+    finish(http, http.delete(f"{API}/users/{people.bob}"))
+    refused = acting(people.alice).post(f"{API}/users/{people.bob}/{verb}")
+    assert code(refused, 404) == "USER_NOT_FOUND"
+    assert "removed" in refused.json()["error"]["message"]
+
+
 def test_who_is_blocked_sees_neither_the_account_nor_its_lists_nor_its_row_in_others(
     acting: Acting, people: People
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kith.core.errors import Forbidden
+from kith.core.errors import Forbidden, UserNotFound
 from kith.core.ids import NodeId
 from kith.graph.edge import State
 from kith.graph.questions import Answers, Questions
@@ -30,11 +30,17 @@ def ask_active(questions: Questions, actor: NodeId) -> Callable[[Answers], None]
     return check
 
 
-async def check_not_removed(store: Nodes, actor: NodeId) -> None:
-    """Forbidden if the actor's account was removed. What a deactivated account does takes effect when it is back."""
-    (node,) = await store.nodes([actor])
+async def check_not_removed(store: Nodes, actor: NodeId, *others: NodeId) -> None:
+    """Forbidden if the actor's account was removed, UserNotFound if another was.
+
+    What is done by or to a deactivated account takes effect when it is back.
+    """
+    node, *nodes = await store.nodes([actor, *others])
     if node.state == State.REMOVED:
         raise _inactive(actor, node.state)
+    for other, found in zip(others, nodes, strict=True):
+        if found.state == State.REMOVED:
+            raise UserNotFound("this account was removed for good", id=str(other))
 
 
 async def is_removed(store: Nodes, user: NodeId) -> bool:

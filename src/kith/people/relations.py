@@ -83,8 +83,8 @@ class Relations:
         `expires_ms`: until when, in ms since the epoch; 0: until it is undone. What was said last holds, so it makes a
         follow shorter, longer or lasting; a request that is accepted makes a follow until then.
 
-        Errors: SelfEdge; UserNotFound if `target` is deactivated; Forbidden if `actor` is, or one blocks the other;
-        FollowLimitReached; InvalidContent. Repeating it changes nothing and keeps the place in both lists.
+        Errors: SelfEdge; UserNotFound if `target` is deactivated or removed; Forbidden if `actor` is, or one blocks the
+        other; FollowLimitReached; InvalidContent. Repeating it changes nothing and keeps the place in both lists.
         """
         _check_not_self(actor, target)
         self._graph.check_expiry(expires_ms)
@@ -162,9 +162,12 @@ class Relations:
     # --- blocking and muting ---------------------------------------------------------------------------
 
     async def block(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Forbid follows between the two, and drop their follows and requests in both directions."""
+        """Forbid follows between the two, and drop their follows and requests in both directions.
+
+        Errors, as of `mute` and `see_fewer`: SelfEdge; Forbidden if `actor` was removed, UserNotFound if `target` was.
+        """
         _check_not_self(actor, target)
-        await check_not_removed(self._store, actor)
+        await check_not_removed(self._store, actor, target)
         block = self._asking_for_dependents(self._graph.add_write(self._blocks, actor, target), actor, target)
         drops = [self._graph.remove_write(*edge) for edge in barred_by(self._graph, actor, target)]
         changes, mark = await self._graph.write([block, *drops])
@@ -183,7 +186,7 @@ class Relations:
     async def mute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Leave `target` out of what `actor` reads. Nobody else notices."""
         _check_not_self(actor, target)
-        await check_not_removed(self._store, actor)
+        await check_not_removed(self._store, actor, target)
         return await self._write_one(self._graph.add_write(self._mutes, actor, target))
 
     async def unmute(self, actor: NodeId, target: NodeId) -> RelationWritten:
@@ -194,7 +197,7 @@ class Relations:
     async def see_fewer(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Rank posts of `target` lower for `actor`. The effect fades with time; repeating it starts it again."""
         _check_not_self(actor, target)
-        await check_not_removed(self._store, actor)
+        await check_not_removed(self._store, actor, target)
         edge = self._graph.edge_now(self._fewer, actor, target, State.NORMAL)
         return await self._write_one(EdgeWrite(edge, supersede=True))
 
@@ -363,7 +366,7 @@ class Relations:
                 raise Forbidden("one of you has blocked the other", id=str(destination))
             case Outcome.INACTIVE:
                 await check_active(self._store, source)
-                raise UserNotFound("this account is deactivated", id=str(destination))
+                raise UserNotFound("this account is deactivated or was removed", id=str(destination))
             case _:
                 return RelationWritten(True, outcome is _APPLIED, mark)
 

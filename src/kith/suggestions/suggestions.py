@@ -272,10 +272,13 @@ class Suggestions:
     # --- hiding ----------------------------------------------------------------------------------------
 
     async def hide(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Never suggest `target` to `actor` again. Nobody else learns of it. Errors: SelfEdge; Forbidden."""
+        """Never suggest `target` to `actor` again. Nobody else learns of it.
+
+        Errors: SelfEdge; Forbidden if `actor` was removed, UserNotFound if `target` was.
+        """
         if actor == target:
             raise SelfEdge("one is never suggested to oneself; name another user", id=str(actor))
-        await check_not_removed(self.graph.store, actor)
+        await check_not_removed(self.graph.store, actor, target)
         changes, mark = await self.graph.write([self.graph.add_write(self._hides, actor, target)])
         return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
