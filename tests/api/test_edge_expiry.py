@@ -83,6 +83,18 @@ def test_a_request_that_is_accepted_is_a_follow_until_then(http: httpx.Client, a
     assert "expiresAt" in edge.json()
 
 
+def test_who_asks_a_private_account_for_a_longer_follow_still_follows_it(acting: Acting, people: People) -> None:
+    alice, _, carol, _ = people
+    follow(acting(alice), carol, moment(days=1))
+    ok(acting(carol).patch(f"{API}/users/{carol}", json={"private": True}))
+    for changed in (True, False):
+        asked = follow(acting(alice), carol, None)
+        assert (asked["following"], asked["requested"], asked["changed"]) == (True, True, changed)
+    (row,) = ok(acting(alice).post(f"{API}/relationships", json={"targets": [carol]}))["relationships"]
+    assert row["following"]
+    assert row["requested"]
+
+
 def test_any_edge_may_end_by_itself(http: httpx.Client, people: People) -> None:
     alice, bob, carol, _ = people
     add_edges(http, "mutes", (alice, bob), (alice, carol), expiresAt=moment(days=7))

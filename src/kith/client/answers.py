@@ -103,7 +103,9 @@ class Changed(Record, frozen=True, kw_only=True):
 
 
 class Follow(Changed, frozen=True, kw_only=True):
-    """`requested`: the account is private, so it was asked and `following` is false until it accepts."""
+    """`requested`: the account is private, so it was asked. `following` is false until it accepts, unless a follow
+    that ends by itself was asked to last longer.
+    """
 
     following: bool
     requested: bool = False

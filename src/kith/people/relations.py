@@ -39,7 +39,7 @@ class RelationLimits(msgspec.Struct, frozen=True):
 class RelationWritten(msgspec.Struct, frozen=True):
     """The answer to a write: whether the relation holds now, whether that changed, and the write's place in the log.
 
-    `requested`: the account is private, so a follow request was made instead.
+    `requested`: the account is private, so it was asked; where the relation holds, it is asked until when.
     """
 
     holds: bool
@@ -162,9 +162,8 @@ class Relations:
     # --- blocking and muting ---------------------------------------------------------------------------
 
     async def block(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Forbid follows between the two, and drop their follows and requests in both directions.
-
-        Errors, as of `mute` and `see_fewer`: SelfEdge; Forbidden if `actor` was removed, UserNotFound if `target` was.
+        """Forbid follows between the two, and drop their follows and requests in both directions. Errors, as of `mute`
+        and `see_fewer`: SelfEdge; Forbidden if `actor` was removed, UserNotFound if `target` was.
         """
         _check_not_self(actor, target)
         await check_not_removed(self._store, actor, target)
@@ -313,17 +312,18 @@ class Relations:
                 return RelationWritten(True, False, mark)
             request = msgspec.structs.replace(request, while_edge=None)
             changes, mark = await self._graph.write([request])
-        (barred,), (node,) = await together(
+        (barred,), (node,), following = await together(
             self._store.immediate,
             undo_barred(self._graph, self._privacy, [request], changes),
             self._store.nodes([target]),
+            self._graph.exists(self._follows, actor, target),
         )
         await self._answer_or_raise(request, changes[0], mark, barred=barred)
         if not node.private:
             followed = await self._follow(actor, target, expires_ms=expires_ms)
             if followed is not None:
                 return followed
-        return RelationWritten(False, changes[0].outcome is _APPLIED, mark, requested=True)
+        return RelationWritten(following, changes[0].outcome is _APPLIED, mark, requested=True)
 
     def _conditional_write(
         self,
