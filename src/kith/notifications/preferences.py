@@ -77,10 +77,14 @@ def preferences_of(record: Record | None) -> Preferences:
 
 
 def is_quiet(quiet: QuietHours | None, at_ms: int) -> bool:
-    """Whether nothing may ring at this moment: in the user's quiet hours, by the clock on their wall."""
-    if quiet is None:
+    """Whether nothing may ring at this moment: in the user's quiet hours, by the clock on their wall.
+
+    Never where this machine does not know their zone: the one that took it has other data of zones, or had.
+    """
+    zone = None if quiet is None else _zone_of(quiet.time_zone)
+    if quiet is None or zone is None:
         return False
-    there = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(quiet.time_zone))
+    there = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone)
     minute = there.hour * 60 + there.minute
     if quiet.start_min <= quiet.end_min:
         return quiet.start_min <= minute < quiet.end_min
@@ -99,19 +103,17 @@ def check_preferences(preferences: Preferences) -> None:
         return
     if not (0 <= quiet.start_min < DAY_MINUTES and 0 <= quiet.end_min < DAY_MINUTES):
         raise InvalidContent("quiet hours go from 00:00 to 23:59", field="quietHours")
-    if not _is_time_zone(quiet.time_zone):
+    name = quiet.time_zone
+    if name.startswith(_FOLDERS_OF_MACHINES) or name in _NO_ZONES or _zone_of(name) is None:
         raise InvalidContent("timeZone must be a name such as Europe/Berlin", field="timeZone")
 
 
-def _is_time_zone(name: str) -> bool:
-    """Whether it names the same clock on every machine."""
-    if name.startswith(_FOLDERS_OF_MACHINES) or name in _NO_ZONES:
-        return False
+def _zone_of(name: str) -> ZoneInfo | None:
+    """The time zone of this name; None where this machine knows none."""
     try:
-        ZoneInfo(name)
+        return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True
+        return None
 
 
 class PreferencesKept:

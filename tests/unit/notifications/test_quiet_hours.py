@@ -54,3 +54,8 @@ def test_an_hour_that_comes_twice_is_quiet_twice() -> None:
 
 def test_nobody_is_quiet_who_asked_for_no_hours() -> None:
     assert not is_quiet(None, at_ms("2026-01-15T03:00"))
+
+
+def test_a_zone_that_this_machine_does_not_know_is_never_quiet() -> None:
+    """It was set on a machine with other data of zones: one user's wish must not stop what rings for all others."""
+    assert not is_quiet(QuietHours(0, 24 * 60 - 1, "Europe/Atlantis"), at_ms("2026-01-15T03:00"))
