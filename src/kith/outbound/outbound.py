@@ -10,6 +10,7 @@ import email.utils
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import UTC
 from typing import Any, NamedTuple
 
 import httpcore
@@ -157,4 +158,5 @@ def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> flo
     except (ValueError, IndexError, TypeError):
         return 0.0
     now_s = time.time() if now_s is None else now_s
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)  # "-0000", or none: never the zone of this machine
     return max(0.0, min(RETRY_AFTER_S_MAX, at.timestamp() - now_s))

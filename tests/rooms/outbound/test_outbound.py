@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -288,6 +289,25 @@ def test_who_refuses_a_request_does_not_rest(app: Endpoint) -> None:
 )  # fmt: skip
 def test_retry_after_is_seconds_or_a_date(text: str, seconds: float) -> None:
     assert retry_after_s({"retry-after": text}, now_s=10) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Thu, 01 Jan 1970 12:00:10 -0000", 43_200.0), ("Thu, 01 Jan 1970 12:00:10", 43_200.0),
+        ("Fri, 31 Dec 9999 23:59:59 -0000", 86_400.0),
+    ],
+)  # fmt: skip
+def test_a_date_without_a_zone_is_of_utc_wherever_this_machine_is(
+    text: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert retry_after_s({"retry-after": text}, now_s=10) == seconds
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 # TLS
