@@ -19,6 +19,8 @@ from kith.outbound.addresses import IpNetwork, may_call
 from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.stream import connected
 
+ADDRESS_S = 1.0
+"""Shortest time that each but the last of several addresses has to take a connection."""
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) -> its addresses. OSError where it has none."""
 
@@ -50,14 +52,19 @@ class Pinned(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first checked address that takes it. Errors: SendFailed; those of httpcore."""
+        """Connect to the first checked address that takes it. Errors: SendFailed; those of httpcore.
+
+        One that is silent, as an address of IPv6 may be behind a network without it, leaves time for the others.
+        """
         failed: OSError | None = None
         try:
-            async with asyncio.timeout(timeout):
-                for address in await self._checked(host, port):
+            async with asyncio.timeout(timeout) as whole:
+                addresses = await self._checked(host, port)
+                for at, address in enumerate(addresses, 1):
                     try:
-                        return await connected(address, port)
-                    except OSError as error:
+                        async with asyncio.timeout_at(_until_s(whole.when(), len(addresses) - at)):
+                            return await connected(address, port)
+                    except OSError as error:  # TimeoutError is one
                         failed = error
         except TimeoutError:
             raise httpcore.ConnectTimeout from None
@@ -81,3 +88,11 @@ class Pinned(httpcore.AsyncNetworkBackend):
                     f"{host} is at {address}, which is no public address; allow its network in `outbound_networks`",
                 )
         return addresses
+
+
+def _until_s(end_s: float | None, others: int) -> float | None:
+    """Until when an address is waited for, so that as many others have as long before `end_s`; by the loop's clock."""
+    if end_s is None or not others:
+        return None
+    now_s = asyncio.get_running_loop().time()
+    return now_s + max(ADDRESS_S, (end_s - now_s) / (others + 1))

@@ -17,10 +17,11 @@ from authority import Authority
 from coroutines import run_all
 from receiver import Answer, Endpoint, endpoint
 
+from kith.outbound import pinned
 from kith.outbound.addresses import networks_of
 from kith.outbound.circuits import OPEN_AFTER
 from kith.outbound.errors import SendFailed, SendFault
-from kith.outbound.outbound import ANSWER_BYTES_MAX, CONNECTIONS_MAX, Outbound, retry_after_s
+from kith.outbound.outbound import ANSWER_BYTES_MAX, CONNECT_S, CONNECTIONS_MAX, Outbound, retry_after_s
 
 LIMIT_S = 60.0
 LOCAL = networks_of(["127.0.0.1/32"])
@@ -107,6 +108,30 @@ def test_an_address_that_takes_no_connection_gives_way_to_the_next(app: Endpoint
     both = networks_of(["127.0.0.0/8"])
     found = Resolver(["127.0.0.2", "127.0.0.1"])
     assert sent(f"http://app.example:{app.port}/", allowed=both, resolve=found).status == 200
+
+
+@pytest.mark.parametrize("silent", [["127.0.0.2"], ["127.0.0.2", "127.0.0.3"]])
+def test_an_address_that_is_silent_leaves_time_for_the_next(silent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[str]()
+
+    async def play() -> None:
+        loop, now_s = asyncio.get_running_loop(), [0.0]
+        monkeypatch.setattr(loop, "time", lambda: now_s[0])
+
+        async def connect(address: str, port: int) -> Any:
+            tried.append(address)
+            while address in silent:
+                now_s[0] += 0.1
+                await asyncio.sleep(0)
+            return address
+
+        monkeypatch.setattr(pinned, "connected", connect)
+        backend = pinned.Pinned(networks_of(["127.0.0.0/8"]), Resolver([*silent, "127.0.0.1"]))
+        assert await backend.connect_tcp("app.example", 80, CONNECT_S) == "127.0.0.1"
+        assert now_s[0] < CONNECT_S
+
+    run_all(play())
+    assert tried == [*silent, "127.0.0.1"]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
