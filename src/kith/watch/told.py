@@ -135,7 +135,10 @@ class UnreadableTold(Change, tag="unreadable", frozen=True, gc=False):
 
 
 class LoadedTold(Change, tag="loaded", frozen=True, gc=False):
-    """A whole graph was imported at once, and its `edges` are not told one by one: export it."""
+    """A whole graph was imported at once, and its `edges` are not told one by one: export it.
+
+    Told to all who want edges of this graph, whichever nodes they watch.
+    """
 
     graph: str
     edges: int
@@ -198,12 +201,15 @@ _ABOUT = ("source", "destination", "id", "author", "owner")
 
 
 def concerns(change: Change, nodes: frozenset[str]) -> bool:
-    """Whether a change is about one of these nodes: an end of the edge, what was made, or who made it."""
-    return any(getattr(change, name, None) in nodes for name in _ABOUT)
+    """Whether a change is about one of these nodes: an end of the edge, what was made, or who made it; or about any."""
+    about = nodes_of(change)
+    return about is None or not about.isdisjoint(nodes)
 
 
-def nodes_of(change: Change) -> set[str]:
-    """The nodes that a change is about, as `concerns` has it."""
+def nodes_of(change: Change) -> set[str] | None:
+    """The nodes that a change is about, as `concerns` has it; None: whichever."""
+    if isinstance(change, LoadedTold):
+        return None
     return {getattr(change, name) for name in _ABOUT if hasattr(change, name)}
 
 

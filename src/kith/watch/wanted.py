@@ -16,7 +16,10 @@ _REMOVED = int(State.REMOVED)
 
 
 class Wanted(NamedTuple):
-    """Changes of these kinds; edges of these graphs only, and what is about these nodes only, where they are named."""
+    """Changes of these kinds; edges of these graphs only, and what is about these nodes only, where they are named.
+
+    Who wants edges wants to be told that a graph of them was imported at once (`LoadedTold`).
+    """
 
     kinds: frozenset[str]
     graphs: frozenset[int] | None = None
@@ -32,13 +35,15 @@ class Wanted(NamedTuple):
     def may_want(self, event: Event) -> bool:
         """Whether an event may be wanted, as far as it says by itself."""
         kind = kind_of(event)
-        if kind is None or kind not in self.kinds:
+        if kind is None or not (kind in self.kinds or (kind == "loaded" and "edge" in self.kinds)):
             return False
-        if kind != "edge":
+        if kind not in ("edge", "loaded"):
             return True
         if self.graphs is not None and event.graph not in self.graphs:
             return False
-        return self.nodes is None or str(event.source) in self.nodes or str(event.destination) in self.nodes
+        if kind == "loaded" or self.nodes is None:
+            return True
+        return str(event.source) in self.nodes or str(event.destination) in self.nodes
 
     def wants(self, change: Change) -> bool:
         """Whether a change that may be wanted is."""

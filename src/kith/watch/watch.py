@@ -90,6 +90,7 @@ class _ByNode:
     def __init__(self, events: Sequence[Event], graphs: Graphs) -> None:
         self._events, self._graphs = events, graphs
         self._places: dict[str, list[int]] | None = None
+        self._of_all: list[int] = []  # places of what concerns whoever watches any node
 
     def of(self, nodes: frozenset[str] | None) -> Sequence[Event]:
         """The events about these nodes; None: all."""
@@ -98,13 +99,16 @@ class _ByNode:
         if self._places is None:
             self._places = {}
             for place, event in enumerate(self._events):
-                for node in nodes_of(told(event, "", self._graphs)) if kind_of(event) is not None else ():
+                about = nodes_of(told(event, "", self._graphs)) if kind_of(event) is not None else ()
+                if about is None:
+                    self._of_all.append(place)
+                for node in about or ():
                     self._places.setdefault(node, []).append(place)
-        if len(nodes) == 1:
+        if len(nodes) == 1 and not self._of_all:
             found = self._places.get(next(iter(nodes)), [])
         else:
             few, many = sorted((nodes, self._places.keys()), key=len)
-            found = sorted({place for node in few if node in many for place in self._places[node]})
+            found = sorted({*self._of_all, *(place for node in few if node in many for place in self._places[node])})
         return [self._events[place] for place in found]
 
 

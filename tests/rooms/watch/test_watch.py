@@ -16,7 +16,7 @@ from reference_logs import ReferenceLog
 
 from kith.core.clock import Hlc
 from kith.core.errors import BadToken, StoreUnavailable
-from kith.core.events import CLAIM_TAKEN, NODE_CHANGED, NOWHERE, RECORD_CHANGED, RECORD_FORGOTTEN, Event
+from kith.core.events import BULK_LOADED, CLAIM_TAKEN, NODE_CHANGED, NOWHERE, RECORD_CHANGED, RECORD_FORGOTTEN, Event
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch
 from kith.posts.post import Post, post_record
@@ -303,7 +303,30 @@ def test_a_watcher_of_little_is_told_where_it_is_however_much_else_happens() -> 
     in_scene(act)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "wanted", [{"graphs": ["follows"]}, {"kinds": ["edge"]}, {"nodes": [5]}, {"kinds": ["loaded"]}]
+)
+def test_an_import_of_a_graph_is_told_to_all_who_watch_its_edges(wanted: dict[str, Any]) -> None:
+    """Its edges are not told one by one: who does not hear of it holds an old list for ever."""
+
+    async def act(scene: Scene) -> None:
+        await scene.edges.declare(["likes"])
+        start = await scene.log.end()
+        async with scene.watching(**wanted) as live, scene.watching(graphs=["likes"]) as other:
+            await scene.log.announce(Event(1, None, BULK_LOADED, 9, 0, 0, Hlc(1)))
+            await scene.happen(2)
+            await until(lambda: live.told and other.told)
+            (loaded, *_) = live.told
+            assert (loaded["kind"], loaded["graph"], loaded["edges"]) == ("loaded", "follows", 9)
+            assert [one["kind"] for one in other.told] == ["edge"]
+            async with scene.watching(start, **wanted) as later:
+                await until(lambda: later.told)
+            assert later.told[0] == loaded
+
+    in_scene(act)
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_who_watches_nodes_is_given_the_events_about_them_and_no_others(seed: int) -> None:
     """Against looking at every event; whatever the kinds of events, and however many nodes."""
     chosen = random.Random(seed)
@@ -312,6 +335,7 @@ def test_who_watches_nodes_is_given_the_events_about_them_and_no_others(seed: in
         Event(1, None, 0, chosen.randrange(6), chosen.randrange(6), 7, Hlc(1)),
         Event(0, None, NODE_CHANGED, 3, 0, 0, Hlc(1), data=bytes([0, 0, 0])),
         Event(0, None, CLAIM_TAKEN, 3, 3, 0, Hlc(1)),
+        *[Event(1, None, BULK_LOADED, 3, 0, 0, Hlc(1))] * (seed % 2),
     ] * 5 + [Event(1, None, 0, chosen.randrange(6), chosen.randrange(6), at, Hlc(1)) for at in range(20)]
     chosen.shuffle(events)
     by_node = _ByNode(events, graphs)

@@ -141,7 +141,8 @@ class WatchResource:
         """Changes in the order of the log, each once for a reader that keeps its token: come back with the last one,
         and nothing is missing and nothing comes twice, whichever process answers. A change tells the state afterwards,
         not the action. While nothing happens you are sent your place. TOKEN_TOO_OLD: the log no longer reaches back
-        that far; export what you follow, and watch from the token of the export.
+        that far; export what you follow, and watch from the token of the export. `loaded` comes to all who watch edges
+        of a graph that was imported at once: its edges are not told one by one, so export it.
 
         A user token is told what the API shows that user at that moment: their own edges that hold or are gone, and the
         posts, stories, comments, profiles and boards of the `nodes` that they name. What they may not see any more is
