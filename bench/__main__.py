@@ -69,6 +69,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "mentions-list-http": lists.mentions_list_http,
     "blocked-list-http": lists.blocked_list_http,
     "comments-page-http": lists.comments_page_http,
+    "comments-top-http": lists.comments_top_http,
     "opening-http": lists.opening_http,
     "like-http": routes.like_http,
     "post-create-http": routes.post_create_http,

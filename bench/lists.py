@@ -27,6 +27,7 @@ from kith.run.services import Services, open_services
 
 _LISTS, _ENTRIES = 1_000, 20
 _COMMENTED, _COMMENTS, _REPLIES = 300, 10, 2
+_LONG_THREADS, _IN_THREAD = 5, 2_000
 _WAITING = 1_000
 _READS = 20_000
 _CONNECTIONS = 16
@@ -90,6 +91,29 @@ def comments_page_http(folder: Path) -> list[Figure]:
             await asyncio.gather(*(comment(post, number) for post, number in some))
 
     return _read("comments-page-http", at, fill, asked)
+
+
+def comments_top_http(folder: Path) -> list[Figure]:
+    """The 20 most liked of 2,000 comments on a post, a third of them liked once. Many read the same few posts."""
+    at = town(folder)
+    posts, writers = _drawn(at.posts[:, 0], _LONG_THREADS), at.profiles.tolist()
+    asked = [
+        _Asked(f"/posts/{post}/comments?limit={_ENTRIES}&sort=top", writer, _ENTRIES)
+        for writer in writers[:_LISTS]
+        for post in posts
+    ]
+
+    async def fill(services: Services) -> None:
+        async def comment(post: int, number: int) -> None:
+            made, _ = await services.comments.create(NodeId(writers[number]), NodeId(post), f"a boat, {number}")
+            if number % 3 == 0:
+                await services.comments.like(NodeId(writers[-number - 1]), NodeId(made.id))
+
+        both = [(post, number) for post in posts for number in range(_IN_THREAD)]
+        for some in batches(both, _AT_ONCE):
+            await asyncio.gather(*(comment(post, number) for post, number in some))
+
+    return _read("comments-top-http", at, fill, asked)
 
 
 def opening_http(folder: Path) -> list[Figure]:

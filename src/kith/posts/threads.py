@@ -3,7 +3,7 @@
 A comment is in the list of its post (graph `comments`), a reply in the list of the comment that it answers (graph
 `replies`) and, to be counted, in that of its post too (graph `post_replies`). The state of the edge says how it stands
 there: NORMAL counts; NEGATIVE was deleted and stays for its replies; ARCHIVED has an author who is away. A page is made
-of all three lists. Limit: the order `top` ranks the newest RANKED_MAX.
+of all three lists. The order `top` is made in `top_comments`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from kith.core.clock import Hlc
 from kith.core.ids import NodeId
-from kith.core.paging import Mark, Page, Window, cut
+from kith.core.paging import Page, Window
 from kith.core.together import together
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
@@ -24,9 +22,9 @@ from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.graph.walk import BELOW_ALL
 from kith.posts.comment import Comment
+from kith.posts.top_comments import RANKED_MAX, TopComments
 
 ThreadOrder = Literal["top", "newest", "oldest"]
-RANKED_MAX = 2_000
 _LISTED = (State.NORMAL, State.NEGATIVE, State.ARCHIVED)
 _EMPTY = Page([], more_after=False, more_before=False)
 
@@ -45,7 +43,8 @@ class Threads:
     def __init__(self, graph: Graph) -> None:
         self._graph, self._store, number = graph, graph.store, graph.graphs.number
         self._comments, self._replies = number(COMMENTS), number(REPLIES)
-        self._post_replies, self._likes = number(POST_REPLIES), number(COMMENT_LIKES)
+        self._post_replies = number(POST_REPLIES)
+        self._top = TopComments(self._store, number(COMMENT_LIKES))
 
     def of_post(self, post: int) -> Listing:
         """The comments on a post that count."""
@@ -59,10 +58,10 @@ class Threads:
         """A page of a list, with those who do not count any more; most of them have no place on a page."""
         listings = _all_of(listing)
         if order == "top":
-            counts, ranked = await together(
-                self._store.immediate, self._store.count_many(listings), self._ranked(listings)
+            counts, page = await together(
+                self._store.immediate, self._store.count_many(listings), self._top.page(listings, window)
             )
-            return ThreadPage(cut(ranked, window), counts[0], sum(counts) > RANKED_MAX)
+            return ThreadPage(page, counts[0], sum(counts) > RANKED_MAX)
         asked = window if order == "newest" else reversed_window(window)
         questions = Questions()
         counted, rows = questions.counts(listings), [questions.page(one, asked) for one in listings]
@@ -146,13 +145,6 @@ class Threads:
         graph, source, id_ = self.places(comment)[0]
         edge = self._graph.edge_now(graph, NodeId(source), NodeId(id_), State.NEGATIVE)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset(was))
-
-    async def _ranked(self, listings: Sequence[Listing]) -> list[Mark]:
-        """(likes, id) of the newest RANKED_MAX, the most liked first, then the newest."""
-        found = await self._store.ids_many(listings, RANKED_MAX)
-        ids = np.unique(found.ids)[::-1][:RANKED_MAX].tolist()
-        likes = await self._store.count_many([Listing(self._likes, id_, Direction.IN) for id_ in ids])
-        return sorted(map(Mark, likes, ids), reverse=True)
 
 
 def _all_of(listing: Listing) -> list[Listing]:

@@ -18,7 +18,9 @@ from kith.posts.comment_reader import NO_COUNTS, StoredComments
 from kith.posts.comments import Comments
 from kith.posts.threads import ThreadOrder
 
-CommentSort = Annotated[ThreadOrder, Meta(description="top: most liked first.")]
+CommentSort = Annotated[
+    ThreadOrder, Meta(description="top: most liked first, by counts of up to 5 s ago where there are many.")
+]
 
 
 class CommentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):

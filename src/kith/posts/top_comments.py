@@ -1,0 +1,86 @@
+"""The order `top` of a thread: the most liked comments first, of equally liked ones the newest.
+
+To count the likes of thousands of comments costs more than the page. So of a long thread the numbers are kept for a
+moment: until then a like moves no comment, while new comments are ranked at once and those that are gone left out.
+Limit: the newest RANKED_MAX of a thread are ranked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kith.core.paging import Mark, Page, Window
+from kith.graph.edge import Direction
+from kith.graph.shapes import Ids, Listing
+from kith.graph.store import EdgeStore
+
+RANKED_MAX = 2_000
+COUNTED_MAX = 100
+"""Up to so many comments the likes are counted for each page."""
+KEPT_S = 5.0
+"""How long those of a longer thread are kept."""
+_THREADS_MAX = 200  # kept at once, 32 KB each
+
+
+class _Counted(NamedTuple):
+    """The likes of comments, whose ids ascend, and until when they are kept."""
+
+    ids: Ids
+    likes: Ids
+    until_s: float
+
+
+class TopComments:
+    """Ranks threads. `likes`: the number of the graph of who likes which comment."""
+
+    def __init__(self, store: EdgeStore, likes: int, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._likes, self._now_s = store, (likes, Direction.IN), now_s
+        self._kept: dict[Listing, _Counted] = {}
+
+    async def page(self, listings: Sequence[Listing], window: Window) -> Page:
+        """A page of the comments in any of these lists of one thread, as marks of (likes, id)."""
+        found = await self._store.ids_many(listings, RANKED_MAX)
+        ids = np.unique(found.ids)[-RANKED_MAX:]
+        likes = await self._likes_of(listings[0], ids)
+        best = np.lexsort((ids, likes))[::-1]
+        return _cut(likes[best], ids[best], window)
+
+    async def _likes_of(self, thread: Listing, ids: Ids) -> Ids:
+        if len(ids) <= COUNTED_MAX:
+            return await self._count(ids)
+        counted, now_s = self._kept.pop(thread, None), self._now_s()
+        if counted is None or counted.until_s <= now_s:
+            counted = _Counted(ids, await self._count(ids), now_s + KEPT_S)
+        elif len(new := np.setdiff1d(ids, counted.ids, assume_unique=True)):
+            known, likes = np.append(counted.ids, new), np.append(counted.likes, await self._count(new))
+            order = np.argsort(known)
+            counted = _Counted(known[order], likes[order], counted.until_s)
+        self._kept[thread] = counted
+        if len(self._kept) > _THREADS_MAX:
+            del self._kept[next(iter(self._kept))]
+        return counted.likes[np.searchsorted(counted.ids, ids)]
+
+    async def _count(self, ids: Ids) -> Ids:
+        likes: Ids = (await self._store.counts([self._likes], ids))[0]
+        return likes
+
+
+def _cut(likes: Ids, ids: Ids, window: Window) -> Page:
+    """The part of a ranked list that `window` asks for, which has no bounds in time."""
+    if window.before is not None:
+        end = _better_than(window.before, likes, ids)
+        start = max(0, end - window.limit)
+    else:
+        start = 0 if window.after is None else _better_than(window.after._replace(id=window.after.id - 1), likes, ids)
+        end = start + window.limit
+    items = list(map(Mark, likes[start:end].tolist(), ids[start:end].tolist()))
+    return Page(items, end < len(ids), start > 0)
+
+
+def _better_than(mark: Mark, likes: Ids, ids: Ids) -> int:
+    """How many stand before `mark`."""
+    return int(np.count_nonzero((likes > mark.position) | ((likes == mark.position) & (ids > mark.id))))
