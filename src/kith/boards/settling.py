@@ -146,15 +146,11 @@ class Settling:
         return self._are_any
 
     def lists_of(self, user: int) -> tuple[Listing, ...]:
-        """Three lists: the boards that a user follows by themselves, those of owners who are away or private, and those
-        that they unfollowed.
+        """Four lists: the boards that a user follows by themselves, those that they unfollowed, and of both those that
+        are archived.
         """
-        out = Direction.OUT
-        return (
-            Listing(self.explicit, user, out),
-            Listing(self.explicit, user, out, State.ARCHIVED),
-            Listing(self.unfollowed, user, out),
-        )
+        graphs, states = (self.explicit, self.unfollowed), (State.NORMAL, State.ARCHIVED)
+        return tuple(Listing(graph, user, Direction.OUT, state) for graph in graphs for state in states)
 
     async def depending(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Sequence[tuple[NodeId, NodeId]]:
         """The pairs in which the user followed or unfollowed any board, and the owner has any.
@@ -167,7 +163,7 @@ class Settling:
             if not await self.are_any():
                 return []
             said = await self.store.count_many([listing for user, _ in pairs for listing in self.lists_of(user)])
-            counts = zip(pairs, said[::3], said[1::3], said[2::3], strict=True)
+            counts = zip(pairs, said[::4], said[1::4], said[2::4], said[3::4], strict=True)
             pairs = [pair for pair, *some in counts if any(some)]
             if not pairs:
                 return []
@@ -214,7 +210,7 @@ class Settling:
         theirs, boards = self.lists_of(user), self._boards_of(owner)
         if self.store.transactional:
             counts = await self.store.count_many([*theirs, *boards])
-            said, owned = sum(counts[:3]), sum(counts[3:])
+            said, owned = sum(counts[: len(theirs)]), sum(counts[len(theirs) :])
             if not said or not owned:
                 return []
             if said < owned:
@@ -298,21 +294,27 @@ def returned(user: int, board: Board, rows: DecidingEdges) -> list[tuple[Edge, S
     """Edges that are archived, restored, or ended meanwhile, and the states that they get. Pure.
 
     All are archived while the owner is deactivated; explicit follows of the board also while the owner is private,
-    because the board is then for followers of the account. The edges of a deactivated user are restored with the
-    account, whatever happened: so an edge that ends is ended at once.
+    because the board is then for followers of the account; unfollows also while the follow of the owner is. The edges
+    of a deactivated user are restored with the account, whatever happened: so an edge that ends is ended at once.
     """
     said, gone = [edge for edge in (rows.explicit, rows.unfollowed) if edge is not None], void(user, board, rows)
     changed: list[tuple[Edge, State]] = []
     for edge in said:
         shut = rows.owner_away or (rows.owner_private and edge is rows.explicit)
+        archived_at = _archived_at(rows.follow) if edge is rows.unfollowed else 0
         if edge.state == State.ARCHIVED:
             if not board.is_open or _is_ended(user, board, rows, edge):
                 changed.append((edge, State.REMOVED))
-            elif not (shut or rows.user_away):
+            elif not (shut or archived_at or rows.user_away):
                 changed.append((edge, State.NORMAL))
-        elif edge.state == State.NORMAL and shut and edge not in gone:
-            changed.append((edge, State.ARCHIVED))
+        elif edge.state == State.NORMAL and edge not in gone and (shut or edge.updated_at < archived_at):
+            changed.append((edge, State.ARCHIVED))  # a newer one came back with its user, whose follows come last
     return changed
+
+
+def _archived_at(follow: Edge | None) -> int:
+    """The version with which a follow was archived; 0: it is not."""
+    return follow.updated_at if follow is not None and follow.state == State.ARCHIVED else 0
 
 
 def _is_ended(user: int, board: Board, rows: DecidingEdges, edge: Edge) -> bool:

@@ -180,7 +180,7 @@ class Upkeep:
                 await self._look_at_all(source)
             elif event.state > State.REMOVED:
                 continue
-            elif event.graph == settling.follows and event.state in (State.NORMAL, State.REMOVED):
+            elif event.graph == settling.follows:
                 ties[source, destination] = None
             elif event.graph == settling.blocks and event.state == State.NORMAL:
                 ties[source, destination] = ties[destination, source] = None

@@ -1,0 +1,99 @@
+"""Follows that an app archives or negates edge by edge, as FlockDB's clients do: what depends on them goes along."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from cast import ALICE, BOB, FakeClock
+from coroutines import Run
+from reference_leases import own_leases
+from services import Services, settle_boards
+
+from kith.graph.edge import EdgeWrite, State
+from kith.graph.nodes import NodeOperation
+from kith.people.privacy import SYSTEM
+from kith.people.removal import account_jobs
+
+
+class Scene(NamedTuple):
+    """Bob follows Alice, and unfollowed a board of hers."""
+
+    run: Run
+    kith: Services
+    board: int
+
+    def become(self, state: State) -> None:
+        """The follow gets another state, at its place; and the consumer of boards comes to it."""
+        self.kith.clock.ms += 5
+        edge = self.kith.graph.edge_now(self.kith.settling.follows, BOB, ALICE, state)
+        self.run(self.kith.edges.apply([EdgeWrite(edge, supersede=True, keep_place=True)]))
+        self.settle()
+
+    def settle(self) -> None:
+        self.kith.clock.ms += 5
+        self.run(settle_boards(self.kith))
+
+    def looks(self) -> tuple[int, str, tuple[int, ...]]:
+        """How many follow the board, how Bob does, and how many boards he follows and unfollowed by themselves."""
+        following = self.kith.board_following
+        count, checked, lengths = (
+            self.run(asked)
+            for asked in (
+                following.follower_count(SYSTEM, self.board),
+                following.check(BOB, [], [self.board]),
+                following.interests(BOB),
+            )
+        )
+        return count, checked.boards[0], lengths[1:3]
+
+
+UNFOLLOWED, SAID_NOTHING = (0, "none", (0, 1)), (0, "none", (0, 0))
+
+
+@pytest.fixture(params=[True, False], ids=["transactional", "lagging"])
+def scene(run: Run, request: pytest.FixtureRequest) -> Scene:
+    kith: Services = run(Services.in_memory(transactional=request.param, clock=FakeClock()))
+    board = run(kith.boards.create(ALICE, "Recipes")).board.id
+    run(kith.people.follow(BOB, ALICE))
+    kith.clock.ms += 5
+    run(kith.board_following.unfollow(BOB, board))
+    made = Scene(run, kith, board)
+    made.settle()
+    assert made.looks() == UNFOLLOWED
+    return made
+
+
+def test_an_unfollow_is_archived_and_comes_back_with_the_follow_of_the_owner(scene: Scene) -> None:
+    scene.become(State.ARCHIVED)
+    assert scene.looks() == SAID_NOTHING
+    scene.become(State.NORMAL)
+    assert scene.looks() == UNFOLLOWED
+
+
+def test_an_unfollow_ends_with_a_follow_that_is_negated(scene: Scene) -> None:
+    scene.become(State.NEGATIVE)
+    assert scene.looks() == SAID_NOTHING
+    scene.become(State.NORMAL)
+    assert scene.looks() == (1, "implicit", (0, 0))
+
+
+def test_a_board_is_followed_by_itself_while_the_follow_of_the_owner_is_archived(scene: Scene) -> None:
+    scene.become(State.ARCHIVED)
+    scene.run(scene.kith.board_following.follow(BOB, scene.board))
+    scene.settle()
+    assert scene.looks() == (1, "explicit", (1, 0))
+
+
+def test_an_archived_unfollow_is_restored_with_its_user(scene: Scene) -> None:
+    jobs = account_jobs(scene.kith.graph, own_leases())
+
+    async def does(operation: NodeOperation) -> None:
+        await jobs.start(operation, BOB)
+        await jobs.wait()
+
+    scene.become(State.ARCHIVED)
+    for operation in (NodeOperation.ARCHIVE, NodeOperation.RESTORE):
+        scene.run(does(operation))
+        scene.settle()
+    assert scene.looks() == UNFOLLOWED, "an account that comes back restores all its edges"
