@@ -149,6 +149,20 @@ def test_a_secret_board_is_there_for_members_alone(acting: Acting, people: Peopl
     assert ids(ok(alice.get(f"{API}/boards/{board}/collaborators"))) == []
 
 
+def test_boards_of_who_is_deactivated_are_in_no_list_be_they_secret_or_not(
+    acting: Acting, people: People, http: httpx.Client, system: httpx.Client
+) -> None:
+    alice, path = acting(people.alice), f"{API}/users/{people.alice}/boards"
+    boards = [new(alice), new(alice, "Secret", secret=True)]
+    finish(http, http.post(f"{API}/users/{people.alice}/deactivate"))
+    for one in (alice, system):
+        assert ids(ok(one.get(path))) == []
+        assert ok(one.get(f"{API}/boards/{boards[1]}"))["secret"] is True
+    finish(http, http.post(f"{API}/users/{people.alice}/reactivate"))
+    for one in (alice, system):
+        assert ids(ok(one.get(path))) == boards[::-1]
+
+
 def test_boards_of_a_private_account_are_for_its_followers(acting: Acting, people: People) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     board = new(alice)
@@ -274,6 +288,24 @@ def test_an_account_that_comes_back_follows_what_it_did(acting: Acting, people: 
     assert kinds(bob, [people.alice, people.carol], [liked, disliked, other]) == [
         "explicit", "implicit", "implicit", "none", "explicit",
     ]  # fmt: skip
+
+
+def test_who_is_deactivated_is_told_so_when_they_unfollow_a_board_of_whom_they_follow(
+    acting: Acting, people: People, http: httpx.Client
+) -> None:
+    """It comes back with the account, so `following: false` would not be true for long. What ends for good ends."""
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    never, once, other = new(alice), new(alice, "Once"), new(carol)
+    for board in (once, other):
+        ok(bob.post(f"{API}/boards/{board}/follow"))
+    ok(bob.delete(f"{API}/boards/{once}/follow"))
+    ok(bob.post(f"{API}/users/{people.alice}/follow"))
+    finish(http, http.post(f"{API}/users/{people.bob}/deactivate"))
+    for board in (never, once):
+        assert code(bob.delete(f"{API}/boards/{board}/follow"), 403) == "FORBIDDEN"
+    assert ok(bob.delete(f"{API}/boards/{other}/follow"))["changed"] is True
+    finish(http, http.post(f"{API}/users/{people.bob}/reactivate"))
+    assert kinds(bob, [], [never, once, other]) == ["implicit", "implicit", "none"]
 
 
 def test_a_page_of_followers_goes_through_both_ways_of_following(acting: Acting, people: People) -> None:

@@ -39,7 +39,7 @@ from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.graph.walk import walk, whole_list
 from kith.people.accounts import check_active, is_removed
-from kith.people.privacy import Privacy, Viewer
+from kith.people.privacy import SYSTEM, Privacy, Viewer
 from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite, with_newer_fields
 from kith.records.store import AtVersion, Put, Record, RecordKind
@@ -248,8 +248,12 @@ class Boards:
         return visible
 
     async def of_owner(self, viewer: Viewer, owner: NodeId, window: Window) -> tuple[list[Board], Page]:
-        """The boards of `owner` that `viewer` may see, newest first, and their page, as if there were no others."""
+        """The boards of `owner` that `viewer` may see, newest first, and their page, as if there were no others; none
+        of an account that is deactivated.
+        """
         lists = [Listing(self._boards, owner, Direction.OUT, state) for state in LISTED]
+        if viewer in (SYSTEM, owner) and (await self.store.nodes([owner]))[0].state is not State.NORMAL:
+            del lists[1:]  # those of the first list are archived with the account, secret ones are not
         return await self.listed(viewer, lists, window)
 
     async def listed(self, viewer: Viewer, lists: Sequence[Listing], window: Window) -> tuple[list[Board], Page]:

@@ -99,7 +99,7 @@ class BoardFollowing:
         """End `actor`'s follow of a board, also of one that they follow through its owner.
 
         Errors: BoardNotFound; SelfEdge for their own; NotFollowing for one that they never followed; Forbidden to a
-        deactivated account.
+        deactivated account that follows the owner.
         """
         (board,) = await self._settling.read([id_])
         if board is None or board.deleted:
@@ -111,6 +111,8 @@ class BoardFollowing:
         explicit = rows.explicit
         if explicit is None or explicit.state == State.REMOVED:
             await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
+        if rows.user_away and follow is not None and follow.state == State.ARCHIVED:
+            await check_active(self._store, actor)  # it comes back with the account, and this could not end it
         if follow is not None and follow.state == State.NORMAL and board.is_open:
             changes = await self._add(settling.unfollowed, actor, board, rows)
         elif explicit is None:
