@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cast import FakeClock
 from coroutines import answer
@@ -26,6 +27,7 @@ from services import Services
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.graph.edge import EdgeWrite, State
 from kith.graph.nodes import NodeOperation
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
@@ -74,7 +76,7 @@ class History:
         owned = naive.boards.get(board)
         owner = NodeId(owned.owner if owned else 1)
         following = kith.board_following
-        match chosen.randrange(27):
+        match chosen.randrange(28):
             case 0 | 1 | 2:
                 until = self.clock.ms + chosen.choice((5_000, 20_000)) if chosen.random() < 0.3 else 0
                 if other in naive.private:
@@ -129,6 +131,17 @@ class History:
 
             case 25 | 26:
                 await self.go_or_come(NodeId(min(naive.away, default=one)))
+            case 27:
+                said = sorted((user, naive.boards[unfollowed].owner) for user, unfollowed in naive.unsaid)
+                await self.reorder(*(chosen.choice(said) if said else (one, other)))
+
+    async def reorder(self, user: int, other: int) -> None:
+        """An app moves a follow in its lists: up, as far as it goes, or down."""
+        position = self.clock.ms + self.chosen.choice((-1_000_000, -1, 1, 1 << 40))
+        edge = self.kith.graph.edge_now(self.kith.settling.follows, NodeId(user), NodeId(other), State.NORMAL)
+        moved = msgspec.structs.replace(edge, position=position)
+        write = EdgeWrite(moved, supersede=True, keep_expiry=True, only_from=frozenset({State.NORMAL}))
+        await self.does(lambda: self.kith.edges.apply([write]))
 
     async def go_or_come(self, user: NodeId) -> None:
         """An account is put away, or brought back."""

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from kith.boards.board import Board, decode_board, given_by
-from kith.core.clock import COUNTER_BITS, HLC_MAX, Hlc
+from kith.core.clock import COUNTER_BITS, HLC_MAX, Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.core.together import together
 from kith.core.tokens import NO_MARK, WriteMark
@@ -329,7 +329,8 @@ def _is_unfounded(unfollow: Edge, follow: Edge | None, board: Board) -> bool:
     """Whether an unfollow is not of a follow of the owner that is there, or follows were begun anew after it."""
     if follow is None or follow.state not in (State.NORMAL, State.ARCHIVED):
         return True
-    return follow.state == State.NORMAL and max(said_at(unfollow), board.owned_since) < said_at(follow)
+    begun = ms_of(follow.updated_at) == follow.position  # else it came back, lasts longer now, or an app moved it
+    return follow.state == State.NORMAL and begun and max(said_at(unfollow), board.owned_since) < follow.updated_at
 
 
 def _dropped_at(rows: DecidingEdges, board: Board) -> int:

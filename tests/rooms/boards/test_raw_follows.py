@@ -1,9 +1,10 @@
-"""Follows that an app archives or negates edge by edge, as FlockDB's clients do: what depends on them goes along."""
+"""Follows that an app archives, negates or moves edge by edge, and what its users said of boards beside them."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from cast import ALICE, BOB, FakeClock
 from coroutines import Run
@@ -28,6 +29,12 @@ class Scene(NamedTuple):
         self.kith.clock.ms += 5
         edge = self.kith.graph.edge_now(self.kith.settling.follows, BOB, ALICE, state)
         self.run(self.kith.edges.apply([EdgeWrite(edge, supersede=True, keep_place=True)]))
+        self.settle()
+
+    def move(self, position: int) -> None:
+        """The follow gets another place in its lists; and the consumer of boards comes to it."""
+        edge = self.kith.graph.edge_now(self.kith.settling.follows, BOB, ALICE, State.NORMAL)
+        self.run(self.kith.edges.apply([EdgeWrite(msgspec.structs.replace(edge, position=position), supersede=True)]))
         self.settle()
 
     def settle(self) -> None:
@@ -97,3 +104,9 @@ def test_an_archived_unfollow_is_restored_with_its_user(scene: Scene) -> None:
         scene.run(does(operation))
         scene.settle()
     assert scene.looks() == UNFOLLOWED, "an account that comes back restores all its edges"
+
+
+@pytest.mark.parametrize("later_ms", [-1_000_000, -1, 1_000_000], ids=["down", "up", "before all"])
+def test_an_unfollow_outlives_a_move_of_the_follow_in_its_lists(scene: Scene, later_ms: int) -> None:
+    scene.move(scene.kith.clock.ms + later_ms)
+    assert scene.looks() == UNFOLLOWED
