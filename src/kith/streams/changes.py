@@ -218,7 +218,7 @@ class AccountChanged(FeedChange, frozen=True, gc=False):
 
     Live: `post_updated` for the user's posts, on every stream that watches them, as labels of users are labels of their
     posts; `post_removed` if the reader may not see them any more. Where they are `shown`, `reset` for followers.
-    On a resume: `reset` for followers. The user sees their own posts as before.
+    On a resume: `reset` for the user, followers and others who watch one of the user's posts.
     """
 
     user: int
@@ -231,8 +231,7 @@ class AccountChanged(FeedChange, frozen=True, gc=False):
             await telling.reset_followers(self.step, self.user)
 
     def missed(self, reader: ResumingReader) -> None:
-        if reader.user != self.user:
-            reader.reset_if_following(self.user)
+        reader.reset_if_shown(self.user)
 
 
 class NoticeMade(FeedChange, frozen=True, gc=False):

@@ -112,8 +112,8 @@ class ResumingReader:
         first_ms, last_ms = (at_ms, at_ms) if before is None else (before.first_ms, before.last_ms)
         self.edited[post] = _PostEdits(step, author, min(first_ms, at_ms), max(last_ms, at_ms))
 
-    def reset_if_following(self, user: int) -> None:
-        """`reset`, if the reader follows the user."""
+    def reset_if_shown(self, user: int) -> None:
+        """`reset`, if the reader is or follows the user, or watches a post by them."""
         self.changed_accounts.add(user)
 
     def reset(self) -> None:
@@ -142,7 +142,8 @@ class MissedMessages:
 
     async def of(self, reader: ResumingReader, stream: Stream) -> Messages | Reset:
         """What to send: in the order of the log, numbers last. Updates what the stream watches."""
-        if reader.must_reset or await self._readers.followed(reader.user, reader.changed_accounts):
+        shown = not reader.changed_accounts.isdisjoint(stream.watched.values())
+        if reader.must_reset or shown or await self._readers.followed(reader.user, reader.changed_accounts):
             return Reset("changed")
         own = frozenset(reader.notices)
         await self._find_mentions(reader, stream)

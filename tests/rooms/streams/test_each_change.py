@@ -153,6 +153,12 @@ CASES = {
         resumed=["post_updated"],
     ),
     "the app labels alice": Case(labels_alice(SENSITIVE), live=["post_updated"], resumed=RESET),
+    "the app labels alice, whom bob does not follow": Case(
+        labels_alice(SENSITIVE),
+        live=["post_updated"],
+        resumed=RESET,
+        before=lambda hall: hall.objects.graph.people.unfollow(BOB, ALICE),
+    ),
     "the app labels the post, and hides it": Case(
         lambda hall, post: Moderation(hall.objects).set("post", post, SENSITIVE | HIDE),
         live=["post_removed unavailable"],

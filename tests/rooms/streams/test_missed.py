@@ -57,6 +57,19 @@ def test_a_label_that_comes_late_is_told_with_what_the_post_says_by_then(play: P
     play(scene)
 
 
+def test_who_is_labelled_while_away_loads_their_own_posts_anew(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        await hall.posts(1)
+        ear = Ear(ALICE)
+        await hall.live.join(ear.stream, None, [])
+        hall.live.leave(ear.stream)
+        await Moderation(hall.objects).set("user", ALICE, SENSITIVE)
+        await hall.live.join(ear.stream, str(ear.places[-1]), [])
+        assert ear.names() == ["reset changed"]
+
+    play(scene)
+
+
 def test_a_reader_cut_off_between_an_unfollow_and_the_look_at_its_posts_loads_the_feed_anew(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         graph = hall.objects.graph

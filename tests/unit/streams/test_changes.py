@@ -198,7 +198,7 @@ MISSED = {
     FollowReturned(STEP, BOB, ALICE): {"must_reset": True},
     FollowReturned(STEP, CAROL, BOB): {},
     AccountChanged(STEP, ALICE): {"changed_accounts": {ALICE}},
-    AccountChanged(STEP, BOB): {},
+    AccountChanged(STEP, BOB): {"changed_accounts": {BOB}},
     NoticeMade(STEP, BOB, 900): {"notices": {900: STEP}},
     NoticeMade(STEP, ALICE, 900): {},
     UnreadChanged(STEP, BOB): {"unread": STEP},
