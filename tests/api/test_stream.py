@@ -379,7 +379,7 @@ def test_what_others_do_is_told_with_the_unread_number(
     told = heard.wait("notification", post, kind="like")
     assert told.data == {
         "notificationId": told.data["notificationId"], "kind": "like",
-        "actorId": str(people.bob), "postId": post, "commentId": None,
+        "actorId": str(people.bob), "postId": post, "commentId": None, "boardId": None, "mentionedId": None,
     }  # fmt: skip
     (entry,) = ok(alice.get(f"{API}/notifications"))["items"]
     assert entry["id"] == told.data["notificationId"]

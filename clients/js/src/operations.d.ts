@@ -2059,7 +2059,11 @@ export interface PostRemovedEvent {
   reason: "author_deleted" | "blocked" | "hidden" | "muted" | "unavailable";
 }
 
-/** Others did something that concerns the reader; GET /notifications shows it. */
+/**
+ * Others did something that concerns the reader; GET /notifications shows it.
+ *
+ * `mentionedId`: whom a mention names, where it is somebody else.
+ */
 export interface NotificationEvent {
   type: "notification";
   /** Where to resume after it. */
@@ -2069,6 +2073,8 @@ export interface NotificationEvent {
   actorId: string;
   postId: string | null;
   commentId: string | null;
+  boardId: string | null;
+  mentionedId: string | null;
 }
 
 /** How many notifications the reader has not read, as GET /notifications/unread. */

@@ -66,7 +66,9 @@ class PostRemoved(Record, frozen=True, kw_only=True):
 
 
 class NotificationMade(Record, frozen=True, kw_only=True):
-    """Others did something that concerns the user; `notifications` shows it. `kind`: the `type` that it has there."""
+    """Others did something that concerns the user; `notifications` shows it. `kind`: the `type` that it has there;
+    `mentioned_id`: whom a mention names, where it is somebody else.
+    """
 
     event_id: str = ""
     notification_id: int
@@ -74,6 +76,8 @@ class NotificationMade(Record, frozen=True, kw_only=True):
     actor_id: int
     post_id: int | None = None
     comment_id: int | None = None
+    board_id: int | None = None
+    mentioned_id: int | None = None
 
 
 class UnreadChanged(Record, frozen=True, kw_only=True):

@@ -59,13 +59,18 @@ class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event"
 
 
 class Notification(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="notification"):
-    """Others did something that concerns the reader; GET /notifications shows it."""
+    """Others did something that concerns the reader; GET /notifications shows it.
+
+    `mentionedId`: whom a mention names, where it is somebody else.
+    """
 
     notification_id: str
     kind: NoticeType
     actor_id: str
     post_id: str | None
     comment_id: str | None
+    board_id: str | None
+    mentioned_id: str | None
 
 
 class Unread(msgspec.Struct, frozen=True, tag_field="event", tag="unread"):
@@ -116,10 +121,13 @@ def engagement_update(post: int, counts: PostCounts) -> EngagementUpdate:
     return EngagementUpdate(str(post), counts.likes, counts.comments, counts.shares, counts.views)
 
 
-def notification(notice: Notice) -> Notification:
+def notification(notice: Notice, reader: int) -> Notification:
     """The message about a notice."""
-    post, comment = (None if id_ is None else str(id_) for id_ in (notice.post, notice.comment))
-    return Notification(str(notice.id), notice.type, str(notice.actor), post, comment)
+    mentioned = None if notice.recipient == reader else notice.recipient
+    about = (notice.post, notice.comment, notice.board, mentioned)
+    return Notification(
+        str(notice.id), notice.type, str(notice.actor), *(None if id_ is None else str(id_) for id_ in about)
+    )
 
 
 def why_gone(deleted: bool, could_see: bool) -> RemovedFor:

@@ -175,7 +175,7 @@ class MissedMessages:
         found += [(step, PostRemoved(str(post), "hidden")) for step, post in reader.hidden]
         told = await self._notifications.some(reader.user, list(reader.notices))
         found += [
-            (reader.notices[notice.id], notification(notice))
+            (reader.notices[notice.id], notification(notice, reader.user))
             for notice in told
             if notice.id in own or notice.recipient != reader.user  # who is mentioned was told when it was made
         ]

@@ -109,7 +109,7 @@ class Telling:
         streams = self._streams.not_told([user], step)
         if streams:
             for one in await self._notifications.some(NodeId(user), [notice]):
-                self._send(streams, step, notification(one))
+                self._send(streams, step, notification(one, user))
 
     async def mention(self, step: Step, notice: int) -> None:
         """Send `notification` to followers who were told of a mention, and have the next round tell `unread`.
@@ -122,7 +122,7 @@ class Telling:
             if streams:
                 for one in await self._notifications.some(NodeId(user), [notice]):
                     if one.recipient != user:  # the mentioned account got it as an ordinary notice
-                        self._send(streams, step, notification(one))
+                        self._send(streams, step, notification(one, user))
                 for stream in streams:
                     stream.mentions.add(notice)
                 self.unread(step, user)

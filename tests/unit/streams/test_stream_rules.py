@@ -14,8 +14,9 @@ from kith.api.sink import POLL_S, Sink
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import NOWHERE, LogPosition
 from kith.engines.embedded.history import History, StorePositions
+from kith.notifications.notice import Notice
 from kith.streams.changes import FeedChange, NumbersChanged
-from kith.streams.messages import PREVIEW_CHARS_MAX, NewPost, PostRemoved, Reset, encode, preview_of
+from kith.streams.messages import PREVIEW_CHARS_MAX, NewPost, PostRemoved, Reset, encode, notification, preview_of
 from kith.streams.places import Step, StreamPosition, StreamProgress, read_place
 from kith.streams.rounds import PostsToLookAt
 from kith.streams.stream import WATCHED_MAX, Watched
@@ -121,6 +122,16 @@ def test_messages_say_what_the_article_says() -> None:
     gone = encode(PostRemoved("1", "author_deleted"))
     assert (gone.name, json.loads(gone.data)) == ("post_removed", {"postId": "1", "reason": "author_deleted"})
     assert encode(Reset("expired")).name == "reset"
+
+
+def test_a_notification_says_which_board_it_is_about_and_whom_else_it_mentions() -> None:
+    invited = encode(notification(Notice(7, "board_invite", ALICE, BOB, 0, board=POST), BOB))
+    assert json.loads(invited.data) == {
+        "notificationId": "7", "kind": "board_invite", "actorId": str(ALICE),
+        "postId": None, "commentId": None, "boardId": str(POST), "mentionedId": None,
+    }  # fmt: skip
+    mention = Notice(8, "mention", ALICE, BOB, 0, POST)
+    assert [notification(mention, reader).mentioned_id for reader in (BOB, 3)] == [None, str(BOB)]
 
 
 def test_a_preview_is_one_short_line() -> None:
