@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from kith.core.errors import BadRequest
+from kith.log.store import LEASES_MAX
 from kith.outbound.addresses import networks_of
 
 FILE = "kith.toml"
@@ -34,6 +35,8 @@ _NO_SETTING = re.compile(
     r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # what clusters tell of a service called kith
 )
 """Variables with our prefix that are no settings."""
+LEASES_OF_OTHERS = 20
+"""Leases of the log that webhooks leave to standbys, backups and rebuilds."""
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 
@@ -250,7 +253,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 10
     watchers_max: Annotated[Positive, _doc("Readers of /watch one API process holds open; beyond: OVERLOADED.")] = 1_000
     webhooks_max: Annotated[
-        int, Meta(ge=1, le=1_000), _doc("Webhooks; beyond: WEBHOOK_LIMIT_REACHED. Each reads the log by itself.")
+        int,
+        Meta(ge=1, le=LEASES_MAX - LEASES_OF_OTHERS),
+        _doc("Webhooks, 80 at most; beyond: WEBHOOK_LIMIT_REACHED. Each reads the log by itself, under a lease."),
     ] = 20
     webhook_retry_hours: Annotated[
         float,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
@@ -11,6 +11,7 @@ from cast import START_MS
 from webhook_world import GAP, URL, Play, World, deliveries, in_order, until
 
 from kith.core.errors import WebhookLimitReached
+from kith.run.config import Settings
 from kith.webhooks import delivering, webhooks
 from kith.webhooks.webhook import Webhook, group_of
 
@@ -57,6 +58,18 @@ def test_the_log_is_kept_from_when_a_webhook_is_made(play: Play) -> None:
         assert len(await world.log.leases()) == 2
 
     play(scene, events_max=60)
+
+
+def test_as_many_webhooks_as_the_setting_allows_keep_the_log_and_so_may_others(play: Play) -> None:
+    (most,) = {one.le for one in get_type_hints(Settings, include_extras=True)["webhooks_max"].__metadata__ if one.le}
+
+    async def scene(world: World) -> None:
+        for number in range(most):
+            await world.create(f"https://app{number}.example/")
+        assert await world.log.lease("standby/second", await world.log.end())
+        assert len(await world.log.leases()) == most + 1
+
+    play(scene, webhooks_max=most)
 
 
 def test_what_was_forgotten_unread_is_told_as_a_gap_and_once(play: Play) -> None:
