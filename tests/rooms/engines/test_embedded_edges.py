@@ -57,6 +57,29 @@ def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
     assert max(cursor.moves for cursor in cursors) <= 6, [cursor.moves for cursor in cursors]
 
 
+def test_a_page_costs_the_same_however_many_edges_elsewhere_in_the_list_have_expired(
+    embedded: tuple[Environment, EmbeddedEdges], run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, store = embedded
+    run(store.declare(["follows"]))
+    lasting = [edge_of(ALICE, at, at) for at in range(20_000, 20_050)]
+    run(store.apply(writes_of(*(replace(edge_of(ALICE, at, at), expires_ms=START_MS + 5) for at in range(20_000)))))
+    run(store.apply(writes_of(*lasting)))
+    cursors: list[Counted] = []
+
+    def counted(cursor: Any, prefix: bytes, window: Window, hidden: Any) -> Page:
+        cursors.append(Counted(cursor))
+        return page_of(cursors[-1], prefix, window, hidden)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(edge_store, "page_of", counted)
+    clock.ms += 5
+    page = run(store.page(OUT, Window(20)))
+    assert [mark.id for mark in page.items] == list(range(20_049, 20_029, -1))
+    assert run(store.page(OUT, Window(20, after=page.oldest))).more_after
+    assert max(cursor.moves for cursor in cursors) <= 6, [cursor.moves for cursor in cursors]
+    assert len(run(store.page(OUT, Window(100))).items) == len(lasting)
+
+
 def test_while_nothing_is_written_expired_edges_are_removed_and_the_log_tells_it(
     embedded: tuple[Environment, EmbeddedEdges], run: Run, clock: FakeClock
 ) -> None:

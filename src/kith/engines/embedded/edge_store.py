@@ -168,7 +168,7 @@ class EmbeddedEdges(EmbeddedScans):
     def _page(self, txn: Txn, listing: Listing, window: Window, over: expiries.Over | None) -> Page:
         db, prefix = self._graph_db(listing.graph), list_prefix(listing)
         if over is not None:
-            return page_of(txn.cursor(db), prefix, window, over.entries(listing))
+            return page_of(txn.cursor(db), prefix, window, over.hides(listing, db))
         if window[1:5] == _UNBOUNDED and (page := newest_page(txn.get(tail_key(prefix), None, db), window.limit)):
             return page
         return page_of(txn.cursor(db), prefix, window)

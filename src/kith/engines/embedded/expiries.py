@@ -23,10 +23,13 @@ from kith.engines.embedded.keys import (
     list_prefix,
     list_prefixes,
     list_row,
+    pair_key,
     read_edge,
+    read_mark,
     state_at,
+    state_of,
 )
-from kith.graph.edge import Edge, State, as_of
+from kith.graph.edge import Direction, Edge, State, as_of
 from kith.graph.shapes import ExpiringEdge, Listing
 
 Rows: TypeAlias = "Mapping[str, lmdb._Database]"
@@ -37,6 +40,7 @@ _TIME_KEY = struct.Struct(">BQBQQ")
 _LIST_HEAD = struct.Struct(f">BB{runs.PREFIX}s")
 _TIME = struct.Struct(">Q")
 _FIRST = b"first-expiry"
+_LOOKED_UP_MAX = 64
 
 
 def changed(txn: Txn, rows: Rows, before: Edge | None, after: Edge | None) -> None:
@@ -95,11 +99,31 @@ class Over:
 
     def count(self, listing: Listing) -> int:
         """How many entries of a list are over."""
-        return sum(1 for _ in self._entries(listing))
+        return len(self._keys_of(listing))
 
     def entries(self, listing: Listing) -> frozenset[bytes]:
         """The entries of a list (see `keys.list_row`) that are over."""
-        return frozenset(self._entries(listing))
+        return frozenset([key[-runs.ROW :] for key in self._keys_of(listing)])
+
+    def hides(self, listing: Listing, graph: lmdb._Database) -> Callable[[bytes], bool]:
+        """Tells whether an entry of a list is over. `graph`: the database of its graph.
+
+        The first entries are looked up by the rows of their edges; who goes through more has all that are over read.
+        """
+        get, node, out = self._txn.get, listing.node, listing.direction is Direction.OUT
+        left, entries = _LOOKED_UP_MAX, frozenset[bytes]()
+
+        def is_over(entry: bytes) -> bool:
+            nonlocal left, entries
+            if left:
+                left -= 1
+                other = read_mark(entry).id
+                row = get(pair_key(node, other) if out else pair_key(other, node), None, graph)
+                entries = entries if left else self.entries(listing)
+                return row is not None and self.state(row) is not state_of(row)
+            return entry in entries
+
+        return is_over
 
     def some(self, limit: int) -> list[tuple[int, int, int]]:
         """Up to `limit` edges that are over, as (graph, source, destination), those first that were over first."""
@@ -110,15 +134,12 @@ class Over:
             found.append((edge[0], edge[1], edge[2]))
         return found
 
-    def _entries(self, listing: Listing) -> Iterator[bytes]:
+    def _keys_of(self, listing: Listing) -> list[bytes]:
+        """The keys of the entries of a list that are over. There may be many, so no step of this is Python's."""
         head = _LIST_HEAD.pack(_BY_LIST, listing.graph, list_prefix(listing))
         end = head + _TIME.pack(self._now_ms + 1)
         cursor = self._txn.cursor(self._db)
-        if cursor.set_range(head):
-            for key in cursor.iternext(values=False):
-                if key >= end:
-                    break
-                yield key[-runs.ROW :]
+        return list(takewhile(end.__gt__, cursor.iternext(values=False))) if cursor.set_range(head) else []
 
 
 def without(rows: bytes, entries: frozenset[bytes]) -> bytes:

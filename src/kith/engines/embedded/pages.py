@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import filterfalse
+from typing import TypeAlias
+
 from kith.core.paging import Page, Window
 from kith.engines.embedded import runs
 from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_row, read_marks
 
-_NOTHING: frozenset[bytes] = frozenset()
+_FIRST_STEP, _STEP_MAX = 32, 1_024
+"""Entries that are read at a time where some are hidden."""
+_Read: TypeAlias = Callable[[runs.RunCursor, bytes, bytes, int], list[bytes]]
 
 
 def newest_page(tail: bytes | None, limit: int) -> Page | None:
@@ -19,26 +25,38 @@ def newest_page(tail: bytes | None, limit: int) -> Page | None:
     return Page(marks, tail is not None and runs.length_of(tail) > limit, False)
 
 
-def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window, over: frozenset[bytes] = _NOTHING) -> Page:
+def page_of(
+    cursor: runs.RunCursor, prefix: bytes, window: Window, hidden: Callable[[bytes], bool] | None = None
+) -> Page:
     """The page of a run that `window` asks for. The newest page is one lookup; otherwise each read seeks to a place
-    between the bounds, and steps from there. Entries in `over` are left out.
+    between the bounds, and steps from there. `hidden`: which entries are left out; those on the way are looked at.
 
     `floor` < row < `ceiling` are the bounds as bytes; `start` is a place between them.
     """
     limit, after, before, since, until, _ = window
-    if after is None and before is None and since is None and until is None and not over:
+    if after is None and before is None and since is None and until is None and hidden is None:
         rows = runs.below(cursor, prefix, None, limit + 1)
         return Page(read_marks(b"".join(rows[:limit])), len(rows) > limit, False)
     floor = b"" if window.since is None else just_before(list_row(window.since, 0))
     ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)
 
     def newer(than: bytes, limit: int) -> list[bytes]:
-        rows = runs.above(cursor, prefix, max(than, floor), limit + len(over))
-        return [row for row in rows if row < ceiling and row not in over][:limit]
+        return shown(runs.above, max(than, floor), limit, ceiling.__gt__)
 
     def older(than: bytes, limit: int) -> list[bytes]:
-        rows = runs.below(cursor, prefix, min(than, ceiling), limit + len(over))
-        return [row for row in rows if row > floor and row not in over][:limit]
+        return shown(runs.below, min(than, ceiling), limit, floor.__lt__)
+
+    def shown(read: _Read, place: bytes, limit: int, is_within: Callable[[bytes], bool]) -> list[bytes]:
+        if hidden is None:
+            return list(filter(is_within, read(cursor, prefix, place, limit)))
+        found, size = list[bytes](), max(limit, _FIRST_STEP)
+        while True:
+            rows = read(cursor, prefix, place, size)
+            within = list(filter(is_within, rows))
+            found += filterfalse(hidden, within)
+            if len(found) >= limit or len(within) < size:
+                return found[:limit]
+            place, size = rows[-1], min(2 * size, _STEP_MAX)
 
     if window.before is not None:
         start = list_row(*window.before)
