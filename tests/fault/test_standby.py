@@ -356,6 +356,21 @@ def test_the_old_primary_says_where_the_standby_is_served_unless_told_otherwise(
         assert there == f"http://{socket.gethostname()}:7999"
 
 
+def test_an_old_primary_that_was_never_told_becomes_the_standby_of_the_one_in_its_place(tmp_path: Path) -> None:
+    with machines(tmp_path, "first", "second") as (first, second):
+        first.start()
+        second.start(of=first)
+        assert first.follow(1, 2).status_code == 200
+        second.until(lambda: second.holding([(1, 2)]) == [True])
+        first.kill()
+        assert second.promote().returncode == 0
+        second.until(second.leads)
+        first.start(of=second)
+        assert second.follow(1, 3).status_code == 200
+        first.until(lambda: first.holding([(1, 2), (1, 3)]) == [True, True])
+        assert first.follow(1, 4).json()["error"]["code"] == "READ_ONLY_STANDBY"
+
+
 def test_what_is_no_standby_is_not_made_one_nor_promoted(tmp_path: Path) -> None:
     with machines(tmp_path, "first", "second") as (first, second):
         first.start()

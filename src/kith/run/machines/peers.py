@@ -25,15 +25,17 @@ def ask(settings: Settings, environment: Environment) -> None:
     """Take no more writes if a peer has a newer epoch. One that does not answer says nothing: it may be down."""
     for url in settings.peers:
         try:
-            if environment.is_closed() or _ask(url, environment):
+            if environment.is_closed() or fenced_by(url, environment):
                 return
         except KithError as error:
             _log.warning("a peer does not say whether it is the primary", peer=url, error=error.message)
 
 
-def _ask(url: str, environment: Environment) -> bool:
-    """Ask one, and be fenced where it is the primary by now; whether it is."""
-    theirs = epoch_at(url, environment)
+def fenced_by(url: str, environment: Environment, answered_s: float = _ANSWERED_S) -> bool:
+    """Ask a machine, and be fenced where it was made the primary in place of this one; whether it was. Errors: as of
+    `Primary`.
+    """
+    theirs = epoch_at(url, environment, answered_s)
     if not store_role.is_newer(theirs, store_role.epoch_of(environment)):
         return False
     store_role.fence(environment, theirs, url)
@@ -58,9 +60,9 @@ def look_for_rival(environment: Environment, urls: Sequence[str]) -> None:
         store_role.note_rival(environment, "")
 
 
-def epoch_at(url: str, environment: Environment) -> Epoch:
+def epoch_at(url: str, environment: Environment, answered_s: float = _ANSWERED_S) -> Epoch:
     """The epoch of another machine of this store. Errors: as of `Primary`."""
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
-    with Primary(url, machine_key_of(environment), answered_s=_ANSWERED_S) as peer:
+    with Primary(url, machine_key_of(environment), answered_s=answered_s) as peer:
         return peer.epoch()

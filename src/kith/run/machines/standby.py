@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from kith.core.errors import BadRequest, Conflict, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
+from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
 from kith.engines.embedded import fanout_state, store_role
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
@@ -36,7 +36,7 @@ from kith.run.machines.following import MEDIA_MISSING, StandbyFollower
 from kith.run.machines.primary import Primary, machine_key_of, name_of
 from kith.standby.source import Epoch
 
-_FENCED_WITHIN_S = 2.0
+_FENCED_WITHIN_S, _ASKED_WITHIN_S = 2.0, 30.0
 _URL_FILE = "standby.url"
 _ALL_ADDRESSES, _THIS_MACHINE = ("0.0.0.0", "::"), ("127.0.0.1", "::1", "localhost")  # noqa: S104
 _log = structlog.get_logger("kith.standby")
@@ -67,11 +67,7 @@ def _key_of(folder: Path) -> str:
 def _goes_on(settings: Settings, url: str) -> bool:
     """Bring a folder that has a store up to the primary; False where it must begin with a snapshot."""
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
-        why = store_role.why_closed(store)
-        if why is None:
-            raise Conflict(
-                f"{store.folder} holds a store that takes writes; to give it up, name another folder, or fence it first"
-            )
+        why = store_role.why_closed(store) or _replaced_by(store, url)
         key = machine_key_of(store)
     with (
         Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
@@ -92,6 +88,26 @@ def _goes_on(settings: Settings, url: str) -> bool:
             store_role.drop_promotion(store)  # begun in place of another
             store_role.close_to_writes(store, Closed("standby", url))
     return True
+
+
+def _replaced_by(store: Environment, url: str) -> Closed:
+    """Why a store that takes writes takes none any more: the machine at `url` was made the primary in its place, while
+    nobody could tell it. Errors: Conflict where that does not say so; Unavailable where it does not answer.
+    """
+    said = f"{url} was not made the primary in its place"
+    try:
+        peers.fenced_by(url, store, _ASKED_WITHIN_S)
+    except Unavailable:
+        raise
+    except KithError as error:
+        said = error.message
+    why = store_role.why_closed(store)
+    if why is None:
+        raise Conflict(
+            f"{store.folder} holds a store that takes writes, and is no standby: {said}; to give it up move it away, "
+            "or name another folder"
+        )
+    return why
 
 
 def _install(settings: Settings, url: str, key: str) -> None:
