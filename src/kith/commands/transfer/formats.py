@@ -196,7 +196,7 @@ def _pyarrow(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise BadRequest("Parquet needs an extra: pip install 'kith-social[parquet]'") from None
+        raise BadRequest("Parquet needs an extra: pip install '.[parquet]' in a checkout of Kith") from None
 
 
 class EdgeFileWriter:

@@ -58,7 +58,7 @@ async def _in_redis(settings: Settings) -> AsyncIterator[TimelineStore]:
         from kith.engines.redis.connecting import connect  # noqa: PLC0415 - an extra
         from kith.engines.redis.timeline_store import RedisTimelines  # noqa: PLC0415
     except ImportError as error:
-        raise BadRequest("`redis` needs Redis' client: pip install 'kith-social[cluster]'") from error
+        raise BadRequest("`redis` needs Redis' client: pip install '.[cluster]' in a checkout of Kith") from error
     cluster = connect(settings.redis, settings.redis_password)
     try:
         prefix = settings.cassandra_keyspace

@@ -53,7 +53,7 @@ def cluster_of(settings: Settings) -> ModuleType:
         from kith.run.opening import cluster  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise BadRequest(
-            f"`engine = \"{settings.engine}\"` needs clients: pip install 'kith-social[cluster]'"
+            f"`engine = \"{settings.engine}\"` needs clients: pip install '.[cluster]' in a checkout of Kith"
         ) from error
     return cluster
 
