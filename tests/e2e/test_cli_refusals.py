@@ -168,6 +168,8 @@ def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, valu
         ("port = 99999", "port, of kith.toml, cannot be 99999"),
         ('data = ""', "name a folder"),
         ('cors_origins = ["app.example"]', "https://app.example"),
+        ('peers = ["10.0.0.2:7400"]', "http://10.0.0.2:7400"),
+        ('graphs = ["Likes"]', "graphs, of kith.toml, cannot be ['Likes']. It is: Graphs of your own"),
         ('media_base_url = "cdn.example/media"', "media_base_url, of kith.toml, cannot be 'cdn.example/media'"),
         ('outbound_networks = ["10.0.0.1/8"]', "outbound_networks, of kith.toml: not a network"),
     ],

@@ -43,8 +43,12 @@ NotNegative = Annotated[int, Meta(ge=0)]
 Origin = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/?#*\sA-Z]+)$")]
 """As a browser sends it: scheme, host, port where it is not the usual one; no path, not even a `/`."""
 
+GraphName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+
 FlockGraph = Annotated[str, Meta(pattern=r"^\d{1,9}=[a-z][a-z0-9_]{0,31}$")]
 """A graph's id in FlockDB, and its name here."""
+
+PeerUrl = Annotated[str, Meta(pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$")]
 
 _Contact = Annotated[str, Meta(pattern=r"^((mailto:|https://)[!-~]+)?$")]
 _PUSH_HOSTS = ("fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com")
@@ -113,7 +117,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Literal["on", "off"], _doc("Whether `/app` shows the reader, a web page on the API for who has a user token.")
     ] = "on"
 
-    graphs: Annotated[tuple[str, ...], _doc("Graphs of your own, beside the built-in ones.")] = ()
+    graphs: Annotated[
+        tuple[GraphName, ...],
+        _doc("Graphs of your own, beside the built-in ones: names of a-z, 0-9 and _, 32 characters at most."),
+    ] = ()
     flockdb_graphs: Annotated[
         tuple[FlockGraph, ...], _doc("What clients of `kith flockdb` call each graph, such as `1=follows`.")
     ] = ()
@@ -167,8 +174,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 2_000
 
     peers: Annotated[
-        tuple[str, ...],
-        _doc("Addresses of the other machines; a primary asks them at its start and after a pause if it still is one."),
+        tuple[PeerUrl, ...],
+        _doc(
+            "Addresses of the other machines, such as `http://10.0.0.2:7400`; "
+            "a primary asks them at its start and after a pause if it still is one."
+        ),
     ] = ()
 
     log_tries_max: Annotated[Positive, _doc("Tries of an event that fails before it waits for `kith dead`.")] = 8
