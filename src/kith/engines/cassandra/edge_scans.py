@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from time import monotonic
 
+from kith.core.errors import StoreUnavailable
 from kith.core.paging import Mark
 from kith.core.together import together
 from kith.engines.cassandra.batch import edge_row, entry_row, listings_of, read_edge
@@ -38,6 +39,8 @@ _TOKEN_MIN, _TOKEN_MAX = -(2**63), 2**63 - 1
 _STRETCH, _STRETCH_S, _LONGER_MAX = 1 << 54, 0.5, 16
 """The first stretch of tokens that is passed, a thousandth of all; about how long one is to take, and how many times as
 long as the last one it may be."""
+_STRETCH_MIN = _STRETCH // _LONGER_MAX**4
+"""Where Cassandra does not answer in time for so short a one, it is away."""
 _WITHIN = "token({0}) > ? AND token({0}) <= ? AND graph = ? ALLOW FILTERING"
 _EDGES = (
     f"SELECT source, destination, state, position, updated_at, expires_ms FROM edges WHERE {_WITHIN.format('source')}"
@@ -70,14 +73,20 @@ class EdgeScans:
                 yield [read_edge(graph, row[0], row[1], row[2:]) for row in rows]
 
     async def _passed(self, statement: str, graph: int) -> AsyncIterator[list[Row]]:
-        """The rows of a graph; stretches are so long that no page of one takes long."""
+        """The rows of a graph; stretches are so long that no page of one takes long, and shorter where one did."""
         above, stretch = _TOKEN_MIN, _STRETCH
         while above < _TOKEN_MAX:
-            upto, slowest_s, asked_s = min(above + stretch, _TOKEN_MAX), 0.0, monotonic()
-            async for rows in self._session.pages(statement, above, upto, graph, size=_SCAN_ROWS):
-                slowest_s = max(slowest_s, monotonic() - asked_s)
-                yield rows
-                asked_s = monotonic()
+            upto, slowest_s, asked_s, found_some = min(above + stretch, _TOKEN_MAX), 0.0, monotonic(), False
+            try:
+                async for rows in self._session.pages(statement, above, upto, graph, size=_SCAN_ROWS):
+                    slowest_s, found_some = max(slowest_s, monotonic() - asked_s), found_some or bool(rows)
+                    yield rows
+                    asked_s = monotonic()
+            except StoreUnavailable:
+                if found_some or stretch <= _STRETCH_MIN:
+                    raise
+                stretch //= _LONGER_MAX
+                continue
             above, stretch = upto, max(1, int(stretch * min(_STRETCH_S / max(slowest_s, 0.001), _LONGER_MAX)))
 
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
