@@ -109,6 +109,27 @@ def fanout(session: Session, clock_s: Callable[[], float] = lambda: 0.0) -> Cass
     return CassandraFanoutState(session, ReferenceLog(ReferenceEdges(), 100), "fanout", clock_s=clock_s)
 
 
+def test_an_author_who_is_withheld_again_at_the_same_rate_has_nobody_read_all_of_them(
+    run: Run, sessions: list[Session]
+) -> None:
+    """As the posts of an author with over a million followers are, each."""
+
+    async def scene() -> None:
+        one, other = map(fanout, sessions)
+        await one.withhold({ALICE: 64, BOB: 4})
+        for state in (one, other):
+            await state.snapshot()
+        asked = counted(sessions[1])
+        await one.withhold({ALICE: 64})
+        await one.withhold({BOB: 2})
+        assert (await other.snapshot()).withheld.rate_of(ALICE) == 64
+        assert asked == {"fanout_state": 1}
+        await one.withhold({ALICE: 64, BOB: 5})
+        assert (await other.snapshot()).withheld.rate_of(BOB) == 5
+
+    run(scene())
+
+
 def test_of_rates_that_two_processes_note_the_highest_stands(run: Run, sessions: list[Session]) -> None:
     async def scene() -> None:
         one, other = map(fanout, sessions)

@@ -90,7 +90,14 @@ class CassandraFanoutState:
         return FanoutSnapshot(progress, known.name, known.deliveries, known.withheld, events)
 
     async def withhold(self, rates: Mapping[int, int]) -> None:
-        rows = [(_WITHHOLD, (rate, rate, self._group, WITHHELD, author)) for author, rate in rates.items()]
+        known = (
+            None if self._known is None else self._known.withheld
+        )  # what is noted stays, and other processes read all
+        rows = [
+            (_WITHHOLD, (rate, rate, self._group, WITHHELD, author))
+            for author, rate in rates.items()
+            if known is None or known.rate_of(author) < rate
+        ]
         for at in range(0, len(rows), ROWS_A_CHANGE):
             await self._change(*rows[at : at + ROWS_A_CHANGE])
 
