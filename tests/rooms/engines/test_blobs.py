@@ -75,6 +75,13 @@ def test_what_a_killed_process_left_half_written_is_listed_and_can_be_removed(ru
     assert keys(run, blobs) == [KEY]
 
 
+def test_a_file_that_is_finished_while_files_are_listed_stops_no_listing(run: Run, tmp_path: Path) -> None:
+    blobs = FolderBlobs(tmp_path, sync=False)
+    run(blobs.put(KEY, b"x", "image/jpeg"))
+    (tmp_path / f"{KEY}#1").symlink_to(tmp_path / "gone by the time it is looked at")
+    assert keys(run, blobs) == [KEY]
+
+
 @pytest.mark.parametrize("url", ["gs://bucket", "/tmp/media", "s3:bucket"])
 def test_another_kind_of_address_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(BadRequest):

@@ -67,8 +67,9 @@ class FolderBlobs:
             async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
                 yield [_blob(one) for one in found]
             for file in self._folder.glob("*/*#*"):  # obstore does not list files that it has not finished
-                about = file.stat()
-                yield [Blob(f"{file.parent.name}/{file.name}", about.st_size, int(about.st_mtime * 1000))]
+                with contextlib.suppress(FileNotFoundError):  # it was finished meanwhile
+                    about = file.stat()
+                    yield [Blob(f"{file.parent.name}/{file.name}", about.st_size, int(about.st_mtime * 1000))]
 
 
 class BucketBlobs:
