@@ -25,6 +25,7 @@ from kith.engines.cassandra.parts import ListParts, parts_row, read_parts
 from kith.engines.cassandra.rows import RowChange, listed, of_node
 from kith.graph.audit import audit
 from kith.graph.edge import State
+from kith.graph.shapes import Listing
 
 FOLLOWERS = range(100, 160)
 ENTRIES = "SELECT other FROM list_entries WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
@@ -179,6 +180,26 @@ def test_of_a_list_in_many_parts_those_are_looked_at_that_grew(opened: Opened) -
 
     with patch.object(Divider, "_wait_for_earlier_reads", return_value=None):
         call(scene())
+
+
+def test_a_list_that_cannot_be_divided_now_holds_up_no_other(opened: Opened) -> None:
+    divide, others = Divider.divide, set[int]()
+
+    async def failing(divider: Divider, listing: Listing, part: int | None = None) -> int:
+        if listing.node == DANA:
+            raise StoreUnavailable("it has too many marks of deleted entries")
+        others.add(listing.node)
+        return await divide(divider, listing, part)
+
+    async def scene() -> None:
+        await opened.edges.apply(writes_of(*(edge_of(id_, DANA, id_) for id_ in FOLLOWERS)))
+        with patch.object(Divider, "divide", failing), pytest.raises(StoreUnavailable):
+            await opened.divider.divide_long()
+        assert others == set(FOLLOWERS)
+        noted = await shared().rows.session.rows("SELECT node FROM long_parts")
+        assert {node for (node,) in noted} == {DANA}
+
+    call(scene())
 
 
 def test_what_owners_of_an_older_version_noted_is_divided_too(opened: Opened) -> None:

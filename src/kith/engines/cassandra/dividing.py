@@ -13,6 +13,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
+import structlog
+
+from kith.core.errors import Unavailable
 from kith.engines.cassandra.batch import PART_MAX
 from kith.engines.cassandra.commands import Owners
 from kith.engines.cassandra.connecting import ANSWERED_S
@@ -23,6 +26,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.shapes import EdgeKey, Listing
 
 _MOVED_AT_ONCE = 500
+_log = structlog.get_logger("kith.cluster")
 _PART = "graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
 _NEWEST = f"SELECT position FROM list_entries WHERE {_PART} LIMIT ?"
 _OLDER = f"SELECT position FROM list_entries WHERE {_PART} AND position < ? LIMIT 1"
@@ -41,14 +45,23 @@ class Divider:
         self._part_max, self._settle_s = part_max, settle_s
 
     async def divide_long(self) -> int:
-        """Divide the parts that were noted, until each is short enough; how many times."""
-        divided = 0
+        """Divide the parts that were noted, until each is short enough; how many times.
+
+        One that cannot be divided now stays noted, and holds up no other.
+        """
+        divided, failed = 0, None
         for partition in range(self._owners.partitions.count):
             lists = [(*row, None) for row in await self._session.rows(_LONG_LISTS, partition)]
             for graph, node, direction, state, part in lists + await self._session.rows(_LONG_PARTS, partition):
                 listing = Listing(graph, node, Direction(direction), State(state))
-                divided += await self.divide(listing, part)
-                await self._owners.one(partition, ForgetLong(listing, part), type(None))
+                try:
+                    divided += await self.divide(listing, part)
+                    await self._owners.one(partition, ForgetLong(listing, part), type(None))
+                except Unavailable as error:
+                    _log.warning("a list is divided later", list=listed(listing), part=part, error=error.message)
+                    failed = error
+        if failed is not None:
+            raise failed
         return divided
 
     async def divide(self, listing: Listing, part: int | None = None) -> int:
