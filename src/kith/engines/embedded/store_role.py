@@ -70,13 +70,15 @@ def epoch_of(store: Environment) -> Epoch:
 
 
 def fence(store: Environment, newer: Epoch, primary: str) -> int:
-    """Take no writes from now on, because of a newer epoch; the number of the last event. May be repeated.
+    """Take no writes from now on, because of a newer epoch; the number of the last event. May be repeated, also once
+    this is a standby of that primary.
 
     Conflict where the epoch is not newer than this store's, or another one has fenced it already. One that was made the
     primary in place of the same old one is noted as a rival.
     """
     why, names = why_closed(store), _names(newer)
-    if not is_newer(newer, epoch_of(store)):
+    follows = why is not None and (why.why, why.primary) == ("standby", primary)
+    if not is_newer(newer, epoch_of(store)) and not follows:
         if why is None and is_forked(newer, epoch_of(store)):
             note_rival(store, primary)
         raise Conflict("that epoch is not newer than the one of this store, so it fences nothing")
