@@ -91,7 +91,7 @@ class Inbound:
                 return self._take_framed()
             self._scan(len(self._data))
         except _Incomplete:
-            if len(self._data) <= MESSAGE_BYTES_MAX:
+            if self.framed or len(self._data) <= MESSAGE_BYTES_MAX:
                 return None
             wrong = f"a message may have {MESSAGE_BYTES_MAX} bytes at most"
         except _Wrong as error:

@@ -60,6 +60,16 @@ def test_messages_come_out_whole_whatever_pieces_they_come_in(written: object, f
         assert inbound.framed is (written is framed)
 
 
+def test_the_longest_frame_is_taken_though_its_last_bytes_come_late() -> None:
+    rest = len(message("counts_of_destinations_for", source_ids=b"", graph_id=1))
+    longest = message("counts_of_destinations_for", source_ids=bytes(MESSAGE_BYTES_MAX - rest), graph_id=1)
+    raw, inbound = framed(longest), Inbound()
+    inbound.feed(raw[:-2])
+    assert inbound.take() is None
+    inbound.feed(raw[-2:])
+    assert inbound.take() == longest
+
+
 def test_whatever_is_altered_is_refused_or_decoded_and_never_breaks_the_reader() -> None:
     rng = random.Random(6)
     for _ in range(3_000):
