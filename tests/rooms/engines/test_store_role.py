@@ -147,18 +147,6 @@ def test_a_fenced_store_acknowledges_nothing_more(
     assert segments.last_event(primary[0]) == 1
 
 
-def test_a_standby_of_the_new_primary_is_told_again_what_it_knows(
-    primary: tuple[Environment, EmbeddedEdges], standby: Path
-) -> None:
-    """As where it became that before it was told as the old primary."""
-    with following(standby) as store:
-        epoch = store_role.epoch_of(primary[0])
-        assert store_role.fence(store, epoch, OLD) == 1
-        with pytest.raises(Conflict, match="not newer"):
-            store_role.fence(store, epoch, NEW)
-        assert store_role.why_closed(store) == Closed("standby", OLD)
-
-
 def test_a_store_that_was_moved_acknowledges_nothing_more_and_says_where_it_is(
     primary: tuple[Environment, EmbeddedEdges], run: Run
 ) -> None:

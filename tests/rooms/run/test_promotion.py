@@ -14,7 +14,7 @@ from coroutines import Run
 
 from kith.commands.doctor import examine
 from kith.core.errors import BadRequest, Conflict
-from kith.engines.embedded import store_role
+from kith.engines.embedded import segments, store_role
 from kith.engines.embedded.closed import Closed
 from kith.run.config import Settings
 from kith.run.machines import standby
@@ -84,6 +84,16 @@ def test_one_that_other_machines_cannot_reach_is_not_told_to_another_machine(set
     with standby.served(settings), pytest.raises(BadRequest, match="from this machine only: say with --url"):
         standby.promote(settings)
     assert not (Path(settings.data) / "standby.url").exists()
+
+
+def test_a_standby_of_the_new_primary_is_told_again_what_it_knows(settings: Settings) -> None:
+    """As where it became that before it was told as the old primary."""
+    with folders.open_environment(standby_of(settings, OLD)) as store:
+        epoch = store_role.epoch_of(store)
+        assert store_role.fence(store, epoch, OLD) == segments.last_event(store)
+        with pytest.raises(Conflict, match="not newer"):
+            store_role.fence(store, epoch, "http://other.example")
+        assert store_role.why_closed(store) == Closed("standby", OLD)
 
 
 async def told_of(settings: Settings) -> Mapping[str, float]:
