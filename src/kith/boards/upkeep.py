@@ -196,6 +196,8 @@ class Upkeep:
             await self._dismiss(event, event.destination, event.source)
         for user, owner in await settling.depending(list(ties)):
             await settling.changed(user, owner, ended=False)
+        listings = [event for event in events if event.graph == settling.boards and event.state <= State.REMOVED]
+        await self._look_at_listings(listings)
         if pins:
             await self._look_at_pins(pins)
 
@@ -215,17 +217,12 @@ class Upkeep:
                 await self._store.apply(writes)
 
     async def _handle(self, event: Event, source: NodeId, destination: NodeId) -> None:
-        """Settle what a change of a board's or an author's own edge concerns."""
+        """Settle what a change of a statement about a board, or of an author's edge, concerns."""
         settling = self._settling
         if event.graph in (settling.explicit, settling.unfollowed):
             await self._settle_one(source, destination)
         elif event.graph == settling.implicit and event.before == State.ARCHIVED:
             await settling.agree(source, destination)
-        elif event.graph == settling.boards:
-            if State.ARCHIVED in (event.state, event.before):
-                await self._look_again(destination, away=True)
-            if not self._store.transactional:
-                await self._look_again(destination)
         elif event.graph == self._authored and event.state == State.REMOVED:
             await self._unpin(destination)
 
@@ -259,14 +256,29 @@ class Upkeep:
 
     async def _look_at_all(self, owner: int) -> None:
         """Settle the boards of an owner, who may have become private or public, that others follow by themselves."""
-        explicit, states = self._settling.explicit, (State.NORMAL, State.ARCHIVED)
         ids: list[int] = (await whole_list(self._store, Listing(self._settling.boards, owner, Direction.OUT))).tolist()
-        for start in range(0, len(ids), _PAGE):
-            some = ids[start : start + _PAGE]
-            lists = [Listing(explicit, id_, Direction.IN, state) for id_ in some for state in states]
-            counts = await self._store.count_many(lists)
-            for id_, *each in zip(some, counts[::2], counts[1::2], strict=True):
-                if any(each):
+        await self._look_at_those(ids, self._settling.explicit)
+
+    async def _look_at_listings(self, events: Sequence[Event]) -> None:
+        """Settle boards whose edges from their owners changed: where the owner went away or came, those of which
+        somebody said something; all where lists may lag.
+        """
+        moved = [event.destination for event in events if State.ARCHIVED in (event.state, event.before)]
+        await self._look_at_those(list(dict.fromkeys(moved)), self._settling.explicit, self._settling.unfollowed)
+        if not self._store.transactional:
+            for event in events:
+                await self._look_again(event.destination)
+
+    async def _look_at_those(self, boards: Sequence[int], *graphs: int) -> None:
+        """Settle those of these boards of which somebody said something in one of these graphs; most have nobody."""
+        kinds = [(graph, state) for graph in graphs for state in (State.NORMAL, State.ARCHIVED)]
+        for start in range(0, len(boards), _PAGE):
+            some = boards[start : start + _PAGE]
+            counts = await self._store.count_many(
+                [Listing(graph, id_, Direction.IN, state) for id_ in some for graph, state in kinds]
+            )
+            for at, id_ in enumerate(some):
+                if any(counts[at * len(kinds) : (at + 1) * len(kinds)]):
                     await self._look_again(id_, away=True)
 
     async def _unpin(self, post: int) -> None:

@@ -139,6 +139,32 @@ def test_boards_of_who_is_away_are_not_counted_until_they_are_back(
     assert [(mark.id, mark.position) for mark in marks] == [(board.id, followed_ms)], "at its old place"
 
 
+def test_an_owner_who_goes_away_makes_work_for_those_boards_alone_of_which_somebody_said_something(
+    run: Run, kith: Services
+) -> None:
+    """An owner may have 10,000 boards, and each note is some writes."""
+    jobs = account_jobs(kith.graph, own_leases())
+    followed, unfollowed, *_ = (run(kith.boards.create(ALICE, f"board {at}")).board.id for at in range(12))
+    run(kith.people.follow(BOB, ALICE))
+    run(kith.board_following.unfollow(BOB, unfollowed))
+    run(kith.board_following.follow(CAROL, followed))
+
+    async def does(operation: NodeOperation) -> None:
+        kith.clock.ms += 5
+        told = len(kith.edges.log)
+        await jobs.start(operation, ALICE)
+        await jobs.wait()
+        await kith.upkeep.handle(kith.edges.log[told:])
+
+    for operation, counts in ((NodeOperation.ARCHIVE, [0, 0]), (NodeOperation.RESTORE, [2, 0])):
+        run(does(operation))
+        noted = run(kith.edges.notes("boards/"))
+        assert {int(key.removeprefix("boards/").partition("-")[0]) for key in noted} == {followed, unfollowed}
+        run(settle_boards(kith))
+        shown = [run(kith.board_following.follower_count(SYSTEM, board)) for board in (followed, unfollowed)]
+        assert shown == counts
+
+
 @pytest.mark.parametrize("transactional", [True, False])
 @pytest.mark.parametrize("ends", ["removes", "blocks"])
 def test_what_ends_while_its_user_is_away_does_not_come_back(
