@@ -95,6 +95,24 @@ def test_who_asks_a_private_account_for_a_longer_follow_still_follows_it(acting:
     assert row["requested"]
 
 
+def test_who_follows_a_private_account_may_end_it_sooner_without_asking(
+    http: httpx.Client, acting: Acting, people: People
+) -> None:
+    alice, _, carol, _ = people
+    follow(acting(alice), carol, None)
+    ok(acting(carol).patch(f"{API}/users/{carol}", json={"private": True}))
+    ends = []
+    for days in (2, 1):
+        answer = follow(acting(alice), carol, moment(days=days))
+        assert (answer["following"], answer["changed"], "requested" in answer) == (True, True, False)
+        ends.append(ok(http.get(f"{API}/graph/follows/{alice}/{carol}/edge"))["expiresAt"])
+    assert ends[1] < ends[0]
+    assert follow(acting(alice), carol, moment(days=3))["requested"], "longer is theirs to say"
+    assert ok(http.get(f"{API}/graph/follows/{alice}/{carol}/edge"))["expiresAt"] == ends[1]
+    assert follow(acting(alice), carol, moment(hours=1))["changed"]
+    assert ok(acting(carol).get(f"{API}/follow-requests"))["items"] == [], "what was said last holds"
+
+
 def test_any_edge_may_end_by_itself(http: httpx.Client, people: People) -> None:
     alice, bob, carol, _ = people
     add_edges(http, "mutes", (alice, bob), (alice, carol), expiresAt=moment(days=7))

@@ -81,7 +81,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
        place). Where only its expiry is another, it gets the new one, and with `supersede` keeps its place.
     4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).
     5. The merge law: UNCHANGED if the stored edge wins.
-    6. `if_public`: PRIVATE if the destination's edges need its consent.
+    6. `if_public`: PRIVATE if the destination's edges need its consent, unless the stored edge only ends sooner.
     7. `while_node`: UNCHANGED unless this node itself is in this state (another bulk operation has taken over);
        `while_edge`: UNCHANGED unless this edge (graph, source, destination) is NORMAL or, with false, is not.
     8. `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL or ARCHIVED. A block is
@@ -229,7 +229,7 @@ def decide(
         return Outcome.UNCHANGED
     if stored is not None and merge(stored, edge) is stored:
         return Outcome.UNCHANGED
-    if write.if_public and private():
+    if write.if_public and not _ends_sooner(stored, edge) and private():
         return Outcome.PRIVATE
     if (write.while_node is not None or write.while_edge is not None) and lapsed():
         return Outcome.UNCHANGED
@@ -240,6 +240,13 @@ def decide(
         if adds_one and limited(limit) >= limit.edges_max:
             return Outcome.OVER_LIMIT
     return Outcome.APPLIED
+
+
+def _ends_sooner(stored: Edge | None, edge: Edge) -> bool:
+    """Whether a write makes a NORMAL edge end sooner than it would."""
+    if stored is None or stored.state != State.NORMAL or not edge.expires_ms:
+        return False
+    return not stored.expires_ms or edge.expires_ms < stored.expires_ms
 
 
 def applied(changes: Iterable[EdgeChange]) -> int:
