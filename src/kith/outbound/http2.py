@@ -11,6 +11,7 @@ import contextlib
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import h2.config
@@ -28,7 +29,7 @@ from kith.outbound.urls import Target
 KEPT_S = 30.0
 """How long an unused connection is kept."""
 HOSTS_MAX = 100
-"""Hosts with a connection; beyond, the one that was asked for first is ended."""
+"""Hosts with a connection; beyond, the one that was opened first is ended."""
 TRIES_MAX = 2
 """Connections that a request is tried on, where the first ended before the host looked at it."""
 _PORT, _PROTOCOLS = 443, ["h2", "http/1.1"]
@@ -295,10 +296,24 @@ class Connections:
             task = self._opening.get((host, port))
             if task is None:
                 task = self._opening[host, port] = asyncio.create_task(self._open(host, port, connect_s))
-                task.add_done_callback(_noticed)
+                task.add_done_callback(partial(self._forget_failed, (host, port)))
             if len(self._opening) > HOSTS_MAX:
-                await _leave(self._opening.pop(next(iter(self._opening))))
+                await self._leave_oldest()
         return await asyncio.shield(task)
+
+    async def _leave_oldest(self) -> None:
+        """End the connection that was opened first. Not one that is being opened, for which requests wait."""
+        for place, task in self._opening.items():
+            if task.done():
+                del self._opening[place]
+                await _leave(task)
+                return
+
+    def _forget_failed(self, place: tuple[str, int], task: asyncio.Task[Http2Connection | None]) -> None:
+        """Forget a connection that could not be opened; its error may be one that nobody waits for any more."""
+        failed = task.cancelled() or task.exception() is not None
+        if failed and self._opening.get(place) is task:
+            del self._opening[place]
 
     async def _open(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
         stream = await self._backend.connect_tcp(host, port, connect_s)
@@ -322,12 +337,6 @@ def _is_over(task: asyncio.Task[Http2Connection | None]) -> bool:
         return True
     connection = _connected(task)
     return connection is not None and not connection.usable
-
-
-def _noticed(task: asyncio.Task[Http2Connection | None]) -> None:
-    """Take the error of a connection that nobody waits for any more, so that it is not reported as unhandled."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def _leave(task: asyncio.Task[Http2Connection | None]) -> None:

@@ -9,17 +9,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpcore
 import pytest
 from authority import Authority
 from coroutines import run_all
 from http2_server import Got, Http2Server, Say, http2_server
 
+from kith.outbound import http2
 from kith.outbound.addresses import networks_of
 from kith.outbound.circuits import OPEN_AFTER
 from kith.outbound.errors import SendFailed, SendFault
+from kith.outbound.http2 import Connections
 from kith.outbound.outbound import ANSWER_BYTES_MAX, Outbound
+from kith.outbound.urls import check_url
 
 HOST = "push.example"
+LIMIT_S = 60.0
 
 
 @pytest.fixture
@@ -172,3 +177,37 @@ def test_who_is_silent_is_asked_on_another_connection_then_left_and_rests(author
         assert await sent(outbound, server, b"x") is SendFault.RESTING
 
     played(authority, act, whole_s=1.5)
+
+
+@pytest.mark.parametrize("others_wait", [False, True])
+def test_a_request_whose_host_is_slow_to_connect_is_answered_however_many_other_hosts_are_asked(
+    monkeypatch: pytest.MonkeyPatch, others_wait: bool
+) -> None:
+    """Users name hosts below those of push services: the wait of one must not end as if it was cancelled."""
+
+    async def play() -> None:
+        going_on = asyncio.Event()
+
+        class Backend(httpcore.AsyncNetworkBackend):
+            async def connect_tcp(self, host: str, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
+                if host == "slow.example" or others_wait:
+                    await going_on.wait()
+                raise httpcore.ConnectError(host)
+
+        connections = Connections(Backend(), ssl.create_default_context(), 1)
+
+        def asked(host: str) -> asyncio.Task[Any]:
+            target = check_url(f"https://{host}/")
+            return asyncio.create_task(connections.send("POST", target, {}, b"", LIMIT_S))
+
+        asking = [asked("slow.example")]
+        for number in range(2 * http2.HOSTS_MAX):
+            asking.append(asked(f"made-up-{number}.example"))
+            await asyncio.sleep(0)
+        going_on.set()
+        answers = await asyncio.gather(*asking, return_exceptions=True)
+        assert {type(answer) for answer in answers} == {httpcore.ConnectError}
+        await connections.close()
+
+    monkeypatch.setattr(http2, "HOSTS_MAX", 3)
+    run_all(play())
