@@ -160,8 +160,11 @@ class Watch:
         return at
 
     async def follow(self, watcher: Watcher, at: LogPosition) -> None:
-        """Tell a watcher what happened since `at`, and go on with what happens, until it is ended or left."""
-        limit = _READ_AT_ONCE
+        """Tell a watcher what happened since `at`, and go on with what happens, until it is ended or left.
+
+        One that wants little of a long past is sent its place: it would be silent, be taken for lost, and begin anew.
+        """
+        limit, told_s = _READ_AT_ONCE, self._now_s()
         while watcher.ended is None:
             batch = await self._read(at, limit)
             if batch.lost:
@@ -172,6 +175,11 @@ class Watch:
             at = batch.next
             if len(batch.events) < limit:
                 break
+            if raw:
+                told_s = self._now_s()
+            elif self._now_s() - told_s >= HERE_EVERY_S:
+                told_s = self._now_s()
+                watcher.here(self.token(at, watcher.user))
             if watcher.user is None:
                 limit = _next_limit(limit, len(raw))
             del batch, raw  # which one that is slow would keep

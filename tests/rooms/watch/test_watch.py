@@ -39,7 +39,7 @@ class Noted:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.ended: str | None = None
-        self.raw, self.sizes = b"", list[int]()
+        self.raw, self.place, self.sizes = b"", "", list[int]()
         self.waiting = self.waiting_most = self.heres = 0
 
     def write(self, raw: bytes) -> None:
@@ -49,7 +49,7 @@ class Noted:
         self.waiting_most = max(self.waiting, self.waiting_most)
 
     def here(self, token: str) -> None:
-        self.heres += 1
+        self.heres, self.place = self.heres + 1, token
 
     async def room(self) -> None:
         """All is taken at once."""
@@ -282,6 +282,26 @@ def test_nothing_is_read_where_nobody_watches_any_more() -> None:
         async with scene.watching() as again:
             await scene.happen(1, 3)
             await until(lambda: len(again.told) == 3)
+
+    in_scene(act)
+
+
+def test_a_watcher_of_little_is_told_where_it_is_while_it_reads_a_long_past() -> None:
+    """Else a client takes the silence for a lost connection, and begins anew where it began, for ever."""
+
+    async def act(scene: Scene) -> None:
+        await scene.happen(1, 3 * TOLD_MAX)
+        read = scene.log.read
+
+        async def slow(after: Any, limit: int) -> Batch:
+            scene.now_s += HERE_EVERY_S / 2
+            return await read(after, limit)
+
+        scene.log.read = slow  # type: ignore[method-assign]
+        async with scene.watching(NOWHERE, nodes=[999_999]) as watcher:
+            assert watcher.heres >= 2
+            assert watcher.told == []
+            assert await scene.log.reached(await scene.watch.place(watcher.place))
 
     in_scene(act)
 
