@@ -231,10 +231,6 @@ def test_a_settings_file_that_cannot_be_used_is_named(here: Kith, tmp_path: Path
     refused(here("settings"))
 
 
-def test_a_graph_of_your_own_must_have_a_proper_name(here: Kith) -> None:
-    assert "graph name" in refused(here("token", "--server", KITH_GRAPHS="Not A Name"))
-
-
 def test_doctor_says_what_is_wrong_with_a_folder(here: Kith, stores: Path) -> None:
     for folder, says in (("none", "holds no Kith data"), ("damaged", "damaged"), ("kith-data", "0 known")):
         run = here("doctor", "--data", folder)

@@ -72,7 +72,6 @@ _described = lru_cache(maxsize=None)(inspect.type_info)  # of the bodies of oper
 def _kinds_at(kind: inspect.Type, place: str) -> Iterator[inspect.Type]:
     """The types of what may stand at `place`, such as `.edges[2].op`, in something of this type."""
     step = _STEP.match(place)
-    inner: list[inspect.Type] = []
     match kind:
         case inspect.Metadata(type=of):
             yield from _kinds_at(of, place)
@@ -82,10 +81,8 @@ def _kinds_at(kind: inspect.Type, place: str) -> Iterator[inspect.Type]:
         case _ if step is None:
             yield kind
         case inspect.StructType(fields=fields):
-            inner = [field.type for field in fields if field.encode_name == step[1]]
-        case inspect.CollectionType(item_type=item) if step[1] is None:
-            inner = [item]
-        case inspect.DictType(value_type=value) if step[1] is None:
-            inner = [value]
-    for one in inner:
-        yield from _kinds_at(one, place[len(step[0]) :])
+            for field in fields:
+                if field.encode_name == step[1]:
+                    yield from _kinds_at(field.type, place[step.end() :])
+        case inspect.CollectionType(item_type=of) | inspect.DictType(value_type=of):
+            yield from _kinds_at(of, place[step.end() :])

@@ -43,7 +43,7 @@ NotNegative = Annotated[int, Meta(ge=0)]
 Origin = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/?#*\sA-Z]+)$")]
 """As a browser sends it: scheme, host, port where it is not the usual one; no path, not even a `/`."""
 
-GraphName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+OwnGraph = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 FlockGraph = Annotated[str, Meta(pattern=r"^\d{1,9}=[a-z][a-z0-9_]{0,31}$")]
 """A graph's id in FlockDB, and its name here."""
@@ -118,7 +118,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = "on"
 
     graphs: Annotated[
-        tuple[GraphName, ...],
+        tuple[OwnGraph, ...],
         _doc("Graphs of your own, beside the built-in ones: names of a-z, 0-9 and _, 32 characters at most."),
     ] = ()
     flockdb_graphs: Annotated[
