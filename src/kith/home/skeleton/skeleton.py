@@ -47,7 +47,7 @@ _SNAPSHOT_REFRESH_AGE_S = 0.3
 """The age from which a request has it read again in the background."""
 _SNAPSHOT_RETRY_S = 1.0
 """How long it is not asked for again once it could not be read."""
-_NOBODY = np.empty(0, np.int64)
+_NO_POSTS = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
 """How long until a timeline that did not come is asked for again."""
 _WANTED_MAX = 100_000
@@ -322,7 +322,7 @@ class Skeletons:
 
         Also answers down to where that is all of them; None: they have no older ones.
         """
-        own, ends = found.own if found.own is not None else _NOBODY, []
+        own, ends = found.own if found.own is not None else _NO_POSTS, []
         if len(own) == _OWN_LATEST and own[-1] not in ids:  # more of them may not have been pushed yet
             ends.append(mark_of(int(own[-1])))
         if not len(found.lacking):

@@ -1,4 +1,4 @@
-"""What `/metrics` tells of the store and the event log, read when it is asked; `api.metrics` counts the rest."""
+"""What `/metrics` tells of the store and the event log, read when it is asked; `metrics` counts the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.deciding import APPLY
 from kith.run.machines.behind import Level
-from kith.run.measures import measuring
+from kith.run.measures import media_size
 from kith.run.opening import timelines
 from kith.run.opening.stores import Folder, OpenStores
 
@@ -45,7 +45,7 @@ async def gauges(settings: Settings, stores: OpenStores) -> Mapping[str, float]:
             "backup_drill_age_seconds": status.drill_age_s(wall_ms()),
             "backup_drill_failed": not status.drill.good,
         }
-    values |= measuring.gauges(Path(settings.data))
+    values |= media_size.gauges(Path(settings.data))
     return values
 
 
