@@ -27,7 +27,7 @@ from PIL import Image
 from bench.browser import chromium
 from bench.figures import free_port
 from kith.core.clock import wall_ms
-from kith.run.measures.measuring import Measure
+from kith.run.measures.media_size import Measure
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _DAY_MS = 86_400_000

@@ -27,7 +27,7 @@ from kith.api.resources.spreading import SpreadResource
 from kith.api.resources.stored import StoredResource
 from kith.log.store import Failure
 from kith.run import api as api_of_process
-from kith.run.audits import Report
+from kith.run.audit_process import Report
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.services import Services

@@ -28,7 +28,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
-from kith.run.auditing import audit_edges
+from kith.run.audits import audit_edges
 from kith.run.config import Settings
 from kith.run.opening import wiring
 from kith.run.opening.stores import OpenStores

@@ -21,8 +21,8 @@ from kith.commands.dead import dead_events
 from kith.core.errors import BadRequest, Conflict
 from kith.notifications import intake, spread
 from kith.run import config
-from kith.run.auditing import audit_caches, audit_edges, audit_notifications
-from kith.run.audits import Report
+from kith.run.audit_process import Report
+from kith.run.audits import audit_caches, audit_edges, audit_notifications
 from kith.run.config import Settings
 from kith.run.moves.comparison import compare_with
 from kith.run.serving import processes

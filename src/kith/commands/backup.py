@@ -20,7 +20,7 @@ from kith.core.errors import BadRequest, KithError, StoreMismatch, StoreUnavaila
 from kith.engines.blobs.archives import open_archive
 from kith.graph.audit import Audit
 from kith.run import config
-from kith.run.auditing import audit_edges
+from kith.run.audits import audit_edges
 from kith.run.backups import drills, restoring, schedule
 from kith.run.backups.drills import Drill
 from kith.run.backups.making import Made

@@ -62,7 +62,7 @@ from kith.people.accounts import check_not_removed
 from kith.people.by_name import ByName
 from kith.people.search import PeopleSearch
 from kith.run import config, limits
-from kith.run.audits import AuditProcesses
+from kith.run.audit_process import AuditProcesses
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.machines.machine import Machine, machine_of

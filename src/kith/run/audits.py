@@ -1,130 +1,133 @@
-"""Audits for the console: `kith audit` in a process of its own, which keeps its state in a file that all can read.
-
-So an audit slows requests only by the share of the machine that its low priority gets. It ends by itself if the process
-that began it is gone. A lock beside the file tells whether an audit runs: the kernel frees it however its process ends.
-"""
+"""Audits over the stores of the settings: edges, inboxes, and the caches in front of the graph."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
-import os
-import subprocess
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable
+from typing import NamedTuple
 
-import msgspec
-
-from kith.api.resources.console import AuditAnswer
+from kith.checks.audit import SetAudit, audit_sets
 from kith.core.clock import wall_ms
 from kith.core.errors import Conflict
-from kith.graph.audit import Audit
-from kith.run.serving import processes
-
-FILE = "audit.json"
-_NICENESS = 10
-_WRITTEN_EVERY_MS = 500
-_FOUND = (0, 1)  # statuses of an audit that came to its end
-_ERROR_CHARS_MAX = 2_000
-
-
-class Report:
-    """The file of an audit that runs in this process."""
-
-    def __init__(self, file: Path) -> None:
-        self._file, self._before, self._written_ms = file, 0, 0
-        self._lock = _lock(file)  # None: the process that began this audit gave us the lock
-        self._answer = AuditAnswer("running", wall_ms())
-        _write(file, self._answer)
-
-    def progress(self, edges: int) -> None:
-        """Note how many edges of a graph were looked at; fewer than before means the next graph."""
-        last = self._answer.edges - self._before
-        if edges < last:
-            self._before = self._answer.edges
-        self._answer.edges = self._before + edges
-        if wall_ms() - self._written_ms > _WRITTEN_EVERY_MS:
-            self._written_ms = wall_ms()
-            _write(self._file, self._answer)
-
-    def done(self, graphs: Sequence[Audit]) -> None:
-        """Note that the audit has ended."""
-        edges = sum(found.edges for found in graphs)
-        began = self._answer.began
-        _write(self._file, AuditAnswer("done", began, wall_ms(), edges, list(graphs)))
+from kith.core.ids import NODES_MAX, made_at_ms
+from kith.engines.embedded.record_store import every_record
+from kith.graph.audit import Audit, audit
+from kith.home.audit import TimelineAudit, TimelineAuditor
+from kith.leases.numbers import node_number
+from kith.notifications import intake
+from kith.notifications.audit import Auditor, NoticeAudit
+from kith.notifications.inbox import PERIOD_MS, base_of
+from kith.notifications.notice import NOTICE_KEPT_MS, read_notice
+from kith.notifications.tiers import Tier
+from kith.notifications.untold import EventAuditor, UntoldAudit
+from kith.notifications.walks import Walks
+from kith.posts.comment_reader import CommentReader
+from kith.records.store import RecordKind
+from kith.run.config import Settings
+from kith.run.opening import timelines, wiring
+from kith.run.opening.stores import OpenStores
+from kith.run.posts_and_notices import posts_over, telling
 
 
-class AuditProcesses:
-    """Starts audits of a data folder, one at a time, and tells of the last."""
+class CacheAudit(NamedTuple):
+    """None: nobody is answered from them now. `conflicts`: why something could not be audited."""
 
-    def __init__(self, data: Path) -> None:
-        self._data, self._file = data, data / FILE
-        self._process: subprocess.Popen[str] | None = None
-        self._waiting: asyncio.Future[None] | None = None
-
-    async def last(self) -> AuditAnswer:
-        """How the last audit is, whichever process began it."""
-        try:
-            answer = msgspec.json.decode(self._file.read_bytes(), type=AuditAnswer)
-        except (OSError, msgspec.DecodeError):
-            return AuditAnswer()
-        if answer.state == "running" and (free := _lock(self._file)) is not None:
-            os.close(free)
-            answer.state, answer.error = "failed", "its process was ended before it was done; run another"
-        return answer
-
-    async def start(self) -> AuditAnswer:
-        """Begin one. Conflict while one runs."""
-        lock = _lock(self._file)
-        if lock is None:
-            raise Conflict("an audit runs already; wait for its report")
-        began = AuditAnswer("running", wall_ms())
-        try:
-            _write(self._file, began)
-            command = processes.command_line("audit", "--data", str(self._data), "--report", str(self._file))
-            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program; waited for in a thread
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                pass_fds=(lock,),
-            )
-        finally:
-            os.close(lock)  # the audit has it now
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
-        self._waiting = asyncio.ensure_future(asyncio.to_thread(self._wait, self._process, began))
-        return began
-
-    async def close(self) -> None:
-        """End the audit that this process began."""
-        if self._process is not None and self._waiting is not None:
-            self._process.terminate()
-            await self._waiting
-
-    def _wait(self, process: subprocess.Popen[str], began: AuditAnswer) -> None:
-        _, error = process.communicate()
-        if process.returncode not in _FOUND:
-            why = error[-_ERROR_CHARS_MAX:].strip() or f"its process ended with status {process.returncode}"
-            _write(self._file, AuditAnswer("failed", began.began, wall_ms(), error=why))
+    sets: SetAudit | None
+    timelines: TimelineAudit | None
+    conflicts: list[str]
 
 
-def _lock(file: Path) -> int | None:
-    """A descriptor that holds the lock of audits with this file, here and in processes that inherit it; None where an
-    audit runs.
+def audit_edges(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> list[Audit]:
+    """Audit every graph. `sample`: the share of edges that is looked at."""
+
+    async def run() -> list[Audit]:
+        async with wiring.open_graph(settings, create=False) as graphs:
+            return [
+                await audit(
+                    graphs.store, name, graphs.graphs.number(name), repair=repair, sample=sample, progress=progress
+                )
+                for name in graphs.graphs.names()
+            ]
+
+    return asyncio.run(run())
+
+
+def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> CacheAudit:
+    """Compare cached sets and home timelines with the graph. `sample`: the share of either that is looked at.
+
+    `repair`: drop those that are wrong, as they are made again.
     """
-    descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+
+    async def run() -> CacheAudit:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
+            sets, found, conflicts = None, None, list[str]()
+            if stores.keeping is not None:
+                try:
+                    sets = await audit_sets(
+                        stores.keeping.sets, stores.store, repair=repair, sample=sample, progress=progress
+                    )
+                except Conflict as error:
+                    conflicts.append(error.message)
+            before = 0 if sets is None else sets.sets
+            try:
+                found = await _timelines(settings, stores, repair, sample, lambda done: progress(before + done))
+            except Conflict as error:
+                conflicts.append(error.message)
+            return CacheAudit(sets, found, conflicts)
+
+    return asyncio.run(run())
 
 
-def _write(file: Path, answer: AuditAnswer) -> None:
-    partial = file.with_suffix(".part")
-    partial.write_bytes(msgspec.json.encode(answer))
-    partial.replace(file)
+async def _timelines(
+    settings: Settings, stores: OpenStores, repair: bool, sample: float, progress: Callable[[int], None]
+) -> TimelineAudit | None:
+    if not repair:
+        async with timelines.open_reader(settings) as reading:
+            auditor = TimelineAuditor(stores.graph, reading, stores.fanout_state, stores.log)
+            return await auditor.audit(sample=sample, progress=progress)
+    async with timelines.open_existing(settings) as writing:
+        if writing is None:
+            return None
+        auditor = TimelineAuditor(stores.graph, writing, stores.fanout_state, stores.log)
+        return await auditor.audit(repair=writing, sample=sample, progress=progress)
+
+
+def audit_notifications(
+    settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]
+) -> tuple[UntoldAudit, NoticeAudit]:
+    """Audit what the log tells, then the rows of inboxes. `sample`: the share of events and notices looked at."""
+
+    async def run() -> tuple[UntoldAudit, NoticeAudit]:
+        async with wiring.open_stores(settings, "chore", create=False) as stores:
+            environment = stores.of_folder("this audit").environment
+            untold = await _untold(settings, stores, repair=repair, sample=sample)
+            auditor = Auditor(
+                stores.graph, stores.records, stores.inboxes, stores.activity, settings.celebrity_followers_min
+            )
+            under_way = {walk.notice for walk in await Walks(stores.store).of(Tier)}
+            over = base_of((wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
+            notices = (
+                notice
+                for record in every_record(environment, RecordKind.NOTICE)
+                if record.id >= over and (notice := read_notice(record.data)) is not None
+            )
+            found = await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
+            return untold, found
+
+    return asyncio.run(run())
+
+
+async def _untold(settings: Settings, stores: OpenStores, *, repair: bool, sample: float) -> UntoldAudit:
+    """Audit what happened since the first notice: before, intake may not have read the log."""
+    first = next(every_record(stores.of_folder("this audit").environment, RecordKind.NOTICE), None)
+    if first is None:
+        return UntoldAudit()
+    async with node_number(stores.leases, NODES_MAX) as number:
+        posts = posts_over(stores, number)
+        comments = CommentReader(posts)
+        told = telling(settings, stores, posts)
+        looking = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
+        auditor = EventAuditor(
+            stores.log, stores.graph, looking, told.notices, told.recipients, made_at_ms(first.id), wall_ms
+        )  # fmt: skip
+        return await auditor.audit(repair=repair, sample=sample)

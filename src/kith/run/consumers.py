@@ -47,7 +47,7 @@ from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
 from kith.run.config import Settings
 from kith.run.deciding import APPLY, Decider
-from kith.run.measures import measuring
+from kith.run.measures import media_size
 from kith.run.opening import inboxes, timelines
 from kith.run.opening.folders import media_folder
 from kith.run.opening.stores import OpenStores
@@ -81,7 +81,7 @@ CLAIM_TIMELINES = Task("timelines that lost their name begin anew", every_s=5.0)
 EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
 FILL_INBOXES = Task("inboxes are filled from notices", every_s=600.0)
 EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
-MEASURE_MEDIA = Task("media are measured", every_s=measuring.EVERY_S)
+MEASURE_MEDIA = Task("media are measured", every_s=media_size.EVERY_S)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
 END_EDGES = Task("edges that are over end", every_s=1.0)
 DIVIDE_LISTS = Task("long lists are divided", every_s=60.0)
@@ -247,7 +247,7 @@ async def _boards(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
 
     async def measure_media() -> None:
         blobs = open_blobs(settings.media_url, media_folder(settings), sync=False)
-        await measuring.measure(blobs, Path(settings.data), wall_ms())
+        await media_size.measure(blobs, Path(settings.data), wall_ms())
 
     consumer = Upkeep(Settling(stores.graph, stores.records))
     runner = Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S))
@@ -332,11 +332,11 @@ async def _tier_gauges(tiers: Sequence[Tier], stores: OpenStores) -> Mapping[str
 async def _push(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
     """Sends what people are told to their devices."""
     from kith.outbound.outbound import Outbound  # noqa: PLC0415 - see `_webhooks`
-    from kith.run import pushing  # noqa: PLC0415
+    from kith.run import push_keys  # noqa: PLC0415
 
     signing = await stores.credentials.secret("signing")
-    push_keys = pushing.push_keys(settings, signing)
-    outbound = Outbound(networks_of(settings.outbound_networks), whole_s=pushing.SEND_S, http2=True)
+    keys = push_keys.push_keys(settings, signing)
+    outbound = Outbound(networks_of(settings.outbound_networks), whole_s=push_keys.SEND_S, http2=True)
     async with node_number(stores.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(stores, number)
         preferences = PreferencesKept(stores.records, stores.graph.clock)
@@ -345,7 +345,7 @@ async def _push(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]
         dues = Dues(stores.graph, told.notices, NoticeRules(stores.graph, stores.records), preferences, devices)
         owed = OwedKept(stores.store, random.random)
         consumer = push.Push(
-            told.notices, dues, devices, owed, push_keys.providers(outbound.send), stores.leases, now_ms=wall_ms
+            told.notices, dues, devices, owed, keys.providers(outbound.send), stores.leases, now_ms=wall_ms
         )
         try:
             pace = Pace(tries_max=settings.log_tries_max, batch_max=PUSH_BATCH_MAX, gap_s=UPKEEP_GAP_S)

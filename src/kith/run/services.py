@@ -66,7 +66,7 @@ from kith.run.opening.keys import Keys
 from kith.run.opening.stores import OpenStores
 from kith.run.opening.wiring import open_stores, relations, suggestions
 from kith.run.posts_and_notices import posts_over, telling
-from kith.run.pushing import push_keys
+from kith.run.push_keys import push_keys
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live

@@ -21,7 +21,7 @@ from kith.notifications.inbox import InboxRow, base_of
 from kith.run.backups import schedule
 from kith.run.backups.making import BackUp
 from kith.run.config import Settings
-from kith.run.measures.measuring import measure
+from kith.run.measures.media_size import measure
 
 Use = Callable[[int], Awaitable[object]]
 

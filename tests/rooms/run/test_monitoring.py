@@ -17,7 +17,7 @@ from kith.engines.embedded.environment import Environment
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.machines.behind import Level
-from kith.run.measures.measuring import measure
+from kith.run.measures.media_size import measure
 from kith.run.opening import wiring
 
 ROOT = Path(__file__).parents[3]

@@ -22,7 +22,7 @@ from kith.notifications.push.vapid import SIGNED_AGAIN_S, SIGNED_S, Vapid, encod
 from kith.notifications.push.webpush import PLAIN_BYTES_MAX, RECORD_BYTES, encrypted
 from kith.outbound.outbound import Answer
 from kith.run.config import Settings
-from kith.run.pushing import push_keys
+from kith.run.push_keys import push_keys
 from kith.run.serving import supervisor
 
 AT_MS = EPOCH_MS + 1_000_000_000

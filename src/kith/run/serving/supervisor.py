@@ -28,7 +28,7 @@ from kith.run.config import Settings
 from kith.run.consumers import processes_of_workers
 from kith.run.machines import peers
 from kith.run.opening import folders, keys, wiring
-from kith.run.pushing import check_push_keys
+from kith.run.push_keys import check_push_keys
 from kith.run.serving import children, heartbeats, processes
 from kith.run.serving.children import Child
 from kith.run.serving.server import REQUESTS_MAX

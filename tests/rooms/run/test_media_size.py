@@ -8,7 +8,7 @@ from cast import START_MS
 from coroutines import Run
 
 from kith.engines.blobs.blob_store import FolderBlobs
-from kith.run.measures.measuring import EVERY_S, gauges, measure
+from kith.run.measures.media_size import EVERY_S, gauges, measure
 
 HOUR_MS = 3_600_000
 
