@@ -85,12 +85,14 @@ from kith.client.streams import (
 from kith.client.watching import Change, EdgeChange
 from kith.client.webhooks import DeadLetter, DeadLetters, NewWebhook, Webhook, WebhookState
 from kith.client.wire import Retry
+from kith.core.errors import BadRequest
 
 __all__ = [
     "UNSET",
     "ApiError",
     "AsyncKith",
     "Author",
+    "BadRequest",
     "Block",
     "Board",
     "BoardFollow",

@@ -12,6 +12,7 @@ from fake_service import Connect, ContractRow, Service, ask, check_row, name_of,
 from kith.client import (
     ApiError,
     Author,
+    BadRequest,
     Comment,
     Content,
     Engagement,
@@ -34,7 +35,7 @@ from kith.client import (
     Why,
     WhyPart,
 )
-from kith.core.errors import BadId, BadRequest
+from kith.core.errors import BadId
 
 BOB, CAROL, DANA = 2, 3, 2**63 - 1
 IMAGE = {"id": "7", "type": "image", "url": "/media/x", "thumbnailUrl": "/media/y", "width": 3, "height": 4}
