@@ -43,7 +43,7 @@ from kith.run.opening.folders import open_environment
 from kith.run.opening.wiring import open_graph, open_stores
 from kith.watch.tokens import WatchTokens
 
-importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges in.")
+importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges or pins in.")
 exporting = typer.Typer(name="export", no_args_is_help=True, help="Take edges out.")
 commands = typer.Typer()
 commands.add_typer(importing)
