@@ -96,7 +96,7 @@ class TrackedSets:
                     await self.learn()
             except (KithError, TimeoutError) as error:
                 self.rest()
-                _log.warning("checks go without cached sets", error=str(error))
+                _log.warning("checks go without cached sets", error=str(error) or f"no answer within {_PAUSE_S:g} s")
                 await asyncio.sleep(_PAUSE_S)
             await asyncio.sleep(_STANDS_S / 2)
 

@@ -10,8 +10,9 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from layered import BLOCKS, FOLLOWS, LIKES, Layered
+from structlog.testing import capture_logs
 
-from kith.checks import following, keeper
+from kith.checks import following, keeper, layers
 from kith.checks.following import FRESH_S
 from kith.checks.layers import STALE_S, SeenLog
 from kith.core.ids import NodeId
@@ -99,6 +100,23 @@ def test_a_process_that_hears_nothing_of_the_cache_does_not_ask_it(run: Run, lay
         assert (await layered.ask(BOB))[1] == [("cache", 1, 0)]
         layered.clock.ms += int((STALE_S - FRESH_S) * 1_000)
         assert (await layered.ask(BOB))[1] == [("store", 1, 0)]
+
+    run(scene())
+
+
+def test_why_checks_go_without_the_cache_is_logged_where_it_says_nothing(
+    run: Run, layered: Layered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layers, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(layered.sets, "progress", asyncio.Event().wait)
+
+    async def scene() -> None:
+        with capture_logs() as logged:
+            asking = asyncio.create_task(layered.tracked.run())
+            while not logged:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0)
+            asking.cancel()
+        assert logged[0]["error"]
 
     run(scene())
 

@@ -13,11 +13,14 @@ import pytest
 from coroutines import Run, answer
 from redis.asyncio.cluster import ClusterNode
 from redis.exceptions import MovedError, NoScriptError
+from structlog.testing import capture_logs
 
+from kith.access.sliding_window import Quota
 from kith.core.errors import StoreUnavailable
 from kith.engines.redis import script as scripts
 from kith.engines.redis.connecting import connect
 from kith.engines.redis.links import Links
+from kith.engines.redis.quota_store import RedisQuotas
 from kith.engines.redis.script import Script
 
 ANSWERED_S = 0.2
@@ -180,5 +183,20 @@ def test_a_node_that_forgot_the_script_is_told_it_while_another_node_is_down(
         monkeypatch.setattr(scripts, "ask", down)
         script = Script(connect("127.0.0.1:1"), "sets.lua")
         assert await script.run("a", "time") == b"done"
+
+    run(scene())
+
+
+def test_why_requests_are_not_counted_is_logged_where_a_node_says_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        cluster = connect("127.0.0.1:1")
+        store = RedisQuotas(cluster, patience_s=0.0)
+        monkeypatch.setattr(store._script, "run", lambda *_: asyncio.Event().wait())
+        with capture_logs() as logged:
+            assert (await store.take(0, 7, Quota(1, 60), 0.0)).wait_s == 0
+        assert logged[0]["error"]
+        await cluster.aclose()
 
     run(scene())

@@ -93,5 +93,6 @@ class RedisQuotas:
                 return answer
         except (Unavailable, TimeoutError) as error:
             self._paused_until_s = self._clock_s() + PAUSE_S
-            _log.warning("requests are not counted; all are let in", error=str(error))
+            said = str(error) or f"Redis does not answer within {self._patience_s:g} s"
+            _log.warning("requests are not counted; all are let in", error=said)
             return None
