@@ -23,7 +23,7 @@ from kith.run import config
 from kith.run.backups.schedule import is_good, read_status
 from kith.run.config import Settings
 from kith.run.opening import wiring
-from kith.run.opening.folders import open_environment, refuse_unfinished_import
+from kith.run.opening.folders import open_environment, refuse_unfinished
 from kith.run.opening.keys import server_keys
 
 commands = typer.Typer()
@@ -79,10 +79,10 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
         hint = "" if keys else "; `kith serve` makes one at its first start"
         yield Finding("server keys", keys > 0, f"{keys} known{hint}")
         try:
-            refuse_unfinished_import(environment)
-            yield Finding("imports", True, "none unfinished")
+            refuse_unfinished(environment)
+            yield Finding("imports and rebuilds", True, "none unfinished")
         except KithError as error:
-            yield Finding("imports", False, error.message)
+            yield Finding("imports and rebuilds", False, error.message)
 
 
 def _of_role(environment: Environment) -> Finding:

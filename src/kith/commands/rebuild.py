@@ -18,7 +18,7 @@ from kith.engines.embedded import segments
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
-from kith.engines.embedded.rebuild import check_format, rebuild
+from kith.engines.embedded.rebuild import check_format, rebuild, take_as_it_is
 from kith.engines.embedded.store_file import STORE_FILE
 from kith.log.keeping import RENEWED_MS, Keeping
 from kith.run import config
@@ -32,17 +32,37 @@ commands = typer.Typer()
 @commands.command("rebuild")
 def run_rebuild(
     folder: Annotated[Path, typer.Argument(help="A new folder, or one that a backup was restored into.")],
-    log: Annotated[Path, typer.Option("--from", help="The data folder whose log is done again.")],
+    log: Annotated[Path | None, typer.Option("--from", help="The data folder whose log is done again.")] = None,
+    as_is: Annotated[
+        bool, typer.Option(help="Take what a rebuild that was cut short has done for all there is, as its log is lost.")
+    ] = False,
 ) -> None:
     """Do again what the log of a store holds: all of it into a new folder, or what a restored backup lacks.
 
     Pictures and videos are files: copy `media` beside it. Timelines are built anew as readers come.
     """
+    if as_is == (log is not None):
+        raise BadRequest("name the folder of the log with --from; or say --as-is, where a rebuild was cut short")
+    if log is None:
+        _take_as_it_is(folder)
+        say(f"{folder} is as far as its rebuild came, and `kith serve --data {folder}` serves it")
+        return
     if folder.resolve() == log.resolve():
         raise BadRequest(f"{folder} is the folder of that log; name another one to rebuild into")
     check_format(log)
     done = asyncio.run(_run(config.load({"data": str(log)}), folder))
     say(f"{done:,} events done; {folder} is what the log of {log} says, and `kith serve --data {folder}` serves it")
+
+
+def _take_as_it_is(folder: Path) -> None:
+    if not (folder / STORE_FILE).exists():
+        raise BadRequest(f"{folder} holds no Kith data")
+    with alone(folder) as only:
+        if not only:
+            raise Conflict(f"a rebuild or a server uses {folder}; stop it first")
+        with Environment(folder) as target:
+            if not take_as_it_is(target):
+                raise BadRequest(f"no rebuild of {folder} was cut short")
 
 
 async def _run(settings: Settings, folder: Path) -> int:

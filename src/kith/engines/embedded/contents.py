@@ -31,7 +31,7 @@ _CLAIMS_BEGIN = claim_key(b"")
 _CLAIMS_END = bytes([_CLAIMS_BEGIN[0] + 1])
 _OWN_NOTES = (
     "closed", "failure/", "fanout/", "format", "graphs", "group/", "history", "loading/", "log-lease/", "log/",
-    "owner/", "promoting", "secret/", "server-key/", "standby/", "tell",
+    "owner/", "promoting", "rebuilding", "secret/", "server-key/", "standby/", "tell",
 )  # fmt: skip
 """How the keys of those notes begin that this engine keeps for itself."""
 

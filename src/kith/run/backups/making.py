@@ -42,7 +42,7 @@ from kith.run.backups.parts import (
     read_latest,
 )
 from kith.run.backups.pictures import StoredFiles, copy_in, list_of, names_of
-from kith.run.opening.folders import refuse_unfinished_import
+from kith.run.opening.folders import refuse_unfinished
 
 BYTES_A_SEGMENT = 2 << 20
 """Of the log, in a file and in memory: some 200,000 edges."""
@@ -98,13 +98,13 @@ class BackUp:
         May be called again and again: what was read of the archive is kept.
 
         Errors: Conflict, where another store, or a later history of this one, is backed up there; NotPrimary and
-        StoreMoved, where another machine goes on from this store; StoreMismatch, where a bulk load is not finished, as
-        what it needs to go on lies beside the store; StoreFull, StoreUnavailable.
+        StoreMoved, where another machine goes on from this store; StoreMismatch, where a bulk load or a rebuild is not
+        finished; StoreFull, StoreUnavailable.
         """
         closed = store_role.why_closed(self._store)
         if closed is not None and closed.why != "standby":
             raise closed.refusal()
-        refuse_unfinished_import(self._store)
+        refuse_unfinished(self._store)
         before = read_latest(self.archive, self._seen)
         _refuse_others(self.archive, before, self._name)
         _refuse_older(self.archive, before, self._history())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kith.core.errors import StoreMismatch
-from kith.engines.embedded import bulk, folder_locks, store_role
+from kith.engines.embedded import bulk, folder_locks, rebuild, store_role
 from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import BUILT_IN
 from kith.run.config import Settings
@@ -50,9 +50,9 @@ def open_environment(settings: Settings, *, create: bool = True, follows: bool =
     return environment
 
 
-def refuse_unfinished_import(environment: Environment) -> None:
-    """StoreMismatch if a bulk load of this folder was cut short, or is under way: its graph would be half there."""
-    for says in bulk.unfinished(environment):
+def refuse_unfinished(environment: Environment) -> None:
+    """StoreMismatch if a bulk load of this folder or a rebuild was cut short, or is under way: half would be there."""
+    for says in (*bulk.unfinished(environment), *rebuild.unfinished(environment)):
         raise StoreMismatch(says)
 
 

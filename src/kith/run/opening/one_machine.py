@@ -38,7 +38,7 @@ from kith.run.machines import peers
 from kith.run.measures.gauges import gauges
 from kith.run.measures.metrics import Metrics
 from kith.run.measures.observed import observed
-from kith.run.opening.folders import metrics_folder, open_environment, refuse_unfinished_import
+from kith.run.opening.folders import metrics_folder, open_environment, refuse_unfinished
 from kith.run.opening.stores import Folder, OpenStores
 
 
@@ -144,7 +144,7 @@ def _stores(
 def _environment(settings: Settings, *, create: bool, follows: bool) -> Iterator[Environment]:
     environment = open_environment(settings, create=create, follows=follows)
     try:
-        refuse_unfinished_import(environment)
+        refuse_unfinished(environment)
         yield environment
     finally:
         environment.close()

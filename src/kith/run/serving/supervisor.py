@@ -54,7 +54,7 @@ def prepare(settings: Settings, *, sources: Mapping[str, str] = MappingProxyType
     if settings.backup_to:
         schedule.check_place(settings, settings.backup_to)
     with folders.open_environment(settings) as environment:
-        folders.refuse_unfinished_import(environment)
+        folders.refuse_unfinished(environment)
         if not standby:
             peers.ask(settings, environment)
             folders.refuse_closed(environment)
