@@ -111,10 +111,12 @@ class Upkeep:
             await self._store.put_note(key, None, only_if=raw)
             return NO_MARK, None
         mark = NO_MARK if change.step or change.after else await self._list(board, change)
-        listing = lists[change.step]
-        page = await self._store.page(listing, Window(_PAGE, after=change.after))
-        mark = self._graph.later_mark(mark, await self._settle(board, listing, page.items))
-        step, after = (change.step, page.oldest) if page.more_after else (change.step + 1, None)
+        step, after, found = change.step, change.after, False
+        while step < len(lists) and not found:  # most lists are empty, and each checkpoint is a write
+            listing = lists[step]
+            page = await self._store.page(listing, Window(_PAGE, after=after))
+            mark, found = self._graph.later_mark(mark, await self._settle(board, listing, page.items)), bool(page.items)
+            step, after = (step, page.oldest) if page.more_after else (step + 1, None)
         further = msgspec.structs.replace(change, step=step, after=after)
         left = None if step == len(lists) else newer_fields(_encode(further), raw)
         await self._store.put_note(key, left, only_if=raw)

@@ -29,7 +29,7 @@ from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
 from kith.posts.post import Draft
 
-CROWD = [NodeId(100 + at) for at in range(20)]
+CROWD = [NodeId(100 + at) for at in range(26)]
 
 
 @pytest.fixture
@@ -55,6 +55,23 @@ def test_what_a_request_does_not_settle_the_consumer_does(run: Run, kith: Servic
     assert run(kith.edges.count_many([followers])) == [0]
     assert run(kith.edges.notes("")) == {}
     assert [run(kith.board_following.interests(user)) for user in CROWD] == [(0, 0, 0, 0, 0)] * len(CROWD)
+
+
+def test_a_board_that_nobody_follows_is_settled_with_one_write(
+    run: Run, kith: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    noted, notes = kith.edges.put_note, list[bytes | None]()
+
+    async def noting(key: str, value: bytes | None, **named: bytes) -> bool:
+        notes.append(value)
+        return await noted(key, value, **named)
+
+    monkeypatch.setattr(kith.edges, "put_note", noting)
+    run(kith.boards.delete(ALICE, board.id))
+    assert len(notes) == 2
+    assert notes[1] is None, "noted before, and forgotten after"
+    assert run(kith.edges.notes("")) == {}
 
 
 def test_what_a_newer_kith_noted_of_a_change_stays(run: Run, kith: Services) -> None:
