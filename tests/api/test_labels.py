@@ -251,6 +251,10 @@ def test_a_name_tells_nothing_of_who_may_not_be_seen(acting: Acting, http: httpx
         assert refused.text.replace(name, "no.such.name") == free.text
     assert ok(alice.get(f"{API}/users/by-username/{names[3]}"))["id"] == str(people.dana)
     assert ok(acting(people.bob).get(f"{API}/users/by-username/{names[1]}"))["labels"] == ["hide"]
+    post = make(alice, " ".join(f"@{name}" for name in names), visibility="private")
+    assert ok(alice.get(f"{API}/posts/{post}"))["mentions"] == [str(people.alice), str(people.dana)]
+    edited = ok(alice.patch(f"{API}/posts/{post}", json={"content": {"text": f"@{names[1]} and @{names[2]}"}}))
+    assert edited["mentions"] == []
 
 
 def test_stories_and_lookups_are_doors_too(acting: Acting, http: httpx.Client, people: People) -> None:

@@ -153,20 +153,25 @@ class Privacy:
 
     async def without_blockers(self, viewer: Viewer, page: Page) -> Page:
         """The page without users who block `viewer` or are not there for them. It may be short and still have more."""
+        return _without(page, [not seen for seen in await self.are_seen(viewer, [mark.id for mark in page.items])])
+
+    async def are_seen(self, viewer: Viewer, users: Sequence[int]) -> list[bool]:
+        """For each of `users`: is the account there for `viewer`, and does it not block them? The back office sees all,
+        removed ones too.
+        """
         if viewer is SYSTEM:
-            return page
-        ids = [mark.id for mark in page.items]
+            return [True] * len(users)
         if viewer is None:
-            nodes = await self._store.nodes(ids)
-            return _without(page, [not is_there(node, id_, viewer) for node, id_ in zip(nodes, ids, strict=True)])
+            nodes = await self._store.nodes(users)
+            return [is_there(node, user, viewer) for node, user in zip(nodes, users, strict=True)]
         questions = Questions()
-        asked, blocking = questions.nodes(ids), self._ask_blocking(questions, viewer, ids)
+        asked, blocking = questions.nodes(users), self._ask_blocking(questions, viewer, users)
         answers = await self._store.answer(questions)
         nodes, blocks = answers.nodes[asked], blocking(answers)
         if True not in blocks and nodes.count(_PLAIN) == len(nodes):  # nearly every page
-            return page
-        found = zip(nodes, ids, blocks, strict=True)
-        return _without(page, [block or not is_there(node, id_, viewer) for node, id_, block in found])
+            return [True] * len(users)
+        found = zip(nodes, users, blocks, strict=True)
+        return [not block and is_there(node, user, viewer) for node, user, block in found]
 
     def _ask_blocking(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
         """Ask which of `others` block the user."""

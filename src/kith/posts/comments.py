@@ -54,7 +54,8 @@ class Comments(CommentReader):
             others, unchanged = await self._addressed(actor, post, reply_to)
         else:
             await check_active(self._graph.store, actor)
-        comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text, named=await named_in(self._store, text))
+        named = await named_in(self._store, self._privacy, actor, text)
+        comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text, named=named)
         put = await self._put(comment, version, others, claim, unchanged)
         again = put.claimed is not None
         if not put.stored and put.claimed is None and put.refusal is None and reply_to is not None:

@@ -1,7 +1,8 @@
 """Whom a text mentions: `@username`, in whatever script the text is.
 
 The names are looked up as the text is written, so a mention stays with the user who was meant, whoever takes the name
-later. An address (`ann@example.org`), a link (`/@ann`) and a name elsewhere (`@ann@example.org`) mention nobody.
+later. Who is not there for the author is not mentioned, as if nobody had the name: the post would tell of them. An
+address (`ann@example.org`), a link (`/@ann`) and a name elsewhere (`@ann@example.org`) mention nobody.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graph import Graph
+from kith.people.privacy import Privacy
 from kith.people.usernames import fold, holders_of
 from kith.posts.post import Post
 from kith.records.store import RecordStore
@@ -34,13 +36,15 @@ def names_in(text: str) -> list[str]:
     return list(dict.fromkeys(fold(name.rstrip(".")) for name in found))
 
 
-async def named_in(store: RecordStore, text: str) -> tuple[int, ...]:
-    """The users whom a text mentions. InvalidContent for more than NAMED_MAX names."""
+async def named_in(store: RecordStore, privacy: Privacy, author: NodeId, text: str) -> tuple[int, ...]:
+    """The users whom a text of `author` mentions. InvalidContent for more than NAMED_MAX names."""
     names = names_in(text)
     if len(names) > NAMED_MAX:
         raise InvalidContent(f"text mentions more than {NAMED_MAX} names with @", field="text", max=NAMED_MAX)
     holders = await holders_of(store, names) if names else []
-    return tuple(dict.fromkeys(holder for holder in holders if holder is not None))
+    users = list(dict.fromkeys(holder for holder in holders if holder is not None))
+    seen = await privacy.are_seen(author, users) if users else []
+    return tuple(user for user, one in zip(users, seen, strict=True) if one)
 
 
 class MentionLists:

@@ -109,7 +109,7 @@ class Posts:
             self.store.immediate,
             self._types_of(actor, draft, claim),
             check_active(self.graph.store, actor),
-            named_in(self.store, draft.text),
+            named_in(self.store, self._privacy, actor, draft.text),
         )
         new = msgspec.structs.replace(post_from(id_, actor, made_at_ms(id_), check_draft(draft, types)), named=named)
         record = self._record(new, version)
@@ -136,7 +136,7 @@ class Posts:
         """
         now_ms = ms_of(self.graph.clock.next())
         types = [] if change.media is UNSET else await self._media_types(actor, change.media)
-        named = None if change.text is UNSET else await named_in(self.store, change.text)
+        named = None if change.text is UNSET else await named_in(self.store, self._privacy, actor, change.text)
 
         def changed(post: Post) -> Post:
             new = edited(post, change, now_ms, types)
