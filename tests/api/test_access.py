@@ -31,6 +31,7 @@ class Row(NamedTuple):
 
 
 ALL, OWN, SERVER, ACTS = (200,) * 5, (200, 200, 200, 200, 403), (200, 200, 200, 403, 403), (400, 400, 200, 200, 200)
+OWNER = (200, 403, 200, 200, 403)
 SEES, DOES, MAKES = (200, 404, 200, 200, 404), (400, 400, 200, 200, 404), (400, 400, 201, 201, 404)
 ENDS, LISTS, STRANGE = (400, 400, 204, 404, 404), (200, 404, 200, 200, 403), (200, 404, 200, 200, 200)
 GONE = (404, 404, 404, 403, 403)
@@ -71,7 +72,7 @@ ROWS = [
     Row("GET", "/follow-requests", "/follow-requests", ACTS),
     Row("POST", "/users/{user_id}/hide-suggestion", "/users/{c}/hide-suggestion", ACTS),
     Row("DELETE", "/users/{user_id}/hide-suggestion", "/users/{c}/hide-suggestion", ACTS),
-    Row("GET", "/users/{user_id}/suggestions", "/users/{a}/suggestions", (200, 403, 200, 200, 403)),
+    Row("GET", "/users/{user_id}/suggestions", "/users/{a}/suggestions", OWNER),
     Row("GET", "/graph/{graph}/{node}/out", "/graph/suggestion_hides/{a}/out", OWN),
     Row("GET", "/graph/{graph}/{node}/in", "/graph/suggestion_hides/{a}/in", SERVER),
     Row("POST", "/follow-requests/{user_id}/accept", "/follow-requests/{d}/accept", DOES),
@@ -104,10 +105,10 @@ ROWS = [
     Row("POST", "/posts/{post_id}/like", "/posts/{post}/like", DOES),
     Row("DELETE", "/posts/{post_id}/like", "/posts/{post}/like", DOES),
     Row("GET", "/posts/{post_id}/likes", "/posts/{post}/likes", SEES),
-    Row("GET", "/users/{user_id}/saved", "/users/{a}/saved", OWN),
-    Row("GET", "/users/{user_id}/mentions", "/users/{a}/mentions", OWN),
-    Row("GET", "/users/{user_id}/blocked", "/users/{a}/blocked", OWN),
-    Row("GET", "/users/{user_id}/muted", "/users/{a}/muted", OWN),
+    Row("GET", "/users/{user_id}/saved", "/users/{a}/saved", OWNER),
+    Row("GET", "/users/{user_id}/mentions", "/users/{a}/mentions", OWNER),
+    Row("GET", "/users/{user_id}/blocked", "/users/{a}/blocked", OWNER),
+    Row("GET", "/users/{user_id}/muted", "/users/{a}/muted", OWNER),
     Row("GET", "/graph/{graph}/{node}/out", "/graph/mentioned/{a}/out", SERVER),
     Row("GET", "/graph/{graph}/{source}/{destination}", "/graph/mentioned/{a}/{post}", SERVER),
     Row("POST", "/posts/{post_id}/save", "/posts/{post}/save", DOES),
@@ -143,7 +144,7 @@ ROWS = [
     Row("POST", "/boards/{board_id}/collaborators/{user_id}", "/boards/{board}/collaborators/{d}", DOES),
     Row("DELETE", "/boards/{board_id}/collaborators/{user_id}", "/boards/{board}/collaborators/{c}", DOES),
     Row("GET", "/boards/{board_id}/collaborators", "/boards/{board}/collaborators", SEES),
-    Row("GET", "/users/{user_id}/collaborations", "/users/{a}/collaborations", (200, 403, 200, 200, 403)),
+    Row("GET", "/users/{user_id}/collaborations", "/users/{a}/collaborations", OWNER),
     Row("POST", "/boards/{board_id}/follow", "/boards/{board}/follow", (400, 400, 400, 400, 404)),
     Row("POST", "/boards/{board_id}/follow", "/boards/{carols}/follow", ACTS),
     Row("DELETE", "/boards/{board_id}/follow", "/boards/{carols}/follow", (400, 400, 409, 409, 409)),
@@ -152,7 +153,7 @@ ROWS = [
     Row("GET", "/boards/{board_id}/followers", "/boards/{board}/followers", SEES),
     Row("GET", "/boards/{board_id}/followers/count", "/boards/{board}/followers/count", SEES),
     Row("GET", "/users/{user_id}/boards-followed", "/users/{a}/boards-followed", LISTS),
-    Row("GET", "/users/{user_id}/boards-unfollowed", "/users/{a}/boards-unfollowed", (200, 403, 200, 200, 403)),
+    Row("GET", "/users/{user_id}/boards-unfollowed", "/users/{a}/boards-unfollowed", OWNER),
     Row("GET", "/users/{user_id}/implicit-following", "/users/{a}/implicit-following", LISTS),
     Row("GET", "/users/{user_id}/implicit-followers", "/users/{a}/implicit-followers", LISTS),
     Row("GET", "/users/{user_id}/interests", "/users/{a}/interests", LISTS),

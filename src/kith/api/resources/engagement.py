@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kith.access.policy import check_own
+from kith.access.policy import check_own_read
 from kith.api.answers import LookupRequest, Time, check_lookup
 from kith.api.call import Call
 from kith.api.operations import delete, get, post
@@ -95,7 +95,7 @@ class EngagementResource:
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> PostsAnswer:
         """The user's own: posts that they may still see, the newest save first."""
-        check_own(call.caller, user_id)
+        check_own_read(call.caller, user_id)
         list_key = f"saved {user_id}"
         window, (known, prefetch) = call.window_of_objects(list_key, limit, cursor), self._present.reading(call.viewer)
         posts, page = await self._engagement.saved(call.viewer, user_id, window, prefetch)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kith.access.policy import ReadPolicy, check_own
+from kith.access.policy import ReadPolicy, check_own_read
 from kith.api.answers import LookupRequest, Time, check_lookup, ids_of, ranged
 from kith.api.call import Call
 from kith.api.operations import delete, get, patch, post, post_query
@@ -201,7 +201,7 @@ class PostsResource:
     @get("/users/{user_id}/mentions", "Posts that mention a user")
     async def mentions(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> PostsAnswer:
         """The user's own: posts that they may see, newest first."""
-        check_own(call.caller, user_id)
+        check_own_read(call.caller, user_id)
         list_key = f"mentions {user_id}"
         window, (known, prefetch) = call.window_of_objects(list_key, limit, cursor), self._present.reading(call.viewer)
         posts, page = await self._posts.mentioning(call.viewer, user_id, window, prefetch)

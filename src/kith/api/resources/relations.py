@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kith.access.policy import ReadPolicy, check_own
+from kith.access.policy import ReadPolicy, check_own_read
 from kith.api.answers import ListAnswer, Pagination, Time, items_of, ms_of_time
 from kith.api.call import Call
 from kith.api.operations import delete, get, post, post_query
@@ -215,7 +215,7 @@ class RelationsResource:
     @get("/users/{user_id}/blocked", "Whom a user blocks")
     async def blocked(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
         """The user's own. The newest block first; deactivated accounts show again when they are back."""
-        check_own(call.caller, user_id)
+        check_own_read(call.caller, user_id)
         list_key = f"blocked {user_id}"
         page = await self._relations.blocked(user_id, call.window_of_objects(list_key, limit, cursor))
         return await self._chosen(call, list_key, page)
@@ -223,7 +223,7 @@ class RelationsResource:
     @get("/users/{user_id}/muted", "Whom a user mutes")
     async def muted(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
         """The user's own. The newest mute first; deactivated accounts show again when they are back."""
-        check_own(call.caller, user_id)
+        check_own_read(call.caller, user_id)
         list_key = f"muted {user_id}"
         page = await self._relations.muted(user_id, call.window_of_objects(list_key, limit, cursor))
         return await self._chosen(call, list_key, page)
