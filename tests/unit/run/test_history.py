@@ -29,7 +29,7 @@ def metrics(tmp_path: Path) -> Iterator[Metrics]:
 
 def metrics_in(folder: Path, bytes_: float = 5.0) -> Metrics:
     async def gauges() -> Mapping[str, float]:
-        return {"store_bytes": bytes_, "fanout_lag_oldest_seconds": float("inf")}
+        return {"store_bytes": bytes_, "fanout_lag_oldest_seconds": float("inf"), "backup_failing": True}
 
     return Metrics(folder / "metrics", lambda: 3, gauges)
 
@@ -58,6 +58,7 @@ def test_a_curve_tells_what_happened_between_two_samples(metrics: Metrics, tmp_p
     assert told.series["commit_queue_depth"] == [3, 3]
     assert told.series["store_bytes"] == [5, 5]
     assert told.series["fanout_lag_oldest_seconds"] == [None, None], "JSON has no infinity"
+    assert told.series["backup_failing"] == [1, 1]
     (row,) = told.operations
     assert (row.name, row.count, row.failed) == ("check", 25, 5)
 

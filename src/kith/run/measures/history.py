@@ -131,7 +131,8 @@ def summed(at_ms: int, processes: Sequence[OfProcess], gauges: Mapping[str, floa
         lag_s = max(lag_s, counts.stream_lag_s)
     sample.latency = {name: msgspec.Raw(msgspec.json.encode(counts)) for name, counts in latency.items()}
     own = {"commit_queue_depth": depth, "streams": streams, "watchers": watchers, "stream_lag_seconds": lag_s}
-    sample.gauges = {name: value if isfinite(value) else None for name, value in {**gauges, **own}.items()}
+    told = {**gauges, **own}  # among them answers of yes and no, which are no numbers in JSON
+    sample.gauges = {name: float(value) if isfinite(value) else None for name, value in told.items()}
     return sample
 
 
