@@ -212,6 +212,23 @@ class FollowReturned(FeedChange, frozen=True, gc=False):
             reader.reset()
 
 
+class RequestEnded(FeedChange, frozen=True, gc=False):
+    """A reader asks no more to follow an author. If the author accepted, their posts come to the reader's home.
+
+    Live and on a resume: `reset` for the reader, if they follow the author now. Nothing tells of a request declined.
+    """
+
+    reader: int
+    author: int
+
+    async def live(self, telling: Telling) -> None:
+        await telling.reset_follower(self.step, self.reader, self.author)
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user == self.reader:
+            reader.reset_if_shown(self.author)
+
+
 class AccountChanged(FeedChange, frozen=True, gc=False):
     """A user was labelled, made private or made public: other readers than before may see their posts. `shown`: the app
     hides them no more.

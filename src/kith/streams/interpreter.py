@@ -11,6 +11,7 @@ from kith.graph.graphs import (
     AUTHORED,
     BLOCKS,
     COMMENTS,
+    FOLLOW_REQUESTS,
     FOLLOWS,
     HIDES,
     LIKES,
@@ -36,6 +37,7 @@ from kith.streams.changes import (
     PostEdited,
     PostHidden,
     PostMade,
+    RequestEnded,
     UnreadChanged,
     UserBlocked,
 )
@@ -47,7 +49,7 @@ class Interpreter:
 
     def __init__(self, graphs: Graphs) -> None:
         number = graphs.number
-        self._authored, self._follows = number(AUTHORED), number(FOLLOWS)
+        self._authored, self._follows, self._requests = number(AUTHORED), number(FOLLOWS), number(FOLLOW_REQUESTS)
         self._comments = frozenset({number(COMMENTS), number(POST_REPLIES)})
         self._reactions = frozenset({number(LIKES), number(SHARES)})
         self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
@@ -79,6 +81,8 @@ class Interpreter:
             return NumbersChanged(step, event.source) if event.began or event.ended else None
         if graph == self._follows:
             return _of_follow(event, step)
+        if graph == self._requests:
+            return RequestEnded(step, event.source, event.destination) if event.ended else None
         kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
         return None if kind is None else kind(step, event.source, event.destination)
 
@@ -96,7 +100,7 @@ def _of_record(event: Event, step: Step) -> list[FeedChange]:
 
 
 def _of_follow(event: Event, step: Step) -> FeedChange | None:
-    """What an event of a follow means. A new one is the reader's own doing, and no screen misses what it brings."""
+    """What an event of a follow means. A new one is the reader's own doing, or was accepted: see `RequestEnded`."""
     if event.began and event.before == State.ARCHIVED:
         return FollowReturned(step, event.source, event.destination)
     return AuthorUnfollowed(step, event.source, event.destination) if event.ended else None

@@ -141,6 +141,12 @@ class Telling:
         """Have a reader load the feed anew."""
         self._reset(self._streams.not_told([reader], step), "changed")
 
+    async def reset_follower(self, step: Step, reader: int, author: int) -> None:
+        """Have a reader load the feed anew who follows the author."""
+        streams = self._streams.not_told([reader], step)
+        if streams and await self._readers.followers(author, [reader]):
+            self._reset(streams, "changed")
+
     async def reset_followers(self, step: Step, author: int) -> None:
         """Have the followers of an author load the feed anew."""
         readers = await self._readers.followers(author, self._streams.readers)

@@ -44,6 +44,12 @@ async def account_becomes_private(hall: Hall, _: NodeId) -> None:
     await graph.store.change_node(ALICE, private=True, tell=user_changed(ALICE, graph.clock.next()))
 
 
+async def bob_asks_carol(hall: Hall) -> None:
+    graph = hall.objects.graph
+    await graph.store.change_node(CAROL, private=True)
+    await graph.people.follow(BOB, CAROL)
+
+
 async def account_is_hidden(hall: Hall, _: NodeId) -> None:
     graph = hall.objects.graph
     await graph.store.change_node(ALICE, labels=HIDE, tell=user_changed(ALICE, graph.clock.next()))
@@ -219,6 +225,12 @@ CASES = {
         live=["post_removed unavailable"],
         resumed=RESET,
         before=account_private,
+    ),
+    "carol accepts bob": Case(
+        lambda hall, _: hall.objects.graph.people.accept(CAROL, BOB), live=RESET, resumed=RESET, before=bob_asks_carol
+    ),
+    "carol declines bob": Case(
+        lambda hall, _: hall.objects.graph.people.decline(CAROL, BOB), live=[], resumed=[], before=bob_asks_carol
     ),
     "alice unfollows bob, and her post is for friends": Case(
         lambda hall, _: hall.objects.graph.people.unfollow(ALICE, BOB),

@@ -30,6 +30,7 @@ from kith.streams.changes import (
     PostEdited,
     PostHidden,
     PostMade,
+    RequestEnded,
     UnreadChanged,
     UserBlocked,
     missed_since,
@@ -71,6 +72,7 @@ CHANGES = {
         event("follows", ALICE, BOB, ARCHIVED, NORMAL),
         FollowReturned(STEP, ALICE, BOB),
     ),
+    "a request is answered": (event("follow_requests", BOB, ALICE, NORMAL, REMOVED), RequestEnded(STEP, BOB, ALICE)),
     "follows are loaded": (event("follows", 0, 0, None, BULK_LOADED), GraphLoaded(STEP)),
     "an account is made private": (Event(0, None, USER_CHANGED, ALICE, 0, 0, Hlc(0)), AccountChanged(STEP, ALICE)),
     "the app hides them no more": (
@@ -132,7 +134,7 @@ class Calls:
             self.made.append((name, *args, *options.values()))
             return (
                 asyncio.sleep(0)
-                if name in ("new_post", "post_deleted", "reset_followers", "notice", "mention")
+                if name in ("new_post", "post_deleted", "reset_follower", "reset_followers", "notice", "mention")
                 else None
             )
 
@@ -155,6 +157,7 @@ LIVE = {
         ("look_again_at_author", STEP, BOB, ALICE),
     ],
     FollowReturned(STEP, BOB, ALICE): [("reset_reader", STEP, BOB)],
+    RequestEnded(STEP, BOB, ALICE): [("reset_follower", STEP, BOB, ALICE)],
     AccountChanged(STEP, ALICE): [("look_again_at_author", STEP, ALICE, None, True)],
     AccountChanged(STEP, ALICE, shown=True): [
         ("look_again_at_author", STEP, ALICE, None, True),
@@ -197,6 +200,8 @@ MISSED = {
     AuthorUnfollowed(STEP, ALICE, BOB): {},
     FollowReturned(STEP, BOB, ALICE): {"must_reset": True},
     FollowReturned(STEP, CAROL, BOB): {},
+    RequestEnded(STEP, BOB, ALICE): {"changed_accounts": {ALICE}},
+    RequestEnded(STEP, CAROL, ALICE): {},
     AccountChanged(STEP, ALICE): {"changed_accounts": {ALICE}},
     AccountChanged(STEP, BOB): {"changed_accounts": {BOB}},
     NoticeMade(STEP, BOB, 900): {"notices": {900: STEP}},

@@ -144,10 +144,11 @@ class StreamResource:
         `engagement_update` {postId, likeCount, commentCount, shareCount, viewCount}: of posts that are watched (those
         named, those told of here, their own newest), once a second at most. `post_removed` {postId, reason}.
         `notification` {notificationId, kind, actorId, postId, commentId, boardId, mentionedId}, with null for what it
-        is not about, and `unread` {count, partial}. `reset` {reason}: load the feed anew, as an account came back, or
-        what was missed cannot be told; the stream ends, and the next one goes on from there. Every event has an id: a
-        client that comes back with it in Last-Event-ID misses nothing, whichever process it meets. A first stream
-        begins at its first id: load the feed once that came, or what happens in between is on neither.
+        is not about, and `unread` {count, partial}. `reset` {reason}: load the feed anew, as an account came
+        back or accepted the reader, or what was missed cannot be told; the stream ends, and the next one goes
+        on from there. Every event has an id: a client that comes back with it in Last-Event-ID misses nothing,
+        whichever process it meets. A first stream begins at its first id: load the feed once that came, or what
+        happens in between is on neither.
         """
         user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
