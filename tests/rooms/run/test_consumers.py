@@ -127,7 +127,8 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
 
     assert run(told()) == {
         "log_events", "log_sequence", "log_bytes", "log_leases", "log_leases_lost", "log_leases_lag_events",
-        "store_bytes", "disk_free_bytes", "timelines", "fanout_deliveries", "webhooks", "push_owed", "push_faults",
+        "store_bytes", "disk_free_bytes", "rival_primary", "timelines", "fanout_deliveries", "webhooks", "push_owed",
+        "push_faults",
         "mentions_pressure",
         *(
             f"mentions_{tier}_{what}"
