@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ WHOLE_MAX = 50_000
 LOOKED_MAX = 200_000
 """How many ids of the part that is read a page looks at."""
 _FIRST_CHUNK, _CHUNK_MAX = 256, 16_384
+_ON_LOOP_MAX = 100_000
+"""How many ids are sorted or looked for in between two turns of other requests: some 5 ms."""
+Found = TypeVar("Found")
 
 
 class Leaf(NamedTuple):
@@ -201,12 +204,13 @@ class Evaluator:
                     self._check_left(self._counts[program])
                     read = [await self._read(listing) for listing in listings]
                     # an edge has one state, but where lists lag it may be on its way between two of them
-                    self._whole[program] = (np.sort(read[0]) if len(read) == 1 else np.unique(np.concatenate(read)))[
-                        ::-1
-                    ]
+                    joined = np.concatenate(read)
+                    ascending: Ids = await _done(np.sort if len(read) == 1 else np.unique, joined, size=len(joined))
+                    self._whole[program] = ascending[::-1]
                 return self._whole[program]
             case Union(parts):
-                return np.unique(np.concatenate([await self._all(part) for part in parts]))[::-1]
+                joined = np.concatenate([await self._all(part) for part in parts])
+                return (await _done(np.unique, joined, size=len(joined)))[::-1]
             case Intersect() | Difference():
                 base, others, wanted = self._drive(program)
                 ids = await self._all(base)
@@ -219,7 +223,8 @@ class Evaluator:
                 return np.isin(ids, members)
             case Leaf(listings):
                 if self._counts[program] <= min(_PROBE_FACTOR * len(ids), self._ids_left) or program in self._whole:
-                    return np.isin(ids, await self._all(program))
+                    whole = await self._all(program)
+                    return await _done(np.isin, ids, whole, size=len(ids) + len(whole))
                 return _any([await self._asked(listing, ids) for listing in listings])
             case Union(parts):
                 return _any([await self.contains(part, ids) for part in parts])
@@ -314,6 +319,11 @@ def _united(parts: list[OrderedIds], down: bool) -> OrderedIds:
     reached = (max(ends) if down else min(ends)) if ends else None
     ids = parts[0].ids if len(parts) == 1 else ordered(np.concatenate([part.ids for part in parts]), down)
     return OrderedIds(as_far_as(ids, reached, down), reached)
+
+
+async def _done(step: Callable[..., Found], *ids: Ids, size: int) -> Found:
+    """What a step of NumPy makes of so many ids; where these are many, beside the loop."""
+    return step(*ids) if size <= _ON_LOOP_MAX else await asyncio.to_thread(step, *ids)
 
 
 def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:

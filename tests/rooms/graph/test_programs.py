@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from itertools import product
@@ -219,6 +220,16 @@ def test_an_intersection_costs_what_its_smallest_part_costs(
 def test_the_count_of_one_list_reads_no_ids(celebrity: Counting, run: Run) -> None:
     assert run(evaluator(celebrity, ids_max=0).count(leaf(DANA, Direction.IN))) == 1000
     assert celebrity.read == 0
+
+
+def test_many_ids_are_sorted_beside_the_loop(celebrity: Counting, run: Run) -> None:
+    either = Union((leaf(ALICE), leaf(DANA, Direction.IN)))
+    with patch.object(set_programs.asyncio, "to_thread", wraps=asyncio.to_thread) as beside:
+        assert run(evaluator(celebrity).count(either)) == 1005
+        beside.assert_not_called()
+        with patch.object(set_programs, "_ON_LOOP_MAX", 100):
+            assert run(evaluator(celebrity).count(either)) == 1005
+        assert [call.args[0] for call in beside.call_args_list] == [np.sort, np.unique]
 
 
 def test_counting_more_ids_than_allowed_is_refused(celebrity: Counting, run: Run) -> None:
