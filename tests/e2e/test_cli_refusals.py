@@ -151,7 +151,8 @@ def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, st
         ("KITH_PORT", "many"), ("KITH_PORT", "0"), ("KITH_WORKERS", "65"), ("KITH_DURABILITY", "some"),
         ("KITH_LOG_LEVEL", "loud"), ("KITH_JWT_SECRET", "short"), ("KITH_GRAPHS", "[1"), ("KITH_STORE_BYTES_MAX", "1"),
         ("KITH_STORE_BYTES_MAX", "99999999999999999999"), ("KITH_STORE_BYTES_MAX", str(1 << 47)),
-        ("KITH_MEDIA_URL", "ftp://x"), ("KITH_JWT_ALGORITHMS", "[]"), ("KITH_JWT_ALGORITHMS", "RS256"),
+        ("KITH_MEDIA_URL", "ftp://x"), ("KITH_BACKUP_TO", "s3://"),
+        ("KITH_JWT_ALGORITHMS", "[]"), ("KITH_JWT_ALGORITHMS", "RS256"),
     ],
 )  # fmt: skip
 def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, value: str) -> None:
@@ -251,6 +252,7 @@ def test_a_token_of_a_folder_that_is_none_makes_no_folder(here: Kith, stores: Pa
 @pytest.mark.parametrize("what", ["show", "replay", "drop"])
 def test_a_dead_event_that_is_none_is_named(here: Kith, stores: Path, what: str) -> None:
     assert "nope/1" in refused(here("dead", what, "nope/1", "--data", str(stores / "kith-data")))
+    assert done(here("dead", "list", "--data", str(stores / "kith-data"))).strip() == "no event is dead"
 
 
 def test_a_replay_against_no_address_says_so(here: Kith, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from kith.commands.console import Data, out
+from kith.commands.console import Data, out, say
 from kith.core.errors import BadRequest
 from kith.log import runner
 from kith.log.runner import RELOADED_S
@@ -28,8 +28,12 @@ DeadEventName = Annotated[str, typer.Argument(help="GROUP/MARK, as `kith dead li
 @commands.command("list")
 def run_list(data: Data = None) -> None:
     """Name every dead event with what went wrong."""
+    found = dead_events(config.load({"data": data}))
+    if not found:
+        say("no event is dead")
+        return
     table = Table("event", "tries", "failed at", "error")
-    for name, failure in dead_events(config.load({"data": data})).items():
+    for name, failure in found.items():
         at = datetime.fromtimestamp(failure.failed_at_ms / 1000, UTC).isoformat(timespec="seconds")
         table.add_row(name, str(failure.tries), at, escape(failure.error))
     out.print(table)

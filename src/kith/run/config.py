@@ -337,6 +337,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     backup_to: Annotated[
         str,
+        Meta(pattern="^(s3://[^/]+.*|(?!.*://).*)$"),
         _doc("Where `kith serve` keeps backups: a folder, best of another disk, or s3://bucket/prefix; empty: none."),
     ] = ""
     backup_every_minutes: Annotated[Positive, _doc("Minutes after which what is new is backed up.")] = 5

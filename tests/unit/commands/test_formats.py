@@ -344,6 +344,15 @@ def test_a_damaged_or_wrongly_named_file_says_so(tmp_path: Path, how: str) -> No
         all_of(path)
 
 
+def test_a_file_without_lines_is_not_gathered_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "LINE_BYTES_MAX", 20_000)
+    path = put(tmp_path, b"1" * 50_000 + b"\n", ".txt")
+    with pytest.raises(BadRequest, match="is it text, by lines"):
+        list(read(path, chunk_bytes=10_000))
+    assert len(MANY) > 20_000
+    assert all_of(put(tmp_path, MANY, ".txt"))
+
+
 @pytest.mark.parametrize("how", [".gz", ".zst"])
 def test_several_compressed_streams_in_a_row_are_one_file(tmp_path: Path, how: str) -> None:
     path = tmp_path / f"edges.txt{how}"

@@ -35,6 +35,7 @@ else:
     from backports import zstd
 
 CHUNK_BYTES = 4 << 20
+LINE_BYTES_MAX = 16 << 20
 _PARQUET_ROWS = 200_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TEXT, NDJSON, PARQUET = "text", "ndjson", "parquet"
@@ -104,7 +105,7 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
-    """Whole lines of a text file, about `chunk_bytes` at a time; BadRequest where it is cut off."""
+    """Whole lines of a text file, about `chunk_bytes` at a time; BadRequest where it is cut off, or has no lines."""
     stream = _open(raw, path)
     rest = b""
     try:
@@ -115,6 +116,10 @@ def blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
                 rest = data[cut:]
             else:
                 rest += data
+            if len(rest) > LINE_BYTES_MAX:
+                raise BadRequest(
+                    f"{path.name} has a line of more than {LINE_BYTES_MAX >> 20} MB; is it text, by lines?"
+                )
     except (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError) as error:
         raise BadRequest(f"{path.name} is cut off or damaged ({error}); run again with a whole file") from error
     if rest:
