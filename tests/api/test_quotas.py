@@ -120,6 +120,15 @@ def test_a_minute_has_a_hundred_likes_and_comments_and_undoing_them_is_free(limi
     ok(alice.ask("POST", f"/posts/{post}/view"))
 
 
+def test_invitations_to_boards_are_counted_so_that_nobody_is_flooded(limited: Server, people: People) -> None:
+    owner, (guest, other) = User(limited, people.bob), people.crowd(2)
+    board = ok(owner.ask("POST", "/boards", json={"name": "ours"}), 201)["id"]
+    passed, refused = owner.until_refused(120, "POST", f"/boards/{board}/collaborators/{guest}")
+    assert passed == 100
+    assert code(refused, 429) == "RATE_LIMITED"
+    assert code(owner.ask("POST", f"/boards/{board}/collaborators/{other}"), 429) == "RATE_LIMITED"
+
+
 def test_uploads_are_counted_whether_they_are_kept_or_not(tmp_path: Any, people: People) -> None:
     """To look at one that is refused costs as much."""
     with serving(tmp_path, settings={**DEFAULT, "KITH_RATE_MEDIA_PER_HOUR": "3"}) as server:

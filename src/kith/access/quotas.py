@@ -23,7 +23,7 @@ _UPLOADS = KINDS.index("media")
 _DONE = {
     0: "feed loads and strips of stories",
     1: "new posts, stories and boards",
-    2: "likes, shares, saves, pins and comments",
+    2: "likes, shares, saves, pins, comments and invitations",
     _UPLOADS: "uploads",
 }
 

@@ -193,7 +193,7 @@ class BoardsResource:
 
     # --- collaborators ---------------------------------------------------------------------------------
 
-    @post("/boards/{board_id}/collaborators/{user_id}", "Invite a collaborator", callers="acting")
+    @post("/boards/{board_id}/collaborators/{user_id}", "Invite a collaborator", callers="acting", quota="engagement")
     async def invite_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
         """They see the board, also if it is secret, and may pin on it. Its owner only."""
         return InvitedAnswer(True, call.wrote(await self._collaborators.invite(call.acting, board_id, user_id)))
