@@ -80,9 +80,9 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
         yield Finding("server keys", keys > 0, f"{keys} known{hint}")
         try:
             refuse_unfinished(environment)
-            yield Finding("imports and rebuilds", True, "none unfinished")
+            yield Finding("imports", True, "none unfinished")
         except KithError as error:
-            yield Finding("imports and rebuilds", False, error.message)
+            yield Finding("imports", False, error.message)
 
 
 def _of_role(environment: Environment) -> Finding:
