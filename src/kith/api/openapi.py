@@ -73,9 +73,7 @@ def _complete(schema: Any) -> None:
             schema["type"] = "string"
         if schema.pop("x-or-string", False):
             schema["type"] = ["integer", "string"]
-        if (
-            schema.get("items") is False
-        ):  # of a tuple, whose length says it as well; some generators of clients stop at it
+        if schema.get("items") is False:  # a tuple: its length says that too, and some generators of clients stop at it
             parts = schema.pop("prefixItems")
             schema["items"] = parts[0] if parts.count(parts[0]) == len(parts) else {"anyOf": parts}
         for one in schema.values():

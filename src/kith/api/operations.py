@@ -85,7 +85,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     spec: Spec
     name: str
-    resource: str  # the file that it stands in
+    resource: str  # the name of its file; the tag of the operation in the document
     path: str
     description: str
     handler: Handler
@@ -196,9 +196,9 @@ def delete(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
 
 def operations_of(resource: object) -> list[Operation]:
     """The rows that a resource adds to the table, in the order of its methods."""
-    methods, file = (getattr(resource, name) for name in vars(type(resource))), type(resource).__module__
-    named = file.rpartition(".")[2]
-    return [_operation(method.__spec__, method, named) for method in methods if hasattr(method, "__spec__")]
+    methods = (getattr(resource, name) for name in vars(type(resource)))
+    file = type(resource).__module__.rpartition(".")[2]
+    return [_operation(method.__spec__, method, file) for method in methods if hasattr(method, "__spec__")]
 
 
 def _operation(spec: Spec, handler: Handler, resource: str) -> Operation:

@@ -206,9 +206,8 @@ def _imported(
                 try:
                     return load_bulk(path, load, refused, progress, mutual=mutual, read_file=read_file)
                 except BadRequest:
-                    bulk.discard(
-                        environment, graph
-                    )  # the file cannot be read to its end: a whole one has another fingerprint
+                    # the file cannot be read to its end: a whole one has another fingerprint
+                    bulk.discard(environment, graph)
                     raise
         return asyncio.run(merge())
 

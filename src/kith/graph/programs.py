@@ -40,7 +40,7 @@ LOOKED_MAX = 200_000
 """How many ids of the part that is read a page looks at."""
 _FIRST_CHUNK, _CHUNK_MAX = 256, 16_384
 _ON_LOOP_MAX = 100_000
-"""How many ids are sorted or looked for in between two turns of other requests: some 5 ms."""
+"""How many ids are sorted or looked for in between two turns of other requests: a few ms."""
 Found = TypeVar("Found")
 
 

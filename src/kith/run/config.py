@@ -355,7 +355,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         NotNegative, _doc("New posts, stories and boards an hour of one user by token; 0: no limit.")
     ] = 10
     rate_engagement_per_minute: Annotated[
-        NotNegative, _doc("Likes, shares, saves, pins, comments and invitations a minute of one user; 0: no limit.")
+        NotNegative,
+        _doc("Likes, shares, saves, pins, comments and invitations a minute of one user by token; 0: no limit."),
     ] = 100
     rate_media_per_hour: Annotated[NotNegative, _doc("Uploads an hour of one user by token; 0: no limit.")] = 50
 

@@ -119,7 +119,8 @@ class Over:
                 left -= 1
                 other = read_mark(entry).id
                 row = get(pair_key(node, other) if out else pair_key(other, node), None, graph)
-                entries = entries if left else self.entries(listing)
+                if not left:
+                    entries = self.entries(listing)
                 return row is not None and self.state(row) is not state_of(row)
             return entry in entries
 
