@@ -1,9 +1,11 @@
-"""The auditor of timelines: compares each with the outboxes that it is a cache of, and drops those that differ.
+"""The auditor of timelines: compares each timeline with the outboxes it caches, and drops those that differ.
 
-A timeline is wrong if its home lacks a post because of it (`lacking`), or if it has one of an author who is not
-followed (`strays`), which the rules keep out of homes. What homes look up beside a timeline is not missing: see
-`skeleton`. Ids of deleted posts stay in timelines. One that changes while it is looked at may seem wrong; what counts
-is what still is so a moment later.
+A timeline is wrong in two cases. It lacks a post, so the post is missing at home (`lacking`). Or it has a post of an
+author whom its user does not follow (`strays`); the rules keep such posts out of home. A post that home reads from an
+outbox beside the timeline is not missing: see `skeleton`. Ids of deleted posts stay in timelines and are not wrong.
+
+A timeline that changes while it is compared may seem wrong, so the auditor looks twice and counts only what is wrong
+both times.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ _AT_ONCE = 16
 
 
 class TimelineAudit(msgspec.Struct):
-    """What the auditor found of the timelines that homes are made from.
+    """What the auditor found, in numbers of timelines.
 
-    `late`: seemed wrong, and were not a moment later. `lacking` and `strays` may be the same timeline.
+    `late`: seemed wrong in the first look and right in the second. A timeline may count in both `lacking` and `strays`.
     """
 
     timelines: int = 0
@@ -57,17 +59,17 @@ class TimelineAudit(msgspec.Struct):
 
 
 class _Wrong(NamedTuple):
-    """Posts that a timeline lacks, and those that it should not have."""
+    """The posts that a timeline lacks, and those that it should not have."""
 
     lacked: frozenset[int]
     strays: frozenset[int]
 
     def still(self, later: _Wrong) -> _Wrong:
-        """What is wrong in a later look too."""
+        """What is wrong in both looks."""
         return _Wrong(self.lacked & later.lacked, self.strays & later.strays)
 
     def told(self, user: int) -> list[str]:
-        """Examples of it."""
+        """Up to two examples, as sentences."""
         lacked = [f"the timeline of user {user} lacks post {post}" for post in sorted(self.lacked)[:1]]
         return lacked + [
             f"that of user {user} has post {post}, of nobody they follow" for post in sorted(self.strays)[:1]
@@ -81,7 +83,7 @@ _RIGHT = _Wrong(frozenset(), frozenset())
 
 
 class TimelineAuditor:
-    """Audits the timelines of a store. `settle_s`: how long until what seems wrong is looked at again."""
+    """Audits the timelines of a store. `settle_s`: seconds between the first and the second look."""
 
     def __init__(
         self, graph: Graph, timelines: TimelineReader, fanout: FanoutState, log: LogStore, settle_s: float = _SETTLE_S
@@ -97,11 +99,11 @@ class TimelineAuditor:
         sample: float = 1.0,
         progress: Callable[[int], None] = lambda _: None,
     ) -> TimelineAudit | None:
-        """Compare a `sample` (0 to 1) of the timelines; with `repair`, the same timelines for writing, drop wrong ones.
+        """Compare a `sample` (0 to 1) of the timelines. `repair`: the same store for writing; wrong ones are dropped.
 
-        A dropped one is built again as its user comes. None where fan-out keeps none for this store yet: then homes are
-        made from outboxes. Conflict where fan-out is so far behind that timelines are not relied on. `progress` is
-        called with the number of timelines looked at so far.
+        A dropped timeline is rebuilt when its user next reads home. Returns None if fan-out has no timelines for this
+        store yet; homes are then made from outboxes. Raises Conflict if fan-out lags so far that homes do not use
+        timelines. `progress` is called with the number of timelines compared so far.
         """
         found, chosen, suspects = TimelineAudit(), random.Random(), dict[int, _Wrong]()
         if (await self._fanout.snapshot()).name != await self._timelines.name():
@@ -125,7 +127,7 @@ class TimelineAuditor:
         return found
 
     async def _wrong_of(self, users: Sequence[int]) -> dict[int, _Wrong]:
-        """What seems wrong with the timelines of these users, of those where something does."""
+        """What seems wrong, by user; users whose timeline is right are left out."""
         found: dict[int, _Wrong] = {}
         for at in range(0, len(users), _AT_ONCE):
             some = users[at : at + _AT_ONCE]
@@ -138,13 +140,13 @@ class TimelineAuditor:
         return found
 
     async def _look(self, user: NodeId, fanout: FanoutSnapshot, unhandled: Unhandled) -> _Wrong:
-        """What seems wrong with a timeline; nothing where homes do without it."""
+        """What seems wrong with a user's timeline; nothing if home does not use it."""
         if unhandled.spoils(user) or not fanout.keeps(user):
             return _RIGHT
         timeline = await self._timelines.read(user)
         if timeline is None:
             return _RIGHT
-        # Whose posts homes look up beside the timeline: those that fan-out has not come to, or leaves out.
+        # Home reads the outboxes of these authors beside the timeline: fan-out lags on them, or withholds their posts.
         beside = {*fanout.undelivered().tolist(), *unhandled.authors.tolist()}
         beside |= set(fanout.withheld.at_least(timeline.lacks_from).tolist())
         authors = (await self._sources.authors(user)).tolist()
@@ -156,7 +158,7 @@ class TimelineAuditor:
         return _Wrong(frozenset(lacked), await self._strays(more, {*authors, *beside}))
 
     async def _strays(self, posts: Sequence[int], authors: Iterable[int]) -> frozenset[int]:
-        """Those of the posts that are there, and of none of these authors."""
+        """The posts that exist and are by none of these authors."""
         questions, known = Questions(), set(authors)
         pages = [questions.page(Listing(self._authored, post, Direction.IN), Window(1)) for post in posts]
         answers = await self._store.answer(questions) if posts else None

@@ -1,6 +1,6 @@
-"""What was not available while a page was made. The page is made without it, and its answer says so.
+"""The parts that were unavailable while a page was made. The answer lists them in `degraded`.
 
-One `Degraded` is made for each request and handed to every step that can do without a part.
+Each request has one `Degraded`. Every step that can work without a part takes it and records what is missing.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ _log = structlog.get_logger("kith.home")
 
 
 class Degraded:
-    """Collects the names of parts. `parts`: each once, in the order they were noticed; `degraded` in the answer."""
+    """Collects names of parts. `parts`: each once, in the order they were recorded; the answer's `degraded`."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
 
     def note(self, part: str) -> None:
-        """A part is not as it should be."""
+        """Record that a part is unavailable or out of date."""
         if part not in self.parts:
             self.parts.append(part)
 
     def failed(self, part: str) -> None:
-        """Note a part, and log the error that is being handled."""
+        """Record a part, and log the exception that is being handled."""
         _log.exception("the feed goes on without a part", part=part)
         self.note(part)

@@ -1,10 +1,11 @@
-"""Ranked orders that are kept for readers who come again.
+"""A cache of ranked orders, for readers who load home again within ORDER_KEPT_MS.
 
-An order decides nothing about what may be shown: the hard rules look at every page. It holds while what it was made
-from is unchanged, and no post of it was edited or deleted. Each request compares that, so writes of other processes are
-noticed too. What ranking knows of the numbers of posts (`facts`) and of the reader's likes, comments, saves and shares
-(`affinity`) is up to ORDER_KEPT_MS older in a kept order than in a new one, unless the reader's token says that they
-wrote since.
+An order does not decide what may be shown: the hard rules check every page. A cached order is valid while its inputs
+are unchanged and no post in it was edited or deleted. Each request compares the inputs, so it also notices writes of
+other processes.
+
+A cached order may use engagement counts (`facts`) and the reader's own interactions (`affinity`) that are up to
+ORDER_KEPT_MS old. A request whose token is newer than the order is ranked again.
 """
 
 from __future__ import annotations
@@ -26,29 +27,31 @@ from kith.records.tables import ToldChanges
 ORDER_KEPT_MS = 30_000
 """How long an order is kept, by the wall clock."""
 READERS_MAX = 10_000
-"""Orders that are kept in a process, some 7 KB each; beyond it the one made first is given up."""
+"""Orders cached in a process, about 7 KB each. Beyond it the oldest order is evicted."""
 
 
 class Basis(NamedTuple):
-    """What an order was made from. `skeleton`: a digest of it. `own`: of the reader's lists, see `Ranker.own`."""
+    """The inputs of an order. `skeleton`: a digest of the skeleton. `own`: the state of the reader's lists of seen
+    posts and "see fewer" wishes (`Ranker.own`).
+    """
 
     skeleton: bytes
     own: ListState
 
 
 class Order(NamedTuple):
-    """A slate as ranked, and the posts that a page of `limit` was chosen of its first `looked_at`."""
+    """A ranked slate, and the posts that were chosen from its first `looked_at` for a page of `limit`."""
 
     basis: Basis
     told: int
-    reflects: LogPosition  # what it had to reflect of the log; it may reflect more
+    reflects: LogPosition  # the log position it reflects at least
     made_ms: int
     ids: Integers
-    slate: Slate  # without its ids, which would take five times as much in it
+    slate: Slate  # without its ids: a list takes five times the memory of the array above
     limit: int
     chosen: Candidates
     looked_at: int
-    placed: Mapping[int, Placed]  # empty where posts were pinned
+    placed: Mapping[int, Placed]  # empty if posts of the page came from boards
 
 
 class CachedOrders:
@@ -57,29 +60,30 @@ class CachedOrders:
     def __init__(
         self, covers: Callable[[LogPosition, LogPosition], bool], of_posts: ToldChanges, readers_max: int = READERS_MAX
     ) -> None:
-        """`covers`: that of the log. `of_posts`: told of each change of what a post says."""
+        """`covers`: the log's comparison of positions. `of_posts`: the changes of post records."""
         self._covers, self._of_posts, self._readers_max = covers, of_posts, readers_max
-        self._orders: dict[int, Order] = {}  # the one made first comes first
+        self._orders: dict[int, Order] = {}  # oldest first
 
     def __len__(self) -> int:
         return len(self._orders)
 
     def has(self, reader: int, now_ms: int) -> bool:
-        """Whether an order of the reader is kept, which may yet turn out to be of no use."""
+        """Whether an order of the reader is cached. `find` decides whether it is still valid."""
         order = self._orders.get(reader)
         return order is not None and _is_young(order, now_ms)
 
     @property
     def told(self) -> int:
-        """What the log told of posts by now; `keep` takes it, from before the slate was ranked."""
+        """The number of post changes seen so far. Read it before ranking, and pass it to `keep`."""
         return self._of_posts.now
 
     def find(
         self, reader: int, basis: Basis, posts: Integers, limit: int, *, must_reflect: LogPosition, now_ms: int
     ) -> tuple[Slate, PageChoice | None] | None:
-        """The reader's slate, begun now, and what a page of `limit` was chosen of it; None: it must be ranked anew.
+        """The reader's cached slate as a scroll that begins now, and the posts chosen from it for a page of `limit`.
 
-        `posts`: those of the skeleton. `must_reflect`: the place in the log that the slate must reflect.
+        None if there is no valid order. No choice if the order was cached for another `limit`. `posts`: ids of the
+        skeleton. `must_reflect`: the log position that the slate must reflect.
         """
         order = self._orders.get(reader)
         if (
@@ -98,14 +102,14 @@ class CachedOrders:
         return slate, PageChoice(order.chosen, waiting, order.looked_at, order.placed)
 
     def _are_unchanged(self, posts: Integers, told: int) -> bool:
-        """Whether these say what they said when so much was told; where the log cannot tell, as far as is known."""
+        """Whether no record of these posts changed since `told`. True where the log cannot tell."""
         changes = self._of_posts
         return told == changes.now or not changes.can_be_told or changes.none_of(set(posts.tolist()), told)
 
     def keep(
         self, reader: int, basis: Basis, told: int, reflects: LogPosition, slate: Slate, limit: int, choice: PageChoice
     ) -> None:
-        """Keep a slate that was ranked now, and what a page of `limit` was chosen of it."""
+        """Cache a slate that was just ranked, and the posts chosen from it for a page of `limit`."""
         made_ms, orders = slate.scroll.begun_ms, self._orders
         orders.pop(reader, None)
         while orders and (len(orders) >= self._readers_max or not _is_young(next(iter(orders.values())), made_ms)):
@@ -116,7 +120,7 @@ class CachedOrders:
 
 
 def basis_of(skeleton: Skeleton, own: ListState) -> Basis:
-    """What an order of this skeleton is made from."""
+    """The inputs of an order: a digest of the skeleton, and the state of the reader's lists."""
     digest = hashlib.blake2b(skeleton.ids.tobytes(), digest_size=16)
     if skeleton.end is not None:
         digest.update(b"%d %d" % skeleton.end)

@@ -1,4 +1,4 @@
-"""What was served, to train rankers from: each ranked page with the features of its posts. The port of its log."""
+"""The port of the log of served pages: each ranked page with the features of its posts, as training data."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import msgspec
 
 
 class Served(msgspec.Struct, frozen=True, array_like=True):
-    """A ranked page as it was answered. `rows`: float32, little-endian, a row a post, FEATURES columns.
+    """A ranked page as it was answered.
 
-    `scores`: as the reader was told them. The order may differ, for posts of others that the app limits.
+    `rows`: the features, float32, little-endian, one row a post, columns FEATURES. `scores`: as shown to the reader.
+    The order may differ from the scores where moderation limits posts of other authors.
     """
 
     request: str
@@ -24,10 +25,10 @@ class Served(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ServedLog(Protocol):
-    """Keeps what was served. Best effort: it may forget under pressure, and never fails a request."""
+    """Stores served pages. Best effort: it may drop pages under load, and never fails a request."""
 
     def add(self, page: Served) -> None:
-        """Keep a page."""
+        """Store a page."""
         ...
 
 
@@ -35,4 +36,4 @@ class NullServedLog:
     """A ServedLog that keeps nothing."""
 
     def add(self, page: Served) -> None:
-        """Forget it."""
+        """Drop the page."""

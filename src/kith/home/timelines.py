@@ -1,11 +1,12 @@
-"""The port behind home timelines: for each active user, the newest post ids that were pushed to them.
+"""The port of home timelines: for each active user, the newest post ids that were pushed to them.
 
-A timeline is a cache: one that is lost is built again from the outboxes of those whom the user follows, so engines
-keep it in memory and sync nothing. Posts, blocks and visibility are not known here.
+A timeline is a cache. A lost one is rebuilt from the outboxes of the accounts that its user follows, so engines keep
+timelines in memory and do not sync them. A timeline knows nothing of posts beyond their ids, nor of blocks and
+visibility.
 
-A timeline is evicted in two cases: the store is full (`put` takes the one not read for longest), or it was not read for
-`timeline_days` (a task of the worker `fanout` calls `evict`). Implemented by `engines/embedded` and `engines/redis`,
-held to `tests/reference_timelines.py` by the conformance suite.
+A timeline is evicted in two cases: the store is full (`put` evicts the least recently read one), or it was not read for
+`timeline_days` (a task of the worker `fanout` calls `evict`). `engines/embedded` and `engines/redis` implement the
+port; the conformance suite compares them with `tests/reference_timelines.py`.
 """
 
 from __future__ import annotations
@@ -21,52 +22,50 @@ from kith.graph.shapes import Ids
 """One dimension of ids, each 0 to 2**63 - 1."""
 
 TIMELINE_IDS_MAX = 500
-"""How many of the newest pushes a timeline remembers; further back the outboxes take over."""
+"""Ids of a timeline. Older posts are read from the outboxes."""
 BUILD_PUSHES = 28
-"""Pushes that are kept for a user while their timeline is built; of one more the build is given up."""
+"""Pushes buffered for a user while their timeline is built. One more cancels the build."""
 RATE_WINDOW_MS = 7 * 86_400_000
-"""A rate is how many posts, or reads, in this time."""
+"""Rates count posts, or reads, in this time."""
 RATE_MAX = 2**62
-"""Above every rate. As `lacks_from`: the timeline lacks nothing."""
+"""Greater than every rate. As `lacks_from` it means: the timeline lacks nothing."""
 
 
 class Timeline(NamedTuple):
-    """What was pushed to a user."""
+    """The posts that were pushed to a user."""
 
-    ids: Ids  # newest pushed first; one that was pushed again is there again
-    floor: int  # all greater ids that were pushed are here, in whatever order they came; 0: none was pushed out
-    lacks_from: int  # the lowest rate of authors whose posts were withheld from it; RATE_MAX if none were
+    ids: Ids  # last pushed first; a post pushed twice is here twice
+    floor: int  # every pushed id above it is in `ids`; 0: no id was dropped at the cap
+    lacks_from: int  # the lowest rate of the authors whose posts were withheld from it; RATE_MAX: none were
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether so few of its ids are above its floor that it is better built again. Pushes of old ids do that."""
+        """Whether too few ids are above the floor, so that a rebuild pays. Pushes of old ids cause this."""
         return self.floor > 0 and int(np.count_nonzero(self.ids > self.floor)) < TIMELINE_IDS_MAX // 4
 
 
 class Habits(NamedTuple):
-    """How some users read, in columns, a row a user."""
+    """How often some users read, in columns, one row a user."""
 
-    reads: NDArray[np.float64]  # about how often their timeline was read in RATE_WINDOW_MS; -1: they have none
-    lacks_from: Ids  # as in Timeline; 0 where there is none
+    reads: NDArray[np.float64]  # reads of their timeline in RATE_WINDOW_MS, estimated; -1: no timeline
+    lacks_from: Ids  # as in Timeline; 0: no timeline
 
 
 class TimelineReader(Protocol):
-    """What every process may do, also while others write.
+    """Reads timelines, in any process, also while others write.
 
-    Order: newest pushed first. Atomicity: a list is one that the user really had, never torn and never
-    another user's; of a list that is being pushed to, the oldest few may be missing. An answer "no timeline"
-    may be given while a timeline is being replaced. Errors: `Unavailable`; where there is no store at all, nobody has a
-    timeline.
+    Order: last pushed first. Atomicity: a read returns a list that the user really had, never a torn one and never
+    another user's. During a push the oldest few ids may be missing; while a timeline is replaced, `read` may return
+    None. Errors: `Unavailable`. If no store exists, nobody has a timeline.
     """
 
-    immediate: bool  # calls answer without waiting, so nothing is gained by making several together
+    immediate: bool  # calls never wait, so running several concurrently gains nothing
 
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         """The user's timeline; None if there is none.
 
-        What was withheld before the call and is not in `ids` is covered by `lacks_from`. Where nothing changed it may
-        be the very object that was answered before. `by_user`: the user reads it now, which is noted; the timeline that
-        its user did not read for longest is evicted first.
+        `lacks_from` covers every post that was withheld before the call and is not in `ids`. If nothing changed, the
+        same object as before may be returned. `by_user`: the user reads home now, so the read counts for eviction.
         """
         ...
 
@@ -75,73 +74,72 @@ class TimelineReader(Protocol):
         ...
 
     def users(self) -> AsyncIterator[list[int]]:
-        """Who has a timeline, some at a time; nobody twice. Those who get or lose theirs meanwhile may be left out."""
+        """The users who have a timeline, in batches, each once. One gained or lost meanwhile may be left out."""
         ...
 
     async def name(self) -> int:
-        """The name that `rename` gave these timelines; 0 where there are none."""
+        """The name that `rename` gave these timelines; 0 if there are none."""
         ...
 
     def close(self) -> None:
-        """Give the memory back. A later call opens what is there then."""
+        """Release the memory. A later call opens the store again."""
         ...
 
 
 class TimelineStore(TimelineReader, Protocol):
-    """What writers may do besides: several at once, of the same timelines.
+    """Writes timelines. Several writers may change the same timelines at once.
 
-    Order: `push` puts a post before all that the timeline holds. Repetition: a post that is pushed again is there
-    again, and counts towards the cap again. Atomicity: a push is whole per user, and none is lost whoever pushes at the
-    same time; when a push is cut short (a killed process) some users have the post and the others do not, and repeating
-    it is safe. Durability: none beyond the process; a restart of the machine may lose every timeline. Errors:
-    `Unavailable`; `StoreFull` from `put`, with no timeline changed, if there is no room for even one.
+    Order: `push` puts a post before everything the timeline holds. Repetition: a post that is pushed twice is in the
+    list twice and counts twice towards the cap. Atomicity: a push is atomic per user, and concurrent pushes lose
+    nothing. If a push is cut short (a killed process), some users have the post and others do not; repeating it is
+    safe. Durability: none; a restart of the machine may lose every timeline. Errors: `Unavailable`; `StoreFull` from
+    `put` if there is no room for even one timeline, with none changed.
 
-    A timeline is built in three steps: `begin`, then reading outboxes, then `put`. What others do to the user's
-    timeline in between is not lost: `put` adds what was pushed or withheld since `begin`, and changes nothing where the
-    timeline was dropped, since then what was read may be out of date.
+    Building a timeline takes three steps: `begin`, then reading outboxes, then `put`. Changes in between are not lost:
+    `put` adds what was pushed or withheld since `begin`. If the timeline was dropped meanwhile, the outboxes may have
+    been read too early, so `put` changes nothing.
     """
 
     async def push(self, post: int, users: Ids) -> int:
-        """Give one post to those of `users` who have a timeline; how many got it. No user may occur twice."""
+        """Push a post to the `users` who have a timeline; returns how many. No user may occur twice."""
         ...
 
     async def habits(self, users: Ids) -> Habits:
-        """How these users read, in the order of `users`."""
+        """How often these users read, in the order of `users`."""
         ...
 
     async def withhold(self, rate: int, users: Ids) -> None:
-        """Note that the timelines of these users lack a post of an author of this rate."""
+        """Note in the timelines of these users that they lack a post of an author with this rate."""
         ...
 
     async def begin(self, user: int) -> int:
-        """Begin to build the user's timeline; the epoch for `put`. A build that was begun before is given up."""
+        """Begin to build the user's timeline; returns the epoch for `put`. Cancels an earlier build."""
         ...
 
     async def put(self, user: int, ids: Ids, epoch: int) -> bool:
-        """Give the user a timeline of these ids, newest first, in place of any before; it counts as read.
+        """Replace the user's timeline by these ids, newest first, after what was pushed since `begin`.
 
-        Before them stands what was pushed since `begin`. False, with nothing changed, if the build of this epoch was
-        given up: by `drop`, `clear`, a later `begin`, or because more than BUILD_PUSHES posts were pushed.
+        False, with nothing changed, if the build of this epoch was cancelled: by `drop`, `clear`, a later `begin`, or
+        more than BUILD_PUSHES pushes.
 
-        The timeline lacks what was withheld since `begin`, and else nothing: if the ids are fewer than the cap, there
-        are no others. Ids beyond the cap are left out. A new timeline counts as read once; one that replaces another
-        adds no read. If all places are taken, or there is no room for more, the timeline that was not read for longest
-        is evicted.
+        The timeline lacks only what was withheld since `begin`. If there are fewer ids than the cap, no older posts
+        exist. Ids beyond the cap are dropped. A new timeline counts as read once; a replaced one keeps its count. If
+        the store is full, the least recently read timeline is evicted.
         """
         ...
 
     async def drop(self, users: Ids) -> int:
-        """Take these timelines away, and give up their builds; how many there were. No user may occur twice."""
+        """Drop these timelines and cancel their builds; returns how many there were. No user may occur twice."""
         ...
 
     async def clear(self) -> None:
-        """Take every timeline away, and give up every build."""
+        """Drop every timeline and cancel every build."""
         ...
 
     async def rename(self) -> int:
-        """Give these timelines a new random name, which no others have, and return it."""
+        """Give this set of timelines a new random name that no other set has; returns it."""
         ...
 
     async def evict(self, before_ms: int) -> int:
-        """Take away the timelines last read before then (ms since the epoch); how many."""
+        """Drop the timelines last read before `before_ms` (ms since the epoch); returns how many."""
         ...
