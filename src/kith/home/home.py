@@ -1,9 +1,9 @@
 """A page of home, ranked or newest first. Each goes one way: skeleton (ids) -> rank -> hard rules -> page.
 
-The steps know nothing of each other: this module hands what one answers to the next. When the rules drop so much that
-the page is not full, more is chosen of what is left, in _ROUNDS_MAX rounds at most; after these a page may be short.
-From the second round on the rules come first, for many posts at once, and in `latest` for twice as many each time. So
-only a page that loses a few thousand posts to them is short.
+The steps do not know each other: this module hands the result of one to the next. If the rules drop so many posts that
+the page is not full, another round fills it from what is left, _ROUNDS_MAX rounds at most. From the second round on the
+rules check many posts at once before any are chosen; in `latest` twice as many each time. So a page is short only if
+the rules drop some thousands of posts.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from kith.posts.post import Post
 from kith.posts.posts import Prefetch, no_prefetch
 
 CANDIDATES_PER_PAGE = 50
-"""The best of a slate that a page is chosen of (article 001); all of it where these do not fill the page."""
+"""A page is chosen from the best so many of a slate (article 001), or from all of it if these do not fill the page."""
 _ROUNDS_MAX = 10
 _ALL_SEEN_MAX = 2
-"""After this many slates in a row with nothing unseen, what was seen before is shown: nobody waits for more."""
+"""After so many slates in a row without an unseen post, the skipped seen posts are shown instead of searching on."""
 _CHECKED = 10
-"""How many of the last posts are checked together to see if one is for the reader; mostly the first is."""
+"""Posts checked together to find out whether a next page would be empty; mostly the first one decides."""
 _SPARED = 5
-"""How many more ids than the page has posts are checked first; usually the rules drop fewer."""
+"""Extra ids checked in the first round of `latest`; usually the rules drop fewer."""
 Rest = TypeVar("Rest", Mark, Slate)
 
 
 class HomePage(NamedTuple, Generic[Rest]):
     """Posts, newest first or best first.
 
-    `rest`: what the next page begins with, None if there is none: the place in `latest`, the slate in `ranked`.
-    `degraded`: what was not available. `placed`: why each post stands where it does; empty where ranking is down.
-    `seen`: which of them the reader saw before. `copies`: by post, those that are not shown as they are copies of it.
-    `until`: the `Window.until` of the next page of `latest`.
+    `rest`: where the next page begins, a place in `latest` and a slate in `ranked`; None: this is the last page.
+    `degraded`: parts that were unavailable. `placed`: score and reason by post; empty if ranking is down. `seen`: posts
+    that the reader saw before. `copies`: by post, its copies, which are not shown themselves. `until`: the
+    `Window.until` of the next page of `latest`.
     """
 
     posts: list[Post]
@@ -66,9 +66,10 @@ class HomePage(NamedTuple, Generic[Rest]):
 
 
 class Why(NamedTuple):
-    """What decides a post's place: per feature its value, its weight, and what it adds; and what keeps the post out.
+    """Why a post stands where it does.
 
-    `copy_of`: the post in its place, where it is left out as a copy.
+    `parts`: name, value, weight and contribution of each feature. `excluded_by`: the rules that keep the post out.
+    `copy_of`: the post that is shown in its place, if it is left out as a copy.
     """
 
     placed: Placed
@@ -106,11 +107,11 @@ class Home:
         refresh: bool = False,
         prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Mark]:
-        """Posts of those whom `reader` follows and their own, newest first.
+        """Posts of the accounts that `reader` follows and the reader's own, newest first.
 
-        `must_reflect`: the place in the log that the page must reflect (read-your-writes); `refresh`: past the
-        timeline. `prefetch`: reads what the posts are shown with; where the rules drop some, it is not asked about
-        those in their place. `window.until`: pins before it keep their place in this scroll, whatever was pinned since.
+        `must_reflect`: the log position that the page must reflect (read-your-writes). `refresh`: ignore the timeline.
+        `prefetch`: loads the data that posts are shown with; it is not called for posts that replace dropped ones.
+        `window.until`: boards' pins before it keep their place in this scroll, whatever is pinned later.
         """
         visit, posts = await self._visit(reader, prefetch, window.until), list[Post]()
         after, size, read_size = window.after, 2 * window.limit, window.limit + _SPARED
@@ -146,10 +147,10 @@ class Home:
         refresh: bool = False,
         prefetch: Prefetch = no_prefetch,
     ) -> HomePage[Slate]:
-        """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones. After
-        them, in the same way, what the reader saw before; it comes sooner where too much in a row was all seen.
+        """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones.
 
-        `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
+        Seen posts follow in the same way. They come sooner if too many slates in a row hold only seen posts.
+        `slate`: the rest of the page before. `request`: the name of this request in the log of served pages.
         """
         pins_until = slate.scroll.begun_ms + 1 if slate is not None else None
         visit, choice = await self._visit(reader, prefetch, pins_until), None
@@ -159,9 +160,9 @@ class Home:
             await visit.resume(must_reflect, refresh=refresh)
         posts: list[Post] = []
         page, all_seen = PageSoFar(), 0
-        # Each round takes from the slate; from the second on the rules are asked first, as they dropped some.
+        # Each round takes posts from the slate. From the second on the rules come first, since they dropped some.
         for round_ in range(_ROUNDS_MAX):
-            ranked: RankedCandidates | None = None  # those of the slate, where they were ranked just now
+            ranked: RankedCandidates | None = None  # the slate's candidates, if they were ranked in this round
             if not slate.ids:
                 if slate.is_last:
                     break
@@ -190,7 +191,7 @@ class Home:
         return HomePage(posts, rest, visit.degraded.parts, page.placed, page.seen_before, copies)
 
     async def _visit(self, reader: NodeId, prefetch: Prefetch = no_prefetch, pins_until: int | None = None) -> Visit:
-        """A request, for which nothing is kept that was changed before it came."""
+        """A visit, after the process's caches dropped everything that changed before this request."""
         visit = Visit(reader, self._skeletons, self._ranker, self._rules, self._pins, prefetch, pins_until)
         await together(self._immediate, visit.begin(), self._skeletons.prepare())
         return visit
@@ -198,10 +199,10 @@ class Home:
     async def _first(
         self, visit: Visit, limit: int, must_reflect: LogPosition, *, refresh: bool
     ) -> tuple[Slate, PageChoice | None]:
-        """The slate that a reader's first page begins with, and what is chosen of it: as kept, or ranked now.
+        """The slate of a reader's first page and the posts chosen from it, from the cache or ranked now.
 
-        `refresh`: nothing that was kept will do. No choice: it is still to be made. An order reflects what the request
-        asked for, and perhaps more, so a reader whose token is newer is ranked again.
+        `refresh`: ignore the cache. A choice of None is still to be made. A cached order reflects at least the log
+        position of the request that made it, so a reader with a newer token is ranked again.
         """
         now_ms, reader, told = self._now_ms(), visit.reader, self._orders.told
         if not refresh and self._orders.has(reader, now_ms):
@@ -211,7 +212,7 @@ class Home:
             basis, ids = basis_of(skeleton, state), skeleton.ids
             if kept := self._orders.find(reader, basis, ids, limit, must_reflect=must_reflect, now_ms=now_ms):
                 slate, choice = kept
-                if choice is not None and (visit.pinned or not choice.placed):  # others may be pinned by now
+                if choice is not None and (visit.pinned or not choice.placed):  # pins may have changed since
                     choice = choice._replace(placed=choice.posts.placed(reader, visit.pinned))
                 return slate, choice
         else:
@@ -229,7 +230,7 @@ class Home:
     async def _choose(
         self, visit: Visit, slate: Slate, ranked: RankedCandidates | None, taken: Facts, want: int
     ) -> PageChoice:
-        """At most `want` posts that go well with those `taken` for the page."""
+        """Choose at most `want` posts that mix well with those already `taken` for the page."""
         for ids in (slate.best(CANDIDATES_PER_PAGE), slate.ids):
             found = await visit.score(ids) if ranked is None else ranked.best(len(ids))
             more = len(ids) < len(slate.ids)
@@ -241,13 +242,13 @@ class Home:
         return PageChoice(chosen, waiting, len(ids), chosen.placed(visit.reader, visit.pinned))
 
     async def _shown_of(self, visit: Visit, slate: Slate, count: int) -> Slate:
-        """The slate without those of the best `count` posts, copies included, that are not for the reader."""
+        """The slate without those of its best `count` posts, copies included, that the rules drop."""
         ids = Slate(slate.best(count), None, slate.copies).every_id()
         await visit.check((), spare=ids)
         return slate.without(set(ids).difference(post.id for post in visit.allowed(ids)))
 
     async def _rest(self, visit: Visit, slate: Slate) -> Slate | None:
-        """What is left for the next page; None where it is little and nothing of it is for the reader."""
+        """The slate of the next page; None if few posts are left and the rules drop all of them."""
         ids = _last_few(slate)
         if ids is None:
             return slate
@@ -259,7 +260,7 @@ class Home:
         return None
 
     def _log_served(self, visit: Visit, page: PageSoFar, request: str) -> None:
-        """Log what was ranked as served."""
+        """Log the ranked posts of the page as served."""
         if placed := page.placed:
             rows = b"".join(part.features.tobytes() for part in page.shown if part.are_ranked)
             scores = [place.score for place in placed.values()]
@@ -268,7 +269,7 @@ class Home:
             )
 
     async def why(self, reader: NodeId, post: Post) -> Why:
-        """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""
+        """Why a post that `reader` may see stands where it does in their ranked home now. PostNotFound if deleted."""
         visit = await self._visit(reader)
         facts = await self._ranker.reader_facts(reader)
         await visit.read_pinned()
@@ -293,7 +294,7 @@ class Home:
         )
 
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
-        """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
+        """The post that is shown in place of `post` if `post` is a copy and among the newest SLATE_MAX."""
         visit, now_ms = await self._visit(reader), self._now_ms()
         newest = await visit.newest(NOWHERE)
         for showing_seen in (False, True):
@@ -306,13 +307,13 @@ class Home:
 
 
 def _spare(slate: Slate, ids: Sequence[int], left: Slate) -> list[int]:
-    """What a page of `ids` may have to know of posts beyond it: their copies, and whether a post is `left` after it."""
+    """Posts to check beside a page of `ids`: their copies, and a few of those `left` for the next page."""
     copies = [copy for id_ in ids for copy in slate.copies.get(id_, ())] if slate.copies else []
     return copies + (_last_few(left) or [])[:_CHECKED]
 
 
 def _last_few(slate: Slate) -> list[int] | None:
-    """All posts of the last slate, where it is short; None: there are others."""
+    """All posts of the slate if it is the last one and short; None otherwise."""
     if not slate.is_last or len(slate.ids) > CANDIDATES_PER_PAGE:
         return None
     ids = slate.every_id()
@@ -320,6 +321,6 @@ def _last_few(slate: Slate) -> list[int] | None:
 
 
 def _allowed_copies(visit: Visit, copies: Copies) -> dict[int, Sequence[int]]:
-    """Those of the copies, all looked at, that would be at the reader's home, by the post that they are copies of."""
+    """By post, its copies that the rules allow at the reader's home. All of them were checked."""
     left = {id_: [post.id for post in visit.allowed(alike)] for id_, alike in copies.items()}
     return {id_: alike for id_, alike in left.items() if alike}

@@ -1,12 +1,12 @@
 """The hard rules of home, applied last, whatever ranking says.
 
-A post shows if the reader may see it, follows its author (or is the author) or a board on which it is, and has neither
-muted the author nor hidden the post. Records are read first and the rules asked after it, in one call: a post or a
-follow that is gone by the time of a page is not on it.
+A post is shown if the reader may see it, follows its author (or is the author) or follows a board that pins it, and has
+neither muted the author nor hidden the post. Records are read first and the rules after them, in one call, so a page
+never shows a post that was deleted, or an author who was unfollowed, before the request.
 
-What a rule said of a post is kept, by reader, for as long as the log tells no change of the post, of its author's
-account, or of the reader's follows, blocks, mutes and hides (`records.memory`); and so is what was found out of all
-that a reader looked at last. So a page is as of the moment when its request came, or later.
+Verdicts are cached by reader and post until the log has a change of the post, of its author's account, or of the
+reader's follows, blocks, mutes or hides (`records.memory`). The result of each reader's last check is cached in the
+same way. So a page is as of the moment of its request, or later.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from kith.records.store import RecordKind
 from kith.records.tables import LastMade, Remembered
 
 AUTHORS_MAX, READERS_MAX = 20_000, 4_000
-"""Authors and readers that are kept in a process: 0.1 KB an author."""
+"""Authors and readers cached in a process, 0.1 KB an author."""
 VERDICTS_MAX = 100
-"""Verdicts that are kept of a reader, 0.2 KB each: those of a page or two."""
+"""Verdicts cached for a reader, 0.2 KB each: a page or two."""
 
 
 class _Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What the rules said of a post to a reader. `post`: as stored; `author`: a token for the author's account, another
-    one after each change of it; compare with `is`. `shown`: the post as it shows; None: the reader may not see it,
-    muted its author, or hid it.
+    """The rules' verdict on a post for a reader.
+
+    `post`: as stored. `author`: a token of the author's account, replaced on each change of it; compare both with `is`.
+    `shown`: the post as the reader sees it; None: the reader may not see it, muted its author, or hid it.
     """
 
     post: Post
@@ -51,14 +52,14 @@ class _Verdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Looked(NamedTuple):
-    """What was found out of some posts, in a request: each as the reader may see it at home; None: not at all."""
+    """The result of a request's check: each post as the reader sees it at home; None: not shown."""
 
     ids: Sequence[int]
     found: Mapping[int, Post | None]
 
 
 class _Found(NamedTuple):
-    """What the rules are decided by. `visible`: of each post, what the reader may see of it."""
+    """The inputs of the rules. `visible`: each post as the reader may see it, or None."""
 
     visible: Sequence[Post | None]
     followed: Collection[int]
@@ -67,7 +68,7 @@ class _Found(NamedTuple):
 
 
 class HomeRules:
-    """Filters posts for homes. `immediate`: whether the stores that it reads answer at once."""
+    """Filters posts for home. `immediate`: its stores answer without waiting."""
 
     def __init__(self, graph: Graph, kept: CachedPosts, unrestricted: UnrestrictedPeople) -> None:
         self._posts, self._store, self.memory, self.read = kept.posts, graph.store, kept.memory, kept.read
@@ -82,22 +83,22 @@ class HomeRules:
         self._of_relations = memory.changes(graphs=relations)
 
     def recall(self, reader: NodeId, ids: Sequence[int]) -> Mapping[int, Post | None] | None:
-        """What was found out of just these posts, where the reader looked at them last and all is unchanged."""
+        """The cached result for exactly these posts, if they were the reader's last check and nothing changed."""
         looked = self._looked.get(reader)
         return looked.found if looked is not None and looked.ids == ids else None
 
     def remember(
         self, moment: int, reader: NodeId, ids: Sequence[int], read: Sequence[Post], found: Mapping[int, Post | None]
     ) -> None:
-        """Remember what was found out of posts since `moment`. `read`: those that are there."""
+        """Cache the result of a check that began at `moment`. `read`: the posts that exist."""
         of_reader, of_posts = (self._of_relations, (reader,)), (self.of_posts, set(ids))
         of_authors = (self._of_authors, {post.author for post in read})
         self._looked.keep(moment, reader, _Looked(ids, found), of_reader, of_posts, of_authors)
 
     async def allowed(self, reader: NodeId, posts: Sequence[Post], pinned: Container[int] = frozenset()) -> list[Post]:
-        """Those of the posts, which were just read, that `reader` may and wants to see at home, in their order.
+        """Those of the posts, just read, that `reader` may and wants to see at home, in their order.
 
-        `pinned`: those that are on boards which the reader follows.
+        `pinned`: posts on boards that the reader follows.
         """
         known, accounts = self._verdicts.now.get(reader, {}), self._accounts.now
         new = [
@@ -113,12 +114,12 @@ class HomeRules:
         return [one.shown for one in found if one.shown is not None and (one.followed or one.post.id in pinned)]
 
     async def prepare(self, reader: NodeId) -> None:
-        """Read what will be asked of the reader, where that takes a call: whether they are in any block."""
+        """On an engine across a network, load ahead whether the reader is in any block."""
         if not self.immediate and self.memory.moment:
             await self._unrestricted.learn((), reader)
 
     async def _judge(self, reader: NodeId, posts: Sequence[Post], known: Mapping[int, _Verdict]) -> dict[int, _Verdict]:
-        """What is known of posts to a reader, and the verdicts on these."""
+        """Judge these posts; returns their verdicts together with the `known` ones."""
         moment, accounts = self.memory.moment, self._accounts.now
         authors = {post.author: accounts.get(post.author) or object() for post in posts}
         found = await self._find(reader, posts)
@@ -133,7 +134,7 @@ class HomeRules:
         return {**known, **verdicts}
 
     async def excluded_by(self, reader: NodeId, post: Post, pinned: Container[int]) -> list[str]:
-        """Which rules keep a visible post out of the reader's home. `pinned`: as in `allowed`."""
+        """The rules that keep a visible post out of the reader's home. `pinned`: as in `allowed`."""
         found = await self._find(reader, [post])
         rules = {
             "not_followed": post.author not in found.followed and post.id not in pinned,
@@ -160,7 +161,7 @@ class HomeRules:
         return _Found(visible_posts(posts, reader, found), followed, muted(answers), hidden(answers))
 
     async def _are_for_all(self, reader: NodeId, posts: Sequence[Post], authors: Sequence[int]) -> bool:
-        """Whether nothing but mutes and hides keeps these posts from those who follow their authors."""
+        """Whether only mutes and hides can keep these posts from followers of their authors."""
         if any(post.labels or post.visibility != "public" for post in posts):
             return False
         if not self.immediate:
@@ -169,7 +170,7 @@ class HomeRules:
 
 
 def _ask_in(questions: Questions, listing: Listing, ids: list[int]) -> Callable[[Answers], Collection[int]]:
-    """Ask which of `ids` are in a list."""
+    """Ask which of `ids` are in a list; returns a reader of the answer."""
     at = questions.members(listing, np.array(ids, np.int64))
 
     def there(answers: Answers) -> Collection[int]:

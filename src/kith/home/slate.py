@@ -1,11 +1,13 @@
 """A slate: the ranked posts that a reader has not been shown yet. The cursor of ranked home carries it.
 
-So ranked paging needs no session on our side: no post comes twice and none is lost while posts arrive and scores move,
-whichever process answers, after any restart. Limit: SLATE_MAX posts, 8 bytes each in the cursor, filled up to a
-multiple of PAD, because how many are left tells how many the reader may not see.
+So ranked paging needs no session on the server. While posts arrive and scores change, no post is repeated and none is
+lost, whichever process answers and after any restart. A slate has at most SLATE_MAX posts, 8 bytes each in the cursor.
+The cursor is padded to a multiple of PAD posts, because the exact number would tell how many posts the reader may not
+see.
 
-Copies are known here alone. They are not shown beside the post that they are copies of: they go when it is shown. When
-it may not be shown (it was deleted, its author is muted, the reader may not see it) the best of them takes its place.
+Only this module knows about copies. A copy is not shown beside its original: it leaves the slate when the original is
+shown. If the original may not be shown (it was deleted, its author is muted, the reader may not see it), its best copy
+takes its place.
 """
 
 from __future__ import annotations
@@ -25,24 +27,24 @@ from kith.home.rank.candidates import Candidates, Placed, RankedCandidates
 from kith.home.rank.features import Flags, Integers
 
 SLATE_MAX = 500
-"""Posts of one ranking, copies included (article 001: the light pass looks at about 500)."""
+"""Posts in one ranking, copies included (article 001: the light pass looks at about 500)."""
 PAD = 64
-"""A packed slate has a multiple of this many entries, and no fewer."""
+"""The number of entries in a packed slate is a multiple of this, and at least this."""
 _HEAD, _SEEN_FROM = struct.Struct(">BBHqqq"), struct.Struct(">qq")
 _FORM, _ID_BYTES = 3, 8
 _MORE, _SKIPPED_SEEN, _SHOWING_SEEN, _HAS_SEEN_FROM = 1, 2, 4, 8  # bits of the second byte
 Copies = Mapping[int, Sequence[int]]
-"""Copies by the post that they are copies of, the best first. Most posts have none and are not in it."""
+"""The copies of each post, best first. A post without copies, as most are, is not in it."""
 NO_COPIES: Copies = MappingProxyType({})
 
 
 class Scroll(NamedTuple):
-    """One scroll through home. It goes stretch by stretch: first the posts that the reader has not seen, then those
-    that were skipped because they had.
+    """One scroll through home. It shows one stretch of home after another: in each, first the posts that the reader has
+    not seen, then the seen posts that were skipped.
 
-    `begun_ms`: when the first page was made; what was seen since then does not come again. `skipped_seen`: something
-    was left out as seen. `showing_seen`: by now what was seen is shown. `seen_from`: where the skipped posts begin, and
-    while they are shown, where they end; None: where home begins and ends.
+    `begun_ms`: when the first page was made; posts seen since then are not repeated. `skipped_seen`: seen posts were
+    skipped in this stretch. `showing_seen`: the skipped posts are shown now. `seen_from`: where the skipped posts
+    begin, and while they are shown, where they end; None: the beginning or the end of home.
     """
 
     begun_ms: int
@@ -51,7 +53,7 @@ class Scroll(NamedTuple):
     seen_from: Mark | None = None
 
     def left_out(self, top: Mark) -> Scroll:
-        """With something seen left out of the posts beyond `top`."""
+        """The scroll after seen posts were skipped beyond `top`."""
         return self if self.skipped_seen else self._replace(skipped_seen=True, seen_from=top)
 
 
@@ -59,8 +61,8 @@ _NO_SCROLL = Scroll(0)
 
 
 class Slate(msgspec.Struct, frozen=True):
-    """`ids`: best first, without copies, which are in `copies`. `end`: where older posts begin that were not looked at;
-    None: there are none.
+    """`ids`: best first, without copies, which are in `copies`. `end`: where the older posts begin that were not ranked
+    yet; None: there are none.
     """
 
     ids: list[int]
@@ -70,13 +72,13 @@ class Slate(msgspec.Struct, frozen=True):
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing comes after these posts."""
+        """Whether these are the last posts of the scroll."""
         return self.end is None and (self.scroll.showing_seen or not self.scroll.skipped_seen)
 
     def next_stretch(self, *, give_up: bool) -> tuple[Mark | None, Scroll]:
-        """Beyond which place the scroll goes on after this slate, and what has its turn there.
+        """The place beyond which the scroll continues after this slate, and the scroll's state there.
 
-        `give_up`: too many posts in a row were all seen, so it is the turn of what was left out down to here.
+        `give_up`: too many slates in a row held only seen posts, so show the posts skipped so far.
         """
         end, scroll = self.end, self.scroll
         if not scroll.showing_seen and scroll.skipped_seen and (give_up or end is None):
@@ -86,7 +88,7 @@ class Slate(msgspec.Struct, frozen=True):
         return end, scroll
 
     def best(self, count: int) -> list[int]:
-        """The first posts: as many as make `count` together with their copies, the last one's beyond that."""
+        """The first posts. Their copies count towards `count`; those of the last post may exceed it."""
         if not self.copies:
             return self.ids[:count]
         size = 0
@@ -97,16 +99,16 @@ class Slate(msgspec.Struct, frozen=True):
         return self.ids
 
     def every_id(self) -> list[int]:
-        """All posts, the copies of each right behind it."""
+        """All posts, each followed by its copies."""
         if not self.copies:
             return self.ids
         return [one for id_ in self.ids for one in (id_, *self.copies.get(id_, ()))]
 
     def after(self, looked_at: int, waiting: Collection[int], shown: Collection[int]) -> Slate:
-        """What is left when a page was made of the first `looked_at` posts.
+        """The slate that is left after a page was made from the first `looked_at` posts.
 
-        Of these, the ones `waiting` stay. Each one `shown` goes with its copies. Any other may not be shown: the best
-        of its copies takes its place.
+        Of these posts, `waiting` ones stay and `shown` ones leave with their copies. The others may not be shown: the
+        best copy of each takes its place.
         """
         ids, later = self.ids[:looked_at], self.ids[looked_at:]
         if not self.copies:
@@ -124,7 +126,7 @@ class Slate(msgspec.Struct, frozen=True):
         return Slate(left + later, self.end, copies, self.scroll)
 
     def without(self, barred: Collection[int]) -> Slate:
-        """What is left where these may not be shown: the best of its copies takes a post's place."""
+        """The slate without the `barred` posts. The best copy of each takes its place."""
         left: list[int] = []
         copies: dict[int, Sequence[int]] = {}
         for id_ in self.ids:
@@ -136,8 +138,9 @@ class Slate(msgspec.Struct, frozen=True):
         return Slate(left, self.end, copies, self.scroll)
 
     def pack(self) -> bytes:
-        """The slate as a cursor carries it: a head, where seen posts begin if that is set, then 8 bytes a post; `~id`:
-        a copy of the post before.
+        """The slate as bytes for a cursor: a head, `seen_from` if it is set, then 8 bytes a post.
+
+        A copy is stored as `~id`, behind its original.
         """
         entries = self.ids
         if self.copies:
@@ -153,10 +156,10 @@ class Slate(msgspec.Struct, frozen=True):
 
 
 class PageChoice(NamedTuple):
-    """Which posts of a slate go on a page, before the hard rules.
+    """The posts of a slate that were chosen for a page, before the hard rules.
 
-    `waiting`: those that stay for a later page. `looked_at`: how many of the slate's posts both were chosen from.
-    `placed`: why each stands where it does.
+    `waiting`: posts that stay for a later page. `looked_at`: how many of the slate's first posts were considered.
+    `placed`: the score and reason of each chosen post.
     """
 
     posts: Candidates
@@ -166,7 +169,7 @@ class PageChoice(NamedTuple):
 
 
 class PageSoFar:
-    """What is on a page so far. `placed`: why each post stands where it does; `copies`: of those that have some."""
+    """The posts on a page so far. `placed`: score and reason by post; `copies`: by post, of those that have some."""
 
     def __init__(self) -> None:
         self.shown: list[Candidates] = []
@@ -175,7 +178,7 @@ class PageSoFar:
         self.copies: dict[int, Sequence[int]] = {}
 
     def add(self, slate: Slate, choice: PageChoice, allowed: Set[int], reader: NodeId, pinned: Container[int]) -> None:
-        """Add what was chosen of a slate and is `allowed`."""
+        """Add the chosen posts that are `allowed`."""
         part = choice.posts.only(allowed)
         self.shown.append(part)
         self.placed |= choice.placed if part is choice.posts else part.placed(reader, pinned)
@@ -186,7 +189,7 @@ class PageSoFar:
 
 
 def unpack(raw: bytes) -> Slate:
-    """The slate of a cursor; BadCursor for a form that this version does not know."""
+    """The slate in a cursor. BadCursor if this version does not know its form."""
     if len(raw) <= _HEAD.size or raw[0] != _FORM:
         raise _foreign()
     _, flags, count, begun_ms, position, id_ = _HEAD.unpack_from(raw)
@@ -205,9 +208,9 @@ def unpack(raw: bytes) -> Slate:
 
 
 def make_slate(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SCROLL) -> tuple[Slate, RankedCandidates]:
-    """A slate of all candidates, best first; and those that are no copies, in the same order.
+    """A slate of all candidates, best first, and the candidates without copies, in the same order.
 
-    Copies have the same key. The best of them stands for them all.
+    Posts with the same copy key are copies of the best of them.
     """
     places = (-candidates.scores).argsort(kind="stable")
     in_order = np.sort(candidates.facts.copy_keys)
@@ -215,7 +218,7 @@ def make_slate(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SC
         return Slate(candidates.facts.ids[places].tolist(), end, scroll=scroll), RankedCandidates(candidates, places)
     copy_keys = candidates.facts.copy_keys[places]
     kinds, firsts = np.unique(copy_keys, return_index=True)
-    best = firsts[np.searchsorted(kinds, copy_keys)]  # of each, where the best of its kind stands
+    best = firsts[np.searchsorted(kinds, copy_keys)]  # of each post, the place of the best with its key
     together = best.argsort(kind="stable")
     are_copies = best[together] != together
     places = places[together]
@@ -224,7 +227,7 @@ def make_slate(candidates: Candidates, end: Mark | None, scroll: Scroll = _NO_SC
 
 
 def _grouped(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:
-    """Posts and their copies, of both in one list, each copy behind the post that it is a copy of."""
+    """Split one list, in which each original is followed by its copies, into posts and copies."""
     if not are_copies.any():
         return ids.tolist(), NO_COPIES
     posts: list[int] = []

@@ -1,8 +1,8 @@
-"""One request for a page of home: it reads skeletons, has them ranked, and asks which posts are for its reader.
+"""One request for a page of home: reads skeletons, has them ranked, and checks posts by the hard rules.
 
-What is known of the reader and of the posts looked at is read once. A check of posts takes two calls in a row: their
-records, then the rules. What the posts are shown with is read beside the rules. Where something is down, the visit goes
-on without it, and notes that (`degraded`).
+The reader's facts and each post are read once. A check takes two calls in a row: the records, then the rules. The data
+that posts are shown with is loaded beside the rules. If a part is down, the visit continues without it and records it
+in `degraded`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kith.posts.posts import Prefetch, no_prefetch
 
 
 class _Already:
-    """An awaitable that is done; it may be awaited again."""
+    """A finished awaitable that may be awaited more than once."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
@@ -44,9 +44,9 @@ _ALREADY = _Already()
 
 
 class Visit:
-    """A reader at home. `snapshot`: what fan-out noted; None while timelines cannot be relied on.
+    """A reader's request for home. `snapshot`: the state of fan-out; None while timelines cannot be used.
 
-    `pins`: what comes to their home by boards.
+    `pins`: the posts that boards bring to this home.
     """
 
     snapshot: FanoutSnapshot | None = None
@@ -63,21 +63,21 @@ class Visit:
         prefetch: Prefetch = no_prefetch,
         pins_until: int | None = None,
     ) -> None:
-        """`pins_until`: what was pinned before it stands where it stood then; see `scroll_until`."""
+        """`pins_until`: pins before this time keep the place they had then; see `scroll_until`."""
         self.reader, self.degraded, self._pins, self._pins_until = reader, Degraded(), pins, pins_until
         self._refreshed: Awaitable[None] = _ALREADY
         self._pinning: asyncio.Task[None] | None = None
         self._skeletons, self._ranker, self._rules, self._prefetch = skeletons, ranker, rules, prefetch
         self._known: ReaderFacts | None = None
-        self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
+        self._looked_at: dict[int, Post | None] = {}  # None: the rules drop it
 
     @property
     def pinned(self) -> Pinned:
-        """When the posts were pinned that boards bring."""
+        """For each post that boards bring, when it was pinned."""
         return self.pins.pinned
 
     async def begin(self) -> None:
-        """Forget what changed before this request; meanwhile start to read pins."""
+        """Drop from the caches what changed before this request; meanwhile start to read pins."""
         if self._rules.immediate:
             await self._rules.memory.refresh()
             return
@@ -86,24 +86,23 @@ class Visit:
         await self._refreshed
 
     async def reader_facts(self) -> ReaderFacts:
-        """What ranking knows of the reader."""
+        """The reader's facts for ranking."""
         if self._known is None:
             self._known = await self._ranker.reader_facts(self.reader)
         return self._known
 
     async def preload(self) -> None:
-        """Read what ranking and rules will ask for. If that fails, it is read again when it is asked for, and fails
-        there."""
+        """Load ahead what ranking and rules need. Errors are ignored: the later read fails again and reports them."""
         with contextlib.suppress(Exception):
             await together(self._rules.immediate, self.reader_facts(), self._rules.prepare(self.reader))
 
     async def resume(self, must_reflect: LogPosition, *, refresh: bool) -> None:
-        """Read what a later page of a scroll takes: if timelines can be used, and beside it facts and pins."""
+        """Prepare a later page of a scroll: read fan-out's state, and beside it facts and pins."""
         snapshot = self._skeletons.usable_snapshot(must_reflect, self.degraded, refresh=refresh)
         self.snapshot, *_ = await together(self._rules.immediate, snapshot, self.preload(), self.read_pinned())
 
     async def read_pinned(self) -> None:
-        """Read what comes to the reader's home by boards; where that is unavailable, home goes on without it."""
+        """Read the posts that boards bring to this home. If boards are unavailable, home continues without them."""
         await (self._pin() if self._pinning is None else self._pinning)
 
     async def _pin(self) -> None:
@@ -114,14 +113,13 @@ class Visit:
             self.degraded.failed("boards")
 
     def scroll_until(self) -> int | None:
-        """What later pages of this scroll take as `pins_until`: the time of the first one with pins, behind all of
-        these."""
+        """The `pins_until` of this scroll's later pages: just after the newest pin of the first page with pins."""
         if self._pins_until is None and self.pinned:
             return max(self._pinned_ms, *self.pinned.values()) + 1
         return self._pins_until
 
     async def check(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:
-        """Find out which posts are for the reader. `spare`: those that are not shown on the page, or perhaps not."""
+        """Check posts by the rules. `spare`: posts to check too that may not be shown on this page."""
         found, rules, moment = self._looked_at, self._rules, self._rules.memory.moment
         new = [id_ for id_ in (*ids, *spare) if id_ not in found] if found else [*ids, *spare]
         if not new:
@@ -142,14 +140,14 @@ class Visit:
             rules.remember(moment, self.reader, new, read, dict(found))
 
     def allowed(self, ids: Sequence[int]) -> list[Post]:
-        """Those of the posts, all looked at, that the reader may and wants to see at home, in their order."""
+        """Those of the posts, all checked before, that the rules allow, in their order."""
         found = self._looked_at
         return [post for id_ in ids if (post := found[id_]) is not None]
 
     # --- posts, and their order ------------------------------------------------------------------------
 
     async def below(self, after: Mark | None, want: int) -> Skeleton:
-        """What there is beyond `after`, with what is pinned there. See `Skeletons.below`."""
+        """The posts beyond `after`, pinned ones included. See `Skeletons.below`."""
         found = await self._posts_below(after, want)
         return with_pins(found, self.pins, after)
 
@@ -159,7 +157,7 @@ class Visit:
         )
 
     async def first_below(self, after: Mark | None, want: int, must_reflect: LogPosition, *, refresh: bool) -> Skeleton:
-        """As `below`, and finds out what that takes: if timelines can be used, and beside it what is pinned."""
+        """As `below`, for the first read of a visit: it also reads fan-out's state and the pins."""
 
         async def posts() -> Skeleton:
             self.snapshot = await self._skeletons.usable_snapshot(must_reflect, self.degraded, refresh=refresh)
@@ -173,16 +171,15 @@ class Visit:
         return (await self.first_below(None, SLATE_MAX, must_reflect, refresh=refresh)).first(SLATE_MAX)
 
     async def rank_below(self, after: Mark | None, scroll: Scroll) -> tuple[Slate, RankedCandidates | None]:
-        """A slate of the posts beyond `after` that are unseen, or were seen where the scroll shows these, and its
-        candidates.
+        """Rank the posts beyond `after`: a slate of the unseen ones, or of the seen ones if the scroll shows those.
 
-        Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
+        If ranking is down, the slate has all posts, newest first, without candidates, and no seen posts follow it.
         """
         skeleton = (await self.below(after, SLATE_MAX)).first(SLATE_MAX)
         return await self.rank(skeleton.down_to(scroll.seen_from if scroll.showing_seen else None), scroll)
 
     async def rank(self, skeleton: Skeleton, scroll: Scroll) -> tuple[Slate, RankedCandidates | None]:
-        """As `rank_below`, of the posts of a skeleton."""
+        """As `rank_below`, for the posts of a skeleton."""
         ids, end = skeleton.ids, skeleton.end
         try:
             reader = await self.reader_facts()
@@ -200,7 +197,7 @@ class Visit:
             return (Slate([], scroll.seen_from) if scroll.showing_seen else Slate(ids.tolist(), end)), None
 
     async def score(self, ids: Sequence[int]) -> Candidates:
-        """Those of the posts that are there, in their order."""
+        """Scores of those of the posts that exist, in their order."""
         wanted = np.array(ids, np.int64)
         try:
             return await self._ranker.score(await self.reader_facts(), wanted, self.pinned)
@@ -209,7 +206,7 @@ class Visit:
             return Candidates.unranked(wanted)
 
     async def own_state(self) -> ListState | None:
-        """What an order of the reader's is compared by; None where ranking is down."""
+        """The state of the reader's lists, to compare with a cached order; None if ranking is down."""
         try:
             return (await self._ranker.own(self.reader)).state
         except Exception:
