@@ -1,11 +1,11 @@
-"""Fan-out: brings new posts into the timelines of followers, and drops timelines that are no longer true.
+"""The consumer that pushes new posts into the timelines of followers, and drops timelines that became wrong.
 
-Timelines exist for those who read lately, so a push to all of an author's followers reaches the active ones and costs
-nothing for the others: they have theirs built when they come. Every event may be handled again: a post that is pushed
-twice counts once, and a timeline that was dropped is merely built again.
+Only users who read lately have a timeline. So a push to all followers of an author reaches the active ones and costs
+nothing for the others, whose timeline is built when they next read. Every event may be handled twice: a post that is
+pushed twice is shown once, and a dropped timeline is rebuilt.
 
-Limit: nothing is taken out of a timeline or put in between. Whatever changes a home otherwise than by a new post drops
-the timeline (see `Fanout.handle`); until fan-out has built another, homes read outboxes.
+Limit: fan-out never removes an id from a timeline or inserts one in the middle. Every other change of a home drops the
+timeline (see `Fanout.handle`). Home reads outboxes until fan-out has built it again.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from kith.leases.holding import Leases
 
 NAME = "fanout"
 _BUILD_TRIES = 3
-"""How often a timeline is built that changes meanwhile; then its user asks again."""
+"""Tries to build a timeline whose user's follows change meanwhile. After that, the next read of home asks again."""
 _REBUILDS_PER_POST_MAX = 10
-"""Timelines rebuilt for one post, some milliseconds each; those of other readers are rebuilt for a later post."""
+"""Timelines rebuilt while one post is pushed, some milliseconds each. Later posts rebuild the others."""
 
 
 class Fanout:
-    """The consumer of the event log that writes timelines. Several may, each with a share of the log's partitions."""
+    """The consumer of the event log that writes timelines. Several may run, each with a share of the partitions."""
 
     name = NAME
 
@@ -61,20 +61,21 @@ class Fanout:
         self._state, self._chunks = state, chunks or Chunks()
         self._chunk_size = self._chunks.size_first
         self._deliveries = Deliveries(state, leases, now_s)
-        self._checkpoint_s = 0.0  # when the one that is being made was last noted
+        self._checkpoint_s = 0.0  # when the current delivery last saved one
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Bring the timelines up to date with the events.
+        """Apply the events to the timelines.
 
         - A new post is pushed, or begun as a delivery, or withheld: see `plan` and `rates`.
-        - A follow or an unfollow drops the follower's timeline; so does a follow that moves in the list of followers,
-          where a delivery may miss it.
-        - A deleted post changes nothing: its id stays, and the rules keep it out of homes.
-        - A post that leaves with its author drops the author's timeline; the rules keep it out of other homes.
-        - A post that comes back with its author drops the timelines of the author and of all who follow them by then;
-          the timeline of who follows them again later is dropped by that follow.
-        - A reader's wish (TIMELINE_WANTED) builds their timeline, if they have none or it needs a rebuild.
+        - A follow or an unfollow drops the follower's timeline. So does a follow that moves within the list of
+          followers, since a delivery in progress may skip it.
+        - A deleted post changes nothing: its id stays, and the rules keep the post out of home.
+        - A post archived with its author's account drops the author's timeline; the rules keep the post out of other
+          homes.
+        - A post restored with its author's account drops the timelines of the author and of all current followers. A
+          later follow drops its own follower's timeline.
+        - A reader's request (TIMELINE_WANTED) builds their timeline if they have none or it needs a rebuild.
         - A bulk load drops all timelines.
         """
         withheld: dict[int, int] = {}
@@ -103,9 +104,9 @@ class Fanout:
             await self._state.withhold(withheld)
 
     async def work_backlog(self) -> bool:
-        """Push the oldest delivery to its next chunk of followers; true if more is to deliver.
+        """Push the first delivery to its next chunk of followers; true if more work remains.
 
-        One that fails goes behind the others, and the error is raised.
+        If it fails, the delivery moves behind the others and the error is raised.
         """
         delivery = await self._deliveries.first()
         if delivery is None:
@@ -133,29 +134,29 @@ class Fanout:
         return True
 
     async def claim(self) -> None:
-        """Drop the timelines unless they are this store's: nobody knows what those of another store miss."""
+        """Drop the timelines if they belong to another store, since nobody knows which posts they lack."""
         if await self._timelines.name() != (await self._state.snapshot()).name:
             await self._timelines.rename()
             await self.lost()
 
     async def lost(self) -> None:
-        """Drop every timeline, as each may miss something, and all deliveries."""
+        """Drop every timeline, since each may lack posts, and all deliveries."""
         await self._timelines.clear()
         await self._state.begin_anew(await self._timelines.name())
         await self._deliveries.drop()
 
     async def close(self) -> None:
-        """Leave what is under way to other workers."""
+        """Release the lease of the current delivery, so that another worker can resume it."""
         await self._deliveries.close()
 
     async def _drop(self, outdated: set[int]) -> None:
-        """Drop these timelines, and forget which they were."""
+        """Drop these timelines, and empty the set."""
         if outdated:
             await self._timelines.drop(np.fromiter(outdated, np.int64))
             outdated.clear()
 
     async def _drop_with_followers(self, author: int) -> None:
-        """Drop the timelines of an author and of those who follow by now."""
+        """Drop the timelines of an author and of all current followers."""
         await self._timelines.drop(np.array([author], np.int64))
         after: bytes | None = None
         while True:
@@ -166,12 +167,10 @@ class Fanout:
                 break
 
     async def _push_chunk(self, delivery: Delivery, chunk: Chunk, started: float) -> Delivery | None:
-        """Push a delivery to a chunk of followers; how far it is then; None: all of them have it.
+        """Push a delivery to a chunk of followers; returns the delivery after it, or None after the last chunk.
 
-        `started`: when the chunk was begun to be read.
-
-        Followers who came since the delivery began need no push: their timeline was dropped, and is built with the
-        post.
+        `started`: when reading the chunk began. A follow made during the delivery needs no push: it drops the
+        follower's timeline, which is then built with the post in it.
         """
         withheld: dict[int, int] = {}
         pushed_to = await self._pushed_to(delivery.author, chunk.ids, withheld)
@@ -182,9 +181,9 @@ class Fanout:
         return None if chunk.after is None else delivery._replace(after=chunk.after)
 
     async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
-        """Bring a post to the timelines of the author and the followers, or begin to.
+        """Push a post to the timelines of the author and the followers, or begin a delivery.
 
-        Where a timeline is left out, the author and their rate are added to `withheld`.
+        If a timeline is left out, adds the author and their rate to `withheld`.
         """
         followers = np.empty(0, np.int64)
         count = await self._sources.follower_count(author)
@@ -201,15 +200,15 @@ class Fanout:
         await self._timelines.push(post, np.append(followers, np.int64(author)))
 
     def _plan(self, followers: int) -> FanoutPlan:
-        """The plan for an author with so many followers; by rates, whether they are more than one chunk."""
+        """The plan for an author with so many followers. By rates: HYBRID if they are more than one chunk."""
         if isinstance(self._policy, Thresholds):
             return plan_fanout(followers, self._policy)
         return FanoutPlan.PUSH if followers <= self._chunks.size_first else FanoutPlan.HYBRID
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
-        """Those of the followers to whom the author's post is pushed; the timelines of the others note what they lack.
+        """The followers who get the author's post pushed. The timelines of the others note that they lack posts.
 
-        Where one is left out, the author and their rate are added to `withheld`.
+        If a timeline is left out, adds the author and their rate to `withheld`.
         """
         policy = self._policy
         if isinstance(policy, Thresholds):
@@ -218,7 +217,7 @@ class Fanout:
         if pushed_to_all(rate, policy):
             return followers
         habits = await self._timelines.habits(followers)
-        # Who has no timeline may be getting one from another worker, which has read this author's outbox already.
+        # Another worker may be building a missing timeline, and may have read this author's outbox before this post.
         pushed = worth_pushing(rate, habits.reads, policy) | (habits.reads < 0)
         left_out = followers[~pushed]
         if len(left_out):
@@ -231,22 +230,19 @@ class Fanout:
         return followers[pushed]
 
     async def _may_withhold(self, author: int, withheld: dict[int, int]) -> bool:
-        """Whether the author is on the list of those who withhold, or there is room for one more."""
+        """Whether the author is among the withheld authors, or there is room for one more."""
         known = (await self._state.snapshot()).withheld
         return len(known.authors) + len(withheld) < WITHHELD_MAX or author in withheld or known.rate_of(author) > 0
 
     async def _build_if_needed(self, user: NodeId) -> None:
-        """Build a user's timeline unless a good one is there. Where there is no room for it their homes do without."""
+        """Build a user's timeline unless they have a good one. If the store is full, their home reads outboxes."""
         timeline = await self._timelines.read(user)
         if timeline is None or timeline.needs_rebuild:
             with contextlib.suppress(StoreFull):
                 await self._build(user)
 
     async def _build(self, user: NodeId) -> None:
-        """Give the user a timeline of what the outboxes hold now.
-
-        Where it is given up, as the user's follows changed meanwhile, another try reads what they are now.
-        """
+        """Build the user's timeline from the outboxes. If the user's follows change meanwhile, try again."""
         for _ in range(_BUILD_TRIES):
             epoch = await self._timelines.begin(user)
             marks = await self._sources.outboxes((await self._sources.authors(user)).tolist(), TIMELINE_IDS_MAX)

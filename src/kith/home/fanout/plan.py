@@ -1,8 +1,7 @@
-"""The policy by followers: decides once a post, for all readers, whether it is pushed or pulled. See `plan_fanout`.
+"""The fan-out policy by followers: decides once for each post, for all readers, whether to push or to pull it.
 
-This is the plan of one post; the command `kith plan`, which sizes a deployment, has nothing to do with it. Only those
-who read in the last days have a timeline, so a push reaches active readers alone; the others read outboxes when they
-come. The thresholds are article 001's.
+Only users who read in the last days have a timeline, so a push reaches active readers; the others read outboxes when
+they come back. The thresholds are article 001's. The command `kith plan`, which sizes a deployment, is unrelated.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ import msgspec
 
 
 class FanoutPlan(enum.Enum):
-    """How a post reaches the followers."""
+    """How a post reaches followers."""
 
     PUSH = "push"
-    """At once, into all their timelines."""
+    """Into all their timelines at once."""
     HYBRID = "hybrid"
-    """A chunk of timelines at a time (`deliveries`); until that is done, homes read the author's outbox as well."""
+    """Chunk by chunk into their timelines (`deliveries`). Until the last chunk, home also reads the outbox."""
     PULL = "pull"
-    """Into nobody's timeline: homes merge the author's outbox."""
+    """Into no timeline: home merges the author's outbox."""
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """Numbers of followers: from `push_max` on HYBRID, above `pull_min` PULL. Settings `fanout_<name>`."""
+    """Numbers of followers: HYBRID from `push_max` on, PULL above `pull_min`. Settings `fanout_<name>`."""
 
     push_max: int = 10_000
     pull_min: int = 1_000_000

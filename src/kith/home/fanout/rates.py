@@ -1,8 +1,8 @@
-"""The policy by rates: a post is pushed to those followers who read more often than its author posts.
+"""The fan-out policy by rates: pushes a post to the followers who read more often than its author posts.
 
-A push is paid once a post, a pull once a read, so both rates are compared, weighed by what a pull costs in pushes
-(Silberstein et al., "Feeding Frenzy", SIGMOD 2010). A rate is a number of posts, or of reads, in RATE_WINDOW_MS. Only
-pushes are decided here; which outboxes a home reads beside its timeline follows from `state.Withheld`.
+A push costs once for each post and a pull once for each read. So the policy compares both rates, weighted by the cost
+of a pull in pushes (Silberstein et al., "Feeding Frenzy", SIGMOD 2010). A rate is a number of posts, or of reads, in
+RATE_WINDOW_MS. Only pushes are decided here; `state.Withheld` tells which outboxes home reads beside a timeline.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from kith.home.timelines import RATE_WINDOW_MS, Habits
 Flags = NDArray[np.bool_]
 
 POSTS_LOOKED_AT = 64
-"""Newest posts of an author that their rate is estimated from."""
+"""Newest posts of an author from which the rate is estimated."""
 READS_MIN = 0.25
-"""Everyone with a timeline counts as reading at least this often; so most authors push to all of their followers."""
+"""The least rate of reads assumed of a user with a timeline. So most authors push to all of their followers."""
 REBUILD_FACTOR = 4.0
 """Rebuild a timeline that lacks posts when its reader reads this many times break-even."""
 
 
 class ByRates(msgspec.Struct, frozen=True):
-    """What a pull costs, in pushes: setting `fanout_pull_cost`."""
+    """The cost of a pull, in pushes: setting `fanout_pull_cost`."""
 
     pull_cost: float = 100.0
 
 
 def rate_of(posts: Ids, now_ms: int) -> int:
-    """How many posts an author makes in RATE_WINDOW_MS, by their newest POSTS_LOOKED_AT posts, newest first.
+    """The author's posts in RATE_WINDOW_MS, from their newest POSTS_LOOKED_AT `posts`, newest first.
 
-    Rounded up to a power of two, so that it seldom changes; 1 at least. For an author who made more than we look at, it
-    is estimated from the time that these took.
+    Rounded up to a power of two, so that it seldom changes; at least 1. If the author made more posts than these in the
+    window, the rate is extrapolated from the age of the oldest of these.
     """
     age_ms = max(1, now_ms - made_at_ms(int(posts[-1]))) if len(posts) else RATE_WINDOW_MS
     if len(posts) == POSTS_LOOKED_AT and age_ms < RATE_WINDOW_MS:
@@ -46,15 +46,15 @@ def rate_of(posts: Ids, now_ms: int) -> int:
 
 
 def pushed_to_all(rate: int, policy: ByRates) -> bool:
-    """Whether an author posts so seldom that every timeline gets it."""
+    """Whether an author of this rate posts so seldom that all followers get the post pushed."""
     return rate <= READS_MIN * policy.pull_cost
 
 
 def worth_pushing(rate: int, reads: NDArray[np.float64], policy: ByRates) -> Flags:
-    """For each reader, by their reads in RATE_WINDOW_MS: do they get the posts of an author of this rate pushed?"""
+    """For each reader, by their `reads` in RATE_WINDOW_MS: whether an author of this rate pushes to them."""
     return np.maximum(reads, READS_MIN) * policy.pull_cost >= rate
 
 
 def worth_rebuilding(rate: int, habits: Habits, policy: ByRates) -> Flags:
-    """For each reader: does their timeline lack posts of authors of this rate, and do they read it often enough now?"""
+    """For each reader: whether their timeline lacks posts of this rate, and they read often enough for a rebuild."""
     return (habits.lacks_from <= rate) & (habits.reads * policy.pull_cost >= REBUILD_FACTOR * rate)
