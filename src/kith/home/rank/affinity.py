@@ -1,8 +1,8 @@
-"""Affinity: how close a reader is to an author, by what the reader did with the author's posts.
+"""Affinity: how close a reader is to an author, from the reader's interactions with the author's posts.
 
-Each of the reader's newest likes, comments, saves and shares counts by its kind and fades with a half-life. The sums
-are kept per reader for AFFINITY_KEPT_MS, or until the reader does or undoes something: then the length or the newest
-entry of one of their lists differs.
+Each of the reader's newest likes, comments, saves and shares has a worth by its kind, which decays with a half-life.
+The sums are cached per reader for AFFINITY_KEPT_MS, or until the reader adds or removes an interaction: then the length
+or the newest entry of one of their lists differs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kith.records.tables import Remembered, make_room
 
 INTERACTION_WORTH = {LIKES: 1.0, COMMENTED: 3.0, SHARES: 3.0, SAVES: 2.0}
 NEWEST_MAX = 100
-"""Interactions of each kind that are looked at."""
+"""Newest interactions of each kind that count."""
 HALF_LIFE_MS = 30 * 86_400_000
 HALF = 3.0
 """The sum of worth at which affinity is one half."""
@@ -37,14 +37,14 @@ _NO_POSTS = np.empty(0, np.int64)
 
 
 class ListState(NamedTuple):
-    """Of some lists the length and the newest entry of each, if it has any: where nothing changed, the same."""
+    """The length and the newest entry, if any, of each of some lists. Equal states mean that nothing changed."""
 
     lengths: list[int]
     newest: list[list[Mark]]
 
 
 class Interactions(NamedTuple):
-    """What a reader did with posts: by post, what it is worth. `state`: of the lists that say so, read at `at_ms`."""
+    """The worth of a reader's interactions, by post. `state`: of the lists they were read from, at `at_ms`."""
 
     reader: int
     state: ListState
@@ -53,7 +53,7 @@ class Interactions(NamedTuple):
 
 
 class Affinities(NamedTuple):
-    """A reader's affinities: authors ascending, and 0 to 1 for each. Authors who are not in it have 0."""
+    """A reader's affinities, 0 to 1, by author ascending. Other authors have 0."""
 
     authors: Integers
     values: Floats
@@ -77,7 +77,7 @@ class Affinity:
         self._states: Remembered[ListState] = memory.of_edges(self._worth, READERS_MAX)
 
     async def of(self, reader: NodeId) -> Affinities:
-        """All affinities of a reader, in a request of its own."""
+        """All affinities of a reader. Refreshes the memory first, so it is for a request of its own."""
         if reader in self._kept:
             await self._memory.refresh()
         found = await self.load(reader)
@@ -87,12 +87,12 @@ class Affinity:
         return self.of_interactions(found, made_by)
 
     async def by_author(self, reader: NodeId) -> dict[int, float]:
-        """The reader's affinity to each author with whose posts they did something; to others it is 0."""
+        """The reader's affinities as a dictionary by author. Other authors have 0."""
         affinities = await self.of(reader)
         return dict(zip(affinities.authors.tolist(), affinities.values.tolist(), strict=True))
 
     async def load(self, reader: NodeId) -> Affinities | Interactions:
-        """A reader's affinities where they are known; otherwise what the reader did, for `of_interactions`."""
+        """A reader's affinities if they are cached and valid; otherwise the interactions, for `of_interactions`."""
         now, kept = self._now_ms(), self._kept.get(reader)
         is_young = kept is not None and 0 <= now - kept[1] < AFFINITY_KEPT_MS
         if kept is not None and is_young and self._states.now.get(reader) == kept[0]:
@@ -113,7 +113,7 @@ class Affinity:
         return Interactions(reader, state, now, worth)
 
     def of_interactions(self, done: Interactions, made_by: Mapping[int, int]) -> Affinities:
-        """The affinities that follow from what a reader did; they are kept. `made_by`: the author of each post."""
+        """Compute and cache affinities from a reader's interactions. `made_by`: the author of each post."""
         sums: dict[int, float] = {}
         for post, value in done.worth.items():
             if post in made_by:
@@ -127,7 +127,7 @@ class Affinity:
         return affinities
 
     async def _lists(self, reader: NodeId, newest: int) -> tuple[ListState, list[list[Mark]]]:
-        """The state of the lists of what a reader did, and the newest entries of each."""
+        """The state of the reader's lists of interactions, and the newest entries of each."""
         moment = self._memory.moment
         listings, questions = [Listing(graph, reader, Direction.OUT) for graph in self._worth], Questions()
         counts, window = questions.counts(listings), Window(newest)
@@ -141,7 +141,7 @@ class Affinity:
 
 
 def at_keys(keys: Integers, values: Floats, wanted: Integers) -> Floats:
-    """`values` at the places of `keys` (ascending) that equal `wanted`; 0 where there is none."""
+    """The value of each `wanted` key, 0 for keys that are missing. `keys` ascend."""
     if not len(keys):
         return np.zeros(len(wanted), np.float32)
     places = keys.searchsorted(wanted)

@@ -1,4 +1,4 @@
-"""Candidates for a page, in columns: one row a post, from ranking to the answer."""
+"""Candidates for a page: facts, features and scores in columns, one row a post."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kith.home.rank.features import Facts, Floats, Integers
 
 
 class Placed(NamedTuple):
-    """A post's score as its reader is told it, from 0 to 1, and the reason for it in a word."""
+    """A post's score as shown to the reader, from 0 to 1, and its reason in a word."""
 
     score: float
     reason: str
 
 
 class Candidates(NamedTuple):
-    """Posts, what is known of them, and their scores.
+    """Posts with their facts, features and scores.
 
-    `scores` decide the order. `shown_scores` are those that the reader is told: they do not tell which posts of others
-    the app limits.
+    `scores` decide the order. `shown_scores` are shown to the reader: they do not reveal which posts of other authors
+    moderation limits.
     """
 
     facts: Facts
@@ -33,19 +33,19 @@ class Candidates(NamedTuple):
 
     @classmethod
     def unranked(cls, ids: Integers) -> Candidates:
-        """Posts when ranking is not available: no features, and each counts as by an author of its own."""
+        """Posts when ranking is unavailable: without features, each as if by an author of its own."""
         zeros = np.zeros(len(ids), np.float32)
         facts = Facts(ids, ids, ids, zeros, zeros.astype(np.int8), zeros.astype(np.bool_))
         return cls(facts, np.empty((len(ids), 0), np.float32), zeros, zeros)
 
     @property
     def are_ranked(self) -> bool:
-        """Whether features and scores mean anything."""
+        """Whether the posts have features and scores."""
         return bool(self.features.shape[1])
 
     def take(self, which: Integers) -> Candidates:
         """The rows at these places."""
-        facts, features, scores, shown = self  # rows of a table by `take`: an eighth of the time of brackets
+        facts, features, scores, shown = self  # for rows, `take` needs an eighth of the time of indexing
         return Candidates(facts.take(which), features.take(which, axis=0), scores[which], shown[which])
 
     def only(self, ids: Collection[int]) -> Candidates:
@@ -54,14 +54,14 @@ class Candidates(NamedTuple):
         return self if len(there) == len(self.facts.ids) else self.take(np.array(there, np.int64))
 
     def reasons(self, reader: NodeId, pinned: Container[int]) -> list[str]:
-        """Why each post stands where it does, in a word. `pinned`: those that came by boards."""
+        """The reason of each post, in a word. `pinned`: posts that boards brought."""
         said = zip(self.facts.ids.tolist(), self.facts.authors.tolist(), light.reasons(self.features), strict=True)
         return [
             light.OWN if author == reader else light.PINNED if id_ in pinned else reason for id_, author, reason in said
         ]
 
     def placed(self, reader: NodeId, pinned: Container[int]) -> dict[int, Placed]:
-        """Why each post stands where it does; empty where nothing was ranked."""
+        """Score and reason by post; empty if nothing was ranked."""
         if not self.are_ranked:
             return {}
         placed = map(Placed, self.shown_scores.tolist(), self.reasons(reader, pinned))
@@ -69,11 +69,11 @@ class Candidates(NamedTuple):
 
 
 class RankedCandidates(NamedTuple):
-    """Candidates in an order. `places`: where they are, best first."""
+    """Candidates in ranked order. `places`: their indexes, best first."""
 
     candidates: Candidates
     places: Integers
 
     def best(self, count: int) -> Candidates:
-        """The first of them."""
+        """The best `count` candidates."""
         return self.candidates.take(self.places[:count])

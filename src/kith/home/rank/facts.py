@@ -1,10 +1,12 @@
-"""What ranking knows of posts, the same for every reader: author, type, age, likeness, engagement. A cache, in columns.
+"""A cache, in columns, of what ranking knows of posts: author, type, age, copy key, engagement.
 
-Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. What
-a post says is as of the request, since copies are told by it: all processes must agree on them in one scroll. Other
-changes that the log told, of counts and of authors, show FACTS_KEPT_MS after the facts were read, at the latest. Where
-it cannot tell (`records.memory`), all is read again so often. A repair of counts shows with the next change of a post.
-Who may see posts is decided by the records.
+The facts are the same for every reader. Each process has one cache, filled in batches and read as arrays, because a
+page of home ranks 500 posts and shows 20.
+
+How fresh facts are: a post's content is as of the request. Copies depend on it, and all processes must agree on copies
+within one scroll. Changed counts and authors show at most FACTS_KEPT_MS after the facts were read. If the log cannot
+tell what changed (`records.memory`), all facts older than that are reloaded. A repair of counts shows with the next
+change of the post. Visibility is not decided here: the rules read records.
 """
 
 from __future__ import annotations
@@ -32,49 +34,49 @@ from kith.records.memory import ReadMemory
 from kith.records.store import Record, RecordKind, RecordStore
 
 FACTS_KEPT_MS = 30_000
-"""Facts older than this, by the wall clock, are read again before they are used, unless nothing changed."""
+"""Changed facts older than this, by the wall clock, are reloaded before they are used."""
 RENEWED_MS = 15_000
-"""If some must be read, all that changed and are older than this are read with them: a few large batches."""
+"""When some facts must be reloaded, changed ones older than this are reloaded with them, to make few, large batches."""
 SETS_BITS, WAYS = 16, 4
 """Room for 2**16 * 4 = 262,144 posts, 48 bytes each."""
 AHEAD_MAX, AHEAD_EACH, AHEAD_PAUSE_S = 100_000, 100, 0.004
-"""How many of the newest posts a process that begins reads ahead, and how many at a time, which takes 0.5 to 1 ms."""
+"""At its start a process reads ahead this many of the newest posts, in batches of 0.5 to 1 ms with pauses between."""
 COPIED_CHARS_MIN = 80
 """Equal texts of this length, in any case and spacing, are copies, whoever posts them."""
 ENGAGEMENT_WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
-"""What a like, a comment, ... adds to a post's engagement."""
+"""What one like, comment, share or save adds to a post's engagement."""
 _ROW = np.dtype(
     [
         ("author", "i8"),
         ("copy_key", "i8"),
-        ("version", "i8"),  # of the record; 0: no post is known here
+        ("version", "i8"),  # of the record; 0: the row is empty
         ("read_ms", "i8"),
         ("engagement", "f4"),
         ("type", "i1"),
-        ("labelled", "?"),  # limited, itself
-        ("limited", "?"),  # itself or its author
-        ("touched", "?"),  # something of it changed since it was read
+        ("labelled", "?"),  # moderation limits the post
+        ("limited", "?"),  # moderation limits the post or its author
+        ("touched", "?"),  # its counts changed since it was read
     ],
     align=True,
-)  # 40 bytes: a post costs two misses or three, not one a column
+)  # 40 bytes: a post costs two or three cache misses, instead of one a column
 _NO_POST = (0, 0, 0, 0, 0.0, 0, False, False, False)
 Rows = NDArray[np.void]
 _TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spreads what is alike (Knuth, 6.4)
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying by it spreads similar ids (Knuth, 6.4)
 
 
 class _Told(NamedTuple):
-    """Posts of which the log told a change: that their record is another, or their counts."""
+    """Posts that changed according to the log: `rewritten` has a new record, `counted` has new counts."""
 
     rewritten: set[int]
     counted: set[int]
 
 
 class PostFacts:
-    """Facts of posts by id. What did not change is not read again.
+    """Facts of posts by id. Unchanged facts are not reloaded.
 
-    Set-associative, like the cache of a processor: an id has WAYS places, found by its hash, for all ids of a call at
-    once; the facts that were read longest ago give way. Decision 12 compares it with a dictionary.
+    Set-associative, like a processor's cache: the hash of an id selects a set of WAYS slots, for all ids of a call at
+    once. A full set evicts the facts that were read longest ago. Decision 12 compares it with a dictionary.
     """
 
     def __init__(
@@ -97,36 +99,36 @@ class PostFacts:
         self._memory = memory
         self._rewritten, self._counted = memory.touched([RecordKind.POST]), memory.touched(graphs=numbers)
         self._authors_touched, self._touched_ms = memory.touched_nodes(), 0
-        self._being_read = list[_Told]()  # of each batch: what the log told a change of since it was begun
+        self._being_read = list[_Told]()  # for each batch being read: the posts that changed since it began
         self._ids = np.full((1 << bits, WAYS), -1, np.int64)
         self._rows = np.zeros(WAYS << bits, _ROW)
 
     async def read_ahead(self) -> None:
-        """Read the newest posts there are, some at a time, so that the first readers of a process need not wait for it.
+        """Load the newest posts in small batches, so that the first readers of a new process need not wait for them.
 
-        Where the engine cannot say which these are, nothing is read ahead.
+        Does nothing if the engine cannot list records by age.
         """
         below = ID_MAX
-        with contextlib.suppress(Unavailable):  # then they are read as they are asked for
+        with contextlib.suppress(Unavailable):  # then facts are read on demand
             for _ in range(AHEAD_MAX // AHEAD_EACH):
                 ids = await self._records.newest(RecordKind.POST, below, AHEAD_EACH)
                 if not ids:
                     return
-                await self._memory.refresh()  # a change that comes later is told later
+                await self._memory.refresh()  # so a change after this is noticed later
                 await self.of(np.array(ids, np.int64))
                 below = ids[-1]
                 await asyncio.sleep(AHEAD_PAUSE_S)
 
     async def of(self, ids: Integers) -> Facts:
-        """Facts of those of `ids` that are posts, in their order. Deleted ones are left out once they are read again.
+        """Facts of those of `ids` that are posts, in their order. A deleted post is left out once it is reloaded.
 
-        Every post has its row, also when more than WAYS share a place: the cache saves reads, and decides nothing.
+        Every post gets its row, even if more than WAYS ids share a set: the cache saves reads and limits nothing.
         """
         ids, rows, _ = await self._look_up(ids)
         return _facts(ids, rows)
 
     async def with_authors(self, ids: Integers, others: Sequence[int]) -> tuple[Facts, dict[int, int]]:
-        """Facts of `ids`, as `of` answers; and the author of each post there is among `others`. Both in one look."""
+        """Facts of `ids`, as `of` returns them, and the author of each post in `others`, in one lookup."""
         count = len(ids)
         ids, rows, there = await self._look_up(np.append(ids, np.array(others, np.int64)))
         count = int(np.count_nonzero(there[:count]))
@@ -138,7 +140,7 @@ class PostFacts:
         now = self._now_ms()
         self._note_changes(now)
         slots, known = self._find(ids)
-        rows = self._rows.take(slots, mode="clip")  # a copy: at the next await other requests may take the places
+        rows = self._rows.take(slots, mode="clip")  # a copy: after an await other requests may have reused the slots
         read_ms = rows["read_ms"]
         age = np.abs(now - read_ms)
         changed = rows["touched"] | (read_ms <= self._touched_ms) | (read_ms > now)
@@ -150,10 +152,10 @@ class PostFacts:
         return (ids, rows, there) if there.all() else (ids[there], rows[there], there)
 
     def _note_changes(self, now: int) -> None:
-        """Forget the rows of posts that were rewritten by the last look, and mark those whose counts changed."""
+        """Evict the rows of posts whose record changed, and mark those whose counts changed."""
         rewritten, counted, authors = self._rewritten.take(), self._counted.take(), self._authors_touched.take()
         if rewritten is None or counted is None or authors is None or authors:
-            self._touched_ms = now  # rows are not found by their authors, who seldom change
+            self._touched_ms = now  # rows cannot be found by author, so all count as changed; accounts seldom change
         for told in self._being_read:
             told.rewritten.update(rewritten or ())
             told.counted.update(counted or ())
@@ -165,21 +167,21 @@ class PostFacts:
             self._rows["touched"][slots[known]] = True
 
     def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Where each id is, if it is known."""
+        """The slot of each id, and whether the id is in it."""
         sets = self._sets(ids)
         there = self._ids.take(sets, axis=0, mode="clip") == ids[:, None]
         slots = sets * WAYS + there.argmax(axis=1)
         return slots, self._ids.reshape(-1).take(slots) == ids
 
     def _sets(self, ids: Integers) -> Integers:
-        """Which set of places each id has."""
+        """The set of each id."""
         return (ids.view(np.uint64) * _SPREAD >> np.uint64(64 - self._bits)).view(np.int64)
 
     async def _read(self, ids: Integers, rows: Rows, now: int) -> tuple[NDArray[np.bool_], Rows]:
-        """For each id whether it is a post, and its row, which is kept. `rows`: what was known before.
+        """Load rows, and cache them; returns for each id whether it is a post, and its row. `rows`: the known ones.
 
-        A record of the same version as before is not looked into again; engagement and limits are always read. A post
-        that the log says was rewritten meanwhile is not kept; one whose counts changed is read again soon.
+        A record whose version did not change is not decoded again; engagement and limits are always read. A post whose
+        record changed during the read is not cached; one whose counts changed is marked for a reload.
         """
         told = _Told(set(), set())
         self._being_read.append(told)
@@ -190,7 +192,7 @@ class PostFacts:
         return there, rows
 
     async def _read_since(self, ids: Integers, rows: Rows, now: int, told: _Told) -> NDArray[np.bool_]:
-        """As `_read`; `told`: what changed by the time that all is read."""
+        """As `_read`. `told` collects what changes during the read."""
         records = await self._records.get_many(RecordKind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
         changed = np.flatnonzero(versions != rows["version"])
@@ -211,7 +213,7 @@ class PostFacts:
         return there
 
     async def _prints(self, posts: Sequence[Post | None]) -> dict[int, bytes]:
-        """What the files of these posts show, by the ids of media."""
+        """The prints of these posts' files (`print_of`), by media id."""
         media = list({id_ for post in posts if post is not None for id_ in post.media})
         shown = await self._records.get_many(RecordKind.MEDIA, media) if media else []
         return {record.id: print_of(read_media(record)) for record in shown if record is not None}
@@ -221,8 +223,8 @@ class PostFacts:
         return self._worth @ (await self._store.counts(self._lists, ids)).astype(np.float32)
 
     def _keep(self, ids: Integers, rows: Rows, there: NDArray[np.bool_]) -> None:
-        """Put posts in their place, or a free one of theirs, or the one read longest ago; forget ids that are no posts
-        any more.
+        """Store rows in their slot, a free slot of their set, or the slot that was read longest ago. Evict ids that are
+        posts no longer.
         """
         places = self._ids.reshape(-1)
         if not there.all():
@@ -235,7 +237,7 @@ class PostFacts:
         since[held == ids[:, None]] = -1
         slots = sets * WAYS + since.argmin(axis=1)
         places[slots] = ids
-        kept = np.flatnonzero(places.take(slots) == ids)  # of those who meet in a place, one is kept
+        kept = np.flatnonzero(places.take(slots) == ids)  # of ids that chose the same slot, one is stored
         self._rows[slots[kept]] = rows.take(kept)
 
 
@@ -248,13 +250,13 @@ def _facts(ids: Integers, rows: Rows) -> Facts:
 
 
 def _living(record: Record | None) -> Post | None:
-    """The post of a record; None where there is none, or a deleted one."""
+    """The post in a record; None if there is no record or the post was deleted."""
     post = None if record is None else read_post(record)
     return None if post is None or post.deleted else post
 
 
 def _described(record: Record | None, post: Post | None, prints: Mapping[int, bytes]) -> tuple[int | float, ...]:
-    """A row of what a record says itself; without a version where there is no post."""
+    """The row of a record; without a version if there is no post."""
     if record is None or post is None:
         return _NO_POST
     type_, limited = _TYPE_NUMBERS[post.type], bool(post.labels & LIMIT)
@@ -262,13 +264,14 @@ def _described(record: Record | None, post: Post | None, prints: Mapping[int, by
 
 
 def copy_key(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> int:
-    """A number that copies share: posts with the same files or link and no words of their own, and posts with the same
-    words where these are long (COPIED_CHARS_MIN). Short words people say by themselves: only the same author's are
-    copies, beside the same files and link. `prints`: what files show, by the ids of media (`print_of`); a file without
-    one is like itself alone.
+    """A number that all copies of a post share.
 
-    It means something in this process alone: Python's hashes of texts and bytes have a secret key, another in each, so
-    nobody can write what is taken for a copy of another's.
+    Copies are posts with the same files or link and no text, and posts with the same files, link and long text
+    (COPIED_CHARS_MIN). Different people often write the same short text, so with a short text only posts of the same
+    author are copies. `prints`: by media id (`print_of`); a file without one equals only itself.
+
+    Copy keys are valid in this process only. Python hashes texts and bytes with a secret key that each process draws at
+    random, so nobody can construct a post that is taken for a copy of another one.
     """
     files = tuple(prints.get(id_) or id_.to_bytes(8, "big") for id_ in post.media)
     words = " ".join(post.text.casefold().split())
@@ -278,5 +281,6 @@ def copy_key(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> 
 
 
 def print_of(media: Media) -> bytes:
-    """What the same file has whoever uploads it, and another file has not; empty where the picture says nothing."""
+    """Bytes that are equal for the same file, whoever uploads it, and differ for other files; empty for a plain picture
+    without a fingerprint."""
     return b"%d %d %d %d" % (media.fingerprint, media.width, media.height, media.size) if media.fingerprint else b""

@@ -1,7 +1,7 @@
 """The features of a candidate post for a reader: one function, for serving and for training alike.
 
-What is served is logged with its features and VERSION (`home/served.py`), so a model is trained on what was really
-used. Add a feature at the end; give a changed one a new name; raise VERSION for either.
+Served pages are logged with their features and VERSION (`home/served.py`), so a model is trained on the numbers that
+were used. Add a feature at the end. Give a changed feature a new name. Raise VERSION for either.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ FEATURES = ("recency", "affinity", "velocity", "type")
 """The columns of `features`, each from 0 to 1."""
 VERSION = 1
 TYPES = ("text", "link", "image", "video")
-"""Types of posts by their number in `Facts`."""
+"""Types of posts. `Facts` has their indexes."""
 RECENCY_HALF_LIFE_H = 24.0
 VELOCITY_HALF = 5.0
 """Engagement an hour at which `velocity` is one half."""
 VELOCITY_AGE_MIN_H = 2.0
-"""A younger post counts as this old; otherwise its first like would make it the fastest of all."""
+"""A younger post counts as this old; otherwise its first like would give it the highest velocity of all."""
 _TYPE_BOOST = np.array([0.5, 0.6, 1.0, 1.0], np.float32)
 _HOUR_MS = np.float32(3_600_000)
 
@@ -33,7 +33,7 @@ Flags = NDArray[np.bool_]
 
 
 class Facts(NamedTuple):
-    """What is known of posts whoever reads them: columns, a row a post."""
+    """Facts of posts, the same for every reader, in columns, one row a post."""
 
     ids: Integers
     authors: Integers
@@ -54,7 +54,7 @@ class Facts(NamedTuple):
 
     @property
     def made_ms(self) -> Integers:
-        """When each was made; its id says so."""
+        """When each post was created, from its id, in ms since the epoch."""
         return (self.ids >> TIME_SHIFT) + EPOCH_MS
 
 
@@ -63,9 +63,9 @@ NO_FACTS = Facts(_NO_IDS, _NO_IDS, _NO_IDS, _NO_AMOUNTS, np.empty(0, np.int8), n
 
 
 def features(facts: Facts, affinity: Floats, now_ms: int, dates: Integers | None = None) -> Floats:
-    """One row a post, the columns FEATURES. `affinity`: the reader's to each post's author, 0 to 1.
+    """The features, one row a post, columns FEATURES. `affinity`: of the reader to each post's author, 0 to 1.
 
-    `dates`: when each came to home, if not when it was made; `recency` is of that.
+    `dates`: when each post came to home, for `recency`; by default when it was created.
     """
     age_h = _age_h(facts.made_ms, now_ms)
     rate = facts.engagement / np.maximum(age_h, np.float32(VELOCITY_AGE_MIN_H))

@@ -1,6 +1,6 @@
 """The light pass: a score is a weighted sum of the features, with article 001's weights.
 
-A trained model can take its place: features in, scores out, under a MODEL name of its own.
+A trained model can replace it: features in, scores out, under its own MODEL name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REASONS = {
     "velocity": "popular",
     "type": "content_type",
 }
-"""Why a post stands where it does: the feature that gave most of its score."""
+"""The reason shown for a post: the feature that contributes most to its score."""
 OWN = "own_post"
 PINNED = "followed_board"
 _WEIGHTS = np.array([WEIGHTS[name] for name in FEATURES], np.float32)
@@ -25,13 +25,13 @@ _REASONS = [REASONS[name] for name in FEATURES]
 
 
 def score(rows: Floats, damping: Floats | None = None) -> Floats:
-    """0 to 1 a post. `damping`: a factor from 0 to 1 on each, lower for what the reader wants to see less of."""
+    """A score from 0 to 1 for each post. `damping`: a factor from 0 to 1 for each, lower after "see fewer"."""
     scores: Floats = rows @ _WEIGHTS
     return scores if damping is None else scores * damping
 
 
 def contributions(rows: Floats) -> Floats:
-    """What each feature adds to each score."""
+    """The contribution of each feature to each score."""
     return rows * _WEIGHTS
 
 

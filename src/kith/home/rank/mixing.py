@@ -1,6 +1,6 @@
-"""Which of the ranked posts make a page: no author and no type of post crowds out the others, and new posts have room.
+"""Chooses a page from ranked posts, with limits on each author and each type of post, and room for new posts.
 
-Decided page by page over what is left, so nothing is lost: what does not fit here leads the next page.
+Each page is chosen from the posts that are left, so nothing is lost: a post that does not fit leads the next page.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Mix(msgspec.Struct, frozen=True):
 
 
 def choose(ranked: Facts, taken: Facts, want: int, mix: Mix, now_ms: int, *, more: bool = False) -> list[int]:
-    """The places in `ranked` (best first) of at most `want` posts for a page that has the posts `taken` already.
+    """The indexes in `ranked` (best first) of at most `want` posts for a page that already has the posts `taken`.
 
-    An author has at most `author_max` posts on a page, and a type at most its share, while others are left; then a page
-    is filled all the same, with as few as can be of each author. A share of the places goes to posts younger than
-    `fresh_ms`, the best of them. `more`: there are candidates beyond `ranked`, so there may be other authors.
+    A page has at most `author_max` posts of an author, and of each type at most its share. If too few posts satisfy
+    that, the page is filled beyond the limits, with as few of each author as possible. A share of the page goes to the
+    best posts younger than `fresh_ms`. `more`: candidates exist beyond `ranked`, so do not exceed the limits yet.
     """
     page = _Page(ranked, taken, mix)
     since = now_ms - mix.fresh_ms
@@ -43,7 +43,7 @@ def choose(ranked: Facts, taken: Facts, want: int, mix: Mix, now_ms: int, *, mor
 
 
 class _Page:
-    """A page in the making."""
+    """A page while it is chosen."""
 
     def __init__(self, ranked: Facts, taken: Facts, mix: Mix) -> None:
         self._ranked_authors: list[int] = ranked.authors.tolist()
@@ -56,8 +56,9 @@ class _Page:
         self.chosen: set[int] = set()
 
     def fill(self, places: Sequence[int], want: int, *, by_type: bool = False) -> list[int]:
-        """Choose of `places` until `want` are chosen, within the bound on authors; `by_type`: and on types. Those that
-        their type kept out are the answer.
+        """Choose from `places` until `want` are chosen, within the limit on authors, and with `by_type` also on types.
+
+        Returns the places that the limit on types kept out.
         """
         chosen, authors, types, author_max = self.chosen, self._authors, self._types, self._mix.author_max
         ranked_authors, ranked_types = self._ranked_authors, self._ranked_types
@@ -84,7 +85,7 @@ class _Page:
         return crowded
 
     def fill_up(self, want: int) -> None:
-        """Choose until `want` are chosen or none is left: a third post of each author before anybody's fourth."""
+        """Choose until `want` are chosen or none is left: a third post of every author before a fourth of any."""
         if len(self.chosen) >= want:
             return
         turns: list[tuple[int, int]] = []

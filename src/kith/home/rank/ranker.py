@@ -1,4 +1,4 @@
-"""Scores candidates for a reader: reads facts, affinities and wishes in batches; `features` and `light` score them."""
+"""Scores candidates for a reader. Reads facts, affinities and "see fewer" wishes in batches, then calls `light`."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from kith.records.memory import ReadMemory
 from kith.records.tables import Remembered
 
 SEEN_MAX = 1_000
-"""How many of the newest posts a reader saw are read at once; if they saw more, each candidate is looked up too."""
+"""Newest seen posts of a reader that are read at once. If a reader saw more, each candidate is looked up too."""
 FEWER_MAX = 200
-"""How many of a reader's newest "see fewer" wishes are honoured."""
+"""Newest "see fewer" wishes of a reader that count."""
 FEWER_HALF_LIFE_MS = 30 * 86_400_000
 FEWER_FACTOR = 0.1
-"""What is left of an author's scores right after "see fewer"."""
+"""The factor on an author's scores right after "see fewer"."""
 LIMITED_FACTOR = 0.1
-"""What is left of the score of a post that the app's moderation limits."""
+"""The factor on the score of a post that the app's moderation limits."""
 
 READERS_MAX = 10_000
-"""Readers whose lists are kept, 1 KB each."""
+"""Readers whose lists are cached, 1 KB each."""
 _NEWEST, _WISHES = Window(1), Window(FEWER_MAX)
 _NOTHING = np.empty(0, np.int64)
 
 
 class Own(NamedTuple):
-    """`state`: of the lists of what a reader saw and wants to see less of. `fewer`: the newest of these wishes."""
+    """`state`: of the reader's lists of seen posts and "see fewer" wishes. `fewer`: the newest of these wishes."""
 
     state: ListState
     fewer: list[Mark]
 
 
 class ReaderFacts(NamedTuple):
-    """What ranking knows of a reader. `seen`: the newest posts they saw. `affinities`: theirs, or what they
-    did, which these are computed from.
+    """A reader's facts for ranking. `seen`: the newest posts they saw. `affinities`: computed, or the interactions from
+    which they will be.
     """
 
     id: NodeId
@@ -58,7 +58,7 @@ class ReaderFacts(NamedTuple):
 
 
 class Ranker:
-    """The light pass over the candidates of a reader."""
+    """Runs the light pass over a reader's candidates."""
 
     def __init__(
         self, graph: Graph, facts: PostFacts, affinity: Affinity, memory: ReadMemory, now_ms: Callable[[], int]
@@ -70,14 +70,14 @@ class Ranker:
         self._own: Remembered[Own] = memory.of_edges((self._views, self._fewer), READERS_MAX)
 
     async def own(self, reader: NodeId) -> Own:
-        """What the reader saw last and wants to see less of."""
+        """The state of the reader's own lists, cached."""
         return await self._own.get(reader, lambda: self._read_own(reader))
 
     async def _read_own(self, reader: NodeId) -> Own:
         return (await self._read(reader, _NEWEST))[0]
 
     async def _read(self, reader: NodeId, views_window: Window) -> tuple[Own, list[Mark]]:
-        """Also what the reader saw, as much as `views_window` says."""
+        """The reader's own lists, and the newest seen posts within `views_window`."""
         views, fewer = Listing(self._views, reader, Direction.OUT), Listing(self._fewer, reader, Direction.OUT)
         questions = Questions()
         counts = questions.counts([views, fewer])
@@ -87,7 +87,7 @@ class Ranker:
         return Own(ListState(answers.counts[counts], [saw[:1], said[:1]]), said), saw
 
     async def reader_facts(self, reader: NodeId) -> ReaderFacts:
-        """All that ranking needs to know of a reader."""
+        """Read everything that ranking needs of a reader."""
         views = Listing(self._views, reader, Direction.OUT)
         if self._immediate:
             own, affinities = await self.own(reader), await self._affinity.load(reader)
@@ -97,28 +97,28 @@ class Ranker:
         return ReaderFacts(reader, own, seen, affinities)
 
     async def _read_all(self, reader: NodeId) -> tuple[Own, Ids]:
-        """What the reader saw, SEEN_MAX of it, and wants to see less of."""
+        """The reader's own lists, and the newest SEEN_MAX seen posts, in one call."""
         moment = self._memory.moment
         own, seen = await self._read(reader, Window(SEEN_MAX))
         self._own.keep(moment, {reader: own})
         return own, np.array([mark.id for mark in seen], np.int64)
 
     async def score(self, reader: ReaderFacts, ids: Integers, pinned: Mapping[int, int]) -> Candidates:
-        """Those of `ids` that are posts, in their order, with their scores. `pinned`: when some were, in ms."""
+        """Score those of `ids` that are posts, in their order. `pinned`: by post, when it was pinned, in ms."""
         return self._scored(reader, *await self._look_up(reader, ids), pinned)
 
     async def score_seen_or_unseen(
         self, reader: ReaderFacts, ids: Integers, seen: Flags, pinned: Mapping[int, int], *, showing_seen: bool
     ) -> Candidates:
-        """Those of the posts whose turn it is, scored: all that are new to the reader, or what is not.
+        """Score the posts that the reader has not seen, or with `showing_seen` those that they have.
 
-        `seen`: which of them the reader saw. A copy of such a post is not new either, and stands behind it.
+        `seen`: which of `ids` the reader saw. A copy of a seen post counts as seen, and is ranked behind it.
         """
         count = np.count_nonzero(seen)
         if count in (0, len(ids)):
             return await self.score(reader, ids if showing_seen == (count > 0) else ids[:0], pinned)
         facts, affinities = await self._look_up(reader, ids)
-        those = seen if len(facts.ids) == len(ids) else _are_in(facts.ids, ids[seen])  # some are no posts any more
+        those = seen if len(facts.ids) == len(ids) else _are_in(facts.ids, ids[seen])  # some were deleted meanwhile
         known = _are_in(facts.copy_keys, facts.copy_keys[those])
         found = self._scored(reader, facts.take(np.flatnonzero(known == showing_seen)), affinities, pinned)
         if not showing_seen:
@@ -126,7 +126,7 @@ class Ranker:
         return found._replace(scores=np.where(those[known], found.scores, found.scores - 2))  # no score is above 1
 
     async def _look_up(self, reader: ReaderFacts, ids: Integers) -> tuple[Facts, Affinities]:
-        """The facts of those of `ids` that are posts, in their order, and the reader's affinities."""
+        """Facts of those of `ids` that are posts, in their order, and the reader's affinities."""
         affinities = reader.affinities
         if not isinstance(affinities, Interactions):
             return await self._facts.of(ids), affinities
@@ -164,8 +164,8 @@ class Ranker:
         return (await self._store.exists_many(self._views, [(reader, post)]))[0]
 
     def damping(self, reader: ReaderFacts, facts: Facts) -> Floats:
-        """The factor on each post's score that the reader is told of: below 1 for a time after "see fewer", and where
-        the app limits a post of their own. Limits on posts of others change the order alone, untold (decision 10).
+        """The factor on each post's score that the reader is shown: below 1 for a time after "see fewer", and on their
+        own posts that moderation limits. Limits on posts of others change only the order (decision 10).
         """
         limits = _limits(facts.limited & (facts.authors == reader.id))
         if not reader.own.fewer:
@@ -178,7 +178,7 @@ class Ranker:
 
 
 def _are_in(values: Integers, those: Integers) -> Flags:
-    """Which of the values are among those; np.isin takes three times as long for so few."""
+    """Which of `values` are in `those`. For so few, np.isin takes three times as long."""
     if not len(those):
         return np.zeros(len(values), np.bool_)
     known = np.sort(those)
@@ -187,10 +187,10 @@ def _are_in(values: Integers, those: Integers) -> Flags:
 
 
 def _dates(facts: Facts, pinned: Mapping[int, int]) -> Integers:
-    """When each post came to home."""
+    """For each post, when it came to home: its pin, or its creation."""
     return np.array(list(map(pinned.get, facts.ids.tolist(), facts.made_ms.tolist())), np.int64)
 
 
 def _limits(limited: Flags) -> Floats:
-    """The factor on each post's score for being limited."""
+    """The factor on each post's score, by whether it is limited."""
     return np.where(limited, np.float32(LIMITED_FACTOR), np.float32(1))
