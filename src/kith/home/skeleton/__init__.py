@@ -1,6 +1,6 @@
-"""The first step to a page of home: which ids there are, newest first, before anything is known of them.
+"""The first step of a page of home: finds post ids, newest first, before any record is read.
 
-`skeleton` (a reader's timeline, merged with the outboxes that it may lack, or all outboxes where it cannot be used) ·
-`sources` (whose posts, and their outboxes) · `unhandled` (what fan-out has not handled yet) · `pinned` (pins on boards
-that the reader follows).
+`skeleton` merges a reader's timeline with the outboxes of authors that it may lack, or reads all outboxes if the
+timeline cannot be used. `sources` reads followed authors and outboxes, `unhandled` the events that fan-out has not
+handled yet, `pinned` the pins on boards that the reader follows.
 """

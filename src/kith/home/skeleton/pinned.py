@@ -1,12 +1,15 @@
-"""Pins at home: posts on the boards that a reader follows, directly or through their owner, dated by the pin.
+"""Pins at home: posts on boards that a reader follows, directly or through the owner, placed by the time of the pin.
 
-A post comes once, at its newest pin on a board that the reader follows and may see, and whose owner is not muted; each
-request asks that anew. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first those that the reader follows
-directly, then those of the owners followed last. Which of the followed users have boards is kept for BOARDS_KEPT_MS,
-unless the log tells that a list of the reader's changed, or that a user made, moved or deleted a board; where it cannot
-tell, unless the length of a list changed. Until somebody makes the first board, nothing of this is asked. In one scroll
-a pin stays where it is, however many come meanwhile, and a post whose pin is taken off comes no second time; that is
-known of the newest PINS_EACH removed ones of each board.
+A post appears once, at its newest pin on a board that the reader follows and may see, and whose owner is not muted.
+Each request checks that again. Limit: the newest PINS_EACH pins of BOARDS_MAX boards, first the boards that the reader
+follows directly, then those of the owners followed last.
+
+The boards that may matter to a reader are cached for BOARDS_KEPT_MS. The entry is invalid once the log tells that one
+of the reader's lists changed, or that a followed user made, moved or deleted a board; where the log cannot tell, once
+the length of one of the lists changed. While nobody has a board, none of this is read.
+
+Within one scroll a pin keeps its place, however many follow it, and a post whose pin was removed does not come twice.
+For removed pins this holds for the newest PINS_EACH of each board.
 """
 
 from __future__ import annotations
@@ -36,19 +39,19 @@ from kith.records.tables import Remembered, make_room
 
 BOARDS_MAX = 100
 FOLLOWEES_SEARCHED_MAX = 200
-"""Boards are looked for among this many of the users whom the reader followed last."""
+"""The last followed users whose boards are searched."""
 PINS_EACH = 20
 BOARDS_KEPT_MS = 30_000
 _READERS_MAX = 20_000
 _OWNERS_CACHED_MAX = 50_000
-"""Users of whom it is kept whether they have boards, 0.1 KB each."""
+"""Users for whom it is cached whether they have boards, 0.1 KB each."""
 Pinned = Mapping[int, int]
-"""When posts were pinned, in ms since the epoch, by post."""
+"""By post, when it was pinned, in ms since the epoch."""
 NO_PINS: Pinned = MappingProxyType({})
 
 
 class HomePins(NamedTuple):
-    """The pins that date posts, and those that did when the scroll began and were taken off since."""
+    """Pins that place posts at home. `taken_off`: pins that did so when the scroll began and were removed since."""
 
     pinned: Pinned = NO_PINS
     taken_off: Pinned = NO_PINS
@@ -58,9 +61,9 @@ _NO_HOME_PINS = HomePins()
 
 
 class _KnownBoards(NamedTuple):
-    """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists when these were read.
+    """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists at that time.
 
-    `followed`: the users whose boards were looked for. `told`: what was told of boards before that.
+    `followed`: the users whose boards were searched. `told`: the number of board changes seen before the search.
     """
 
     lengths: list[int]
@@ -71,7 +74,7 @@ class _KnownBoards(NamedTuple):
 
 
 class PinnedPosts:
-    """Reads what is pinned on the boards that a reader follows."""
+    """Reads the pins on boards that a reader follows."""
 
     def __init__(self, boards: Boards, memory: ReadMemory, now_ms: Callable[[], int]) -> None:
         self._store, self._settling, self.now_ms = boards.store, boards.settling, now_ms
@@ -87,12 +90,11 @@ class PinnedPosts:
         self._none_at: int | None = None
 
     async def of(self, reader: NodeId, refreshed: Awaitable[None], until: int | None = None) -> HomePins:
-        """The posts that boards bring to a reader's home, before it is asked who may see them. `refreshed`: awaited
-        before what is kept is used, which then is as of this request. `until`: pins before it keep their place,
-        though newer ones came.
+        """The pins of a reader's home; the rules check the posts later.
 
-        One call, or three in a row where it is not known yet which boards may matter; one more where pins lost their
-        place among the newest since `until`, or were perhaps taken off.
+        `refreshed`: awaited before cached boards are used, so that they are as of this request. `until`: pins before it
+        keep their place, though newer ones came. Takes one call; three in a row if the boards are not cached; one more
+        if pins since `until` pushed others out of the newest, or may have been removed.
         """
         if self._immediate and await self._nobody_has_boards():
             return _NO_HOME_PINS
@@ -109,8 +111,10 @@ class PinnedPosts:
         return (await self._newest_pins(reader, kept, until))[0] if kept.owners else _NO_HOME_PINS
 
     def _is_current(self, reader: NodeId, kept: _KnownBoards, *, as_kept: bool) -> bool:
-        """Whether the reader follows whom they did, and those have the boards that they had. `as_kept`: by the lengths
-        of the reader's lists, which do not tell of one in place of another, and the owners of the boards.
+        """Whether cached boards are valid: the same users are followed, and they have the same boards.
+
+        `as_kept`: the lengths of the reader's lists and the owners of the boards did not change. It is the only test
+        where the log cannot tell, and it misses a follow that replaced another one.
         """
         told = self._of_boards
         if not self._memory.moment:
@@ -120,14 +124,14 @@ class PinnedPosts:
         return told.now == kept.told or told.none_of(set(kept.followed.tolist()), kept.told)
 
     async def _nobody_has_boards(self) -> bool:
-        """Whether nobody has a board, as of the last look."""
+        """Whether nobody has a board, as of the last refresh."""
         told = self._of_boards.now
         if self._none_at != told or not self._memory.moment:
             self._none_at = None if await self._settling.are_any() else told
         return self._none_at is not None
 
     def _lists_of(self, reader: NodeId) -> list[Listing]:
-        """Whom and what a reader follows, and unfollowed."""
+        """The reader's lists of followed users, followed boards and unfollowed boards."""
         settling = self._settling
         return [
             Listing(graph, reader, Direction.OUT)
@@ -135,7 +139,7 @@ class PinnedPosts:
         ]
 
     async def _candidates(self, reader: NodeId, refreshed: Awaitable[None]) -> _KnownBoards:
-        """Find the boards that the reader may follow, and keep them."""
+        """Search the boards that the reader may follow, and cache them."""
         questions, now, told, lists = Questions(), self.now_ms(), self._of_boards.now, self._lists_of(reader)
         counts, explicit = questions.counts(lists), questions.page(lists[1], Window(BOARDS_MAX))
         answers, follows = await together(
@@ -153,11 +157,11 @@ class PinnedPosts:
         return kept
 
     async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
-        """The newest boards of the first `limit` of those owners that have any, each with its owner."""
+        """The newest `limit` boards of the first `limit` owners who have any, each with its owner."""
         boards, kept, moment = self._settling.boards, self._have_boards.now, self._memory.moment
         if not (limit and owners):
             return {}
-        if self._store.immediate:  # there a length costs less than a page, and a call more nothing
+        if self._store.immediate:  # there a count costs less than a page, and an extra call nothing
             owners = (await self._who_have_boards(owners))[:limit]
         else:
             owners = [owner for owner in owners if kept.get(owner, True)]
@@ -171,7 +175,7 @@ class PinnedPosts:
         return {mark.id: owner for mark, owner in sorted(marks, reverse=True)[:limit]}
 
     async def _who_have_boards(self, owners: Sequence[int]) -> list[int]:
-        """Those of the users who have boards."""
+        """The users who have boards."""
         kept, moment = self._have_boards.now, self._memory.moment
         known = list(map(kept.get, owners))
         if None in known:
@@ -185,7 +189,7 @@ class PinnedPosts:
         return list(compress(owners, known)) if True in known else []
 
     async def _newest_pins(self, reader: NodeId, kept: _KnownBoards, until: int | None) -> tuple[HomePins, bool]:
-        """The newest pins of those of the boards that the reader follows; and whether all is yet as it was kept."""
+        """The newest pins of the boards that the reader follows, and whether nothing differs from the cached entry."""
         questions, ids = Questions(), list(kept.owners)
         counts = questions.counts(self._lists_of(reader))
         if not ids:
@@ -203,7 +207,7 @@ class PinnedPosts:
         return HomePins(pinned, taken_off), are_theirs and answers.counts[counts] == kept.lengths
 
     async def _newest_before(self, until: int | None, pages: Mapping[int, Page]) -> Sequence[Page]:
-        """The newest pins before `until` of those boards where some may have given way to pins that came since."""
+        """The newest pins before `until` of boards where later pins may have pushed some out of the newest."""
         if until is None:
             return ()
         questions = Questions()
@@ -213,12 +217,12 @@ class PinnedPosts:
         return (await self._store.answer(questions)).pages if questions.asked_pages else ()
 
     def _ask_removed(self, questions: Questions, boards: Sequence[int], until: int) -> dict[int, int]:
-        """Ask for the newest pins before `until` that are on each board no more; where their page is."""
+        """Ask for the newest removed pins before `until` of each board; returns the index of each page."""
         lists = {board: Listing(self._pins, board, Direction.OUT, State.REMOVED) for board in boards}
         return {board: questions.page(one, Window(PINS_EACH, until=until)) for board, one in lists.items()}
 
     async def _taken_off(self, until: int | None, removed: Mapping[int, Page]) -> Pinned:
-        """Those of removed pins that were there until then."""
+        """The removed pins that were still on their board at `until`."""
         marks = [(board, mark) for board, page in removed.items() for mark in page.items]
         if until is None or not marks:
             return NO_PINS
@@ -229,7 +233,7 @@ class PinnedPosts:
     def _ask_newest(
         self, questions: Questions, reader: NodeId, owners: Mapping[int, int]
     ) -> Callable[[Answers, Sequence[Board | None]], dict[int, Page]]:
-        """Ask for the newest pins of those of the boards that the reader follows. `owners`: the known owner of each."""
+        """Ask for the newest pins of the boards that the reader follows. `owners`: the cached owner of each board."""
         settling, people = self._settling, list(set(owners.values()))
         standings = self._privacy.ask_standings(questions, reader, people)
         muted = questions.members(Listing(self._mutes, reader, Direction.OUT), np.array(people, np.int64))
@@ -260,7 +264,7 @@ class PinnedPosts:
 
 
 def _dates(pins: Iterable[Mark]) -> Pinned:
-    """The newest date of each pinned post; never before it was made."""
+    """The newest pin of each post; never before the post was created."""
     dates = dict[int, int]()
     for position, id_ in pins:
         dates[id_] = max(position, dates[id_] if id_ in dates else made_at_ms(id_))
@@ -268,8 +272,8 @@ def _dates(pins: Iterable[Mark]) -> Pinned:
 
 
 def with_pins(skeleton: Skeleton, found: HomePins, after: Mark | None) -> Skeleton:
-    """The skeleton beyond `after`, with the posts that were pinned there. A pinned post stands at its newest pin, and
-    nowhere else; one whose pin was taken off in this scroll comes no more if it has come there.
+    """The skeleton beyond `after`, merged with pinned posts. A pinned post stands only at its newest pin. If that pin
+    was removed during this scroll after the post was shown, the post is not shown again.
     """
     end, pinned = skeleton.end, found.pinned
     if not (pinned or found.taken_off):
@@ -283,7 +287,7 @@ def with_pins(skeleton: Skeleton, found: HomePins, after: Mark | None) -> Skelet
 
 
 def place_among_posts(after: Mark | None) -> Mark | None:
-    """The place in outboxes, which know no pins, that corresponds to a place at home, which may be that of a pin."""
+    """The place in outboxes, which have no pins, for a place at home, which may be that of a pin."""
     if after is None or after.position <= made_at_ms(after.id):
         return after
     return Mark(after.position, (after.position - EPOCH_MS) << TIME_SHIFT)

@@ -1,8 +1,9 @@
-"""The ids a page of home is made from, newest first, before anything is known of them.
+"""Skeletons: the ids that a page of home is made from, newest first, before any record is read.
 
-A reader's timeline, merged with the outboxes of followed authors whose posts it may lack and with the reader's own.
-Where there is no timeline, where fan-out lags, and past a timeline's end, it is the outboxes of all who are followed:
-slower, and never less. So the feed is right whatever state the timelines are in; they only make it fast.
+A skeleton is the reader's timeline, merged with the reader's own posts and with the outboxes of followed authors whose
+posts the timeline may lack. If there is no timeline, if fan-out lags, and past the timeline's end, a skeleton is read
+from the outboxes of all followed authors. That is slower and finds the same posts. So home is right in whatever state
+the timelines are; they only make it fast.
 """
 
 from __future__ import annotations
@@ -34,70 +35,68 @@ from kith.records.memory import ReadMemory
 from kith.records.tables import Remembered, make_room
 
 _OWN_LATEST = 20
-"""Own posts that are read beside a timeline, which may not have them yet: fan-out is behind by a moment at most."""
+"""The reader's newest own posts that are read beside a timeline, because fan-out may not have pushed them yet."""
 _SHORT = 50
-"""A timeline of fewer ids is not taken for all there is: older posts of somebody just followed are seen at once."""
+"""Below so many ids a timeline does not count as complete. So older posts of a newly followed author show at once."""
 _LAG_MAX_S = 2.0
-"""How far behind fan-out may be for timelines to be relied on."""
+"""Home uses timelines only while fan-out lags at most this far."""
 _SNAPSHOT_MAX_AGE_S = 1.0
-"""How long what fan-out noted (its snapshot) is relied on, while what was noted since is being read. The log tells what
-it lacks.
-"""
+"""Age up to which fan-out's snapshot is used while a newer one is loaded. The log tells what the snapshot lacks."""
 _SNAPSHOT_REFRESH_AGE_S = 0.3
-"""The age from which a request has it read again in the background."""
+"""Age from which a request reloads the snapshot in the background."""
 _SNAPSHOT_RETRY_S = 1.0
-"""How long it is not asked for again once it could not be read."""
+"""Pause before retrying a snapshot that could not be read."""
 _NO_POSTS = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
-"""How long until a timeline that did not come is asked for again."""
+"""Pause before requesting a missing timeline again."""
 _WANTED_MAX = 100_000
 _READERS_MAX = 10_000
-"""Readers whose newest posts are kept, 0.3 KB each."""
+"""Readers whose newest own posts are cached, 0.3 KB each."""
 _MADE_MAX = 4_000
-"""Readers whose skeleton is kept, 4 KB each, for as long as their timeline and own posts are the same."""
+"""Readers whose skeleton is cached, 4 KB each, until their timeline or own posts change."""
 
 
 class Skeleton(NamedTuple):
-    """Ids newest first: all there are down to `end`, which is where older ones begin. None: there are no older ones."""
+    """All post ids down to `end`, newest first. `end`: where older posts begin; None: there are none."""
 
     ids: Ids
     end: Mark | None
-    dates: Mapping[int, int] = MappingProxyType({})  # of posts that stand elsewhere than they were made
+    dates: Mapping[int, int] = MappingProxyType({})  # of posts whose place is not their creation time
 
     def first(self, count: int) -> Skeleton:
-        """The newest `count` of it."""
+        """The skeleton of its newest `count` posts."""
         if len(self.ids) <= count:
             return self
         return Skeleton(self.ids[:count], self.mark_of(int(self.ids[count - 1])), self.dates)
 
     @property
     def top(self) -> Mark:
-        """The place just above its first post: what comes later stands above it."""
+        """The place just above its first post. Later posts stand above it."""
         position, id_ = self.mark_of(int(self.ids[0]))
         return Mark(position, min(id_ + 1, ID_MAX))
 
     def down_to(self, bottom: Mark | None) -> Skeleton:
-        """As much of it as is not beyond `bottom`, where it ends at the latest."""
+        """The skeleton cut at `bottom`; unchanged if it ends before."""
         if bottom is None or (self.end is not None and self.end >= bottom):
             return self
         ids = [id_ for id_ in self.ids.tolist() if self.mark_of(id_) >= bottom]
         return Skeleton(np.array(ids, np.int64), bottom, self.dates)
 
     def mark_of(self, post: int) -> Mark:
-        """Where a post of it stands."""
+        """The place of one of its posts."""
         return mark_of(post) if post not in self.dates else Mark(self.dates[post], post)
 
 
 class ReaderTimeline(NamedTuple):
-    """A reader's timeline and what it may lack, read together."""
+    """A reader's timeline, and what it may lack, read together."""
 
     timeline: Timeline | None
-    lacking: Ids  # authors whose posts it may lack, whether the reader follows them or not
-    own: Ids | None  # the newest of the reader's own posts; None where outboxes are unavailable
+    lacking: Ids  # authors whose posts it may lack, followed or not
+    own: Ids | None  # the reader's newest own posts; None if outboxes are unavailable
 
 
 class _Made(NamedTuple):
-    """A skeleton, and what it was made of: it is the same while these are the very same."""
+    """A cached skeleton with its inputs. It is valid while both are the same objects."""
 
     timeline: Timeline
     own: Ids
@@ -128,16 +127,15 @@ class Skeletons:
         self._snapshot: FanoutSnapshot | None = None
         self._away_until_s = 0.0
         self._refreshing: asyncio.Task[None] | None = None
-        self._snapshot_at_s = 0.0  # when it was asked for, by the clock of the event loop
+        self._snapshot_at_s = 0.0  # when it was requested, by the event loop's clock
 
     async def usable_snapshot(
         self, must_reflect: LogPosition, degraded: Degraded, *, refresh: bool
     ) -> FanoutSnapshot | None:
-        """What fan-out has noted, where timelines can be relied on now; None where they cannot.
+        """Fan-out's snapshot if home may use timelines now, otherwise None.
 
-        It may be a moment old. That is safe because the events that the log holds beyond it are looked at too.
-        `must_reflect`: the place in the log that the answer must reflect; `refresh`: the reader wants none of the
-        timeline.
+        The snapshot may be up to _SNAPSHOT_MAX_AGE_S old. That is safe because the events of the log beyond it are read
+        too. `must_reflect`: the log position that the answer must reflect. `refresh`: the request bypasses timelines.
         """
         if refresh:
             return None
@@ -154,7 +152,7 @@ class Skeletons:
         return snapshot if self._reflects(snapshot, must_reflect) else None
 
     async def prepare(self) -> None:
-        """Ask what fan-out has noted, where that will be asked for and takes a call."""
+        """On an engine across a network, load fan-out's snapshot ahead unless a fresh one is cached."""
         if not self._immediate and self._fresh_snapshot() is None:
             with contextlib.suppress(Unavailable):
                 await self._read_snapshot()
@@ -163,13 +161,13 @@ class Skeletons:
         return snapshot.progress is not None and self.log.covers(snapshot.progress.at, must_reflect)
 
     def _fresh_snapshot(self) -> FanoutSnapshot | None:
-        """What was noted a moment ago, where asking anew would take a call of its own."""
+        """The cached snapshot if it is fresh. Never on an immediate engine, where reading it costs nothing."""
         if self._immediate or asyncio.get_running_loop().time() - self._snapshot_at_s > _SNAPSHOT_MAX_AGE_S:
             return None
         return self._snapshot
 
     async def _read_snapshot(self) -> FanoutSnapshot:
-        """What fan-out has noted by now. Those who come in the next moment rely on it too."""
+        """Read fan-out's snapshot, and cache it for other requests."""
         if self._immediate:
             return await self._fanout.snapshot()
         asked_s = asyncio.get_running_loop().time()
@@ -185,8 +183,8 @@ class Skeletons:
         return snapshot
 
     def _refresh_in_background(self) -> None:
-        """On an engine across a network: have fan-out's notes read for the next requests, so that they need not wait
-        for them; once, while several ask."""
+        """On an engine across a network, reload the snapshot in the background so that later requests need not wait. At
+        most one reload runs at a time."""
         loop = asyncio.get_running_loop()
         if self._immediate or loop.time() - self._snapshot_at_s < _SNAPSHOT_REFRESH_AGE_S:
             return
@@ -194,21 +192,21 @@ class Skeletons:
             self._refreshing = loop.create_task(self._refresh())
 
     async def _refresh(self) -> None:
-        with contextlib.suppress(Unavailable):  # then they find out themselves
+        with contextlib.suppress(Unavailable):  # then the next request reports it
             await self._read_snapshot()
 
     async def below(
         self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded, *, snapshot: FanoutSnapshot | None
     ) -> Skeleton:
-        """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes.
+        """The skeleton beyond `after`: the rest of the timeline, or `want` ids from the outboxes.
 
-        `snapshot`: what `usable_snapshot` answered.
+        `snapshot`: the result of `usable_snapshot`.
         """
         found = await self._timeline_of(reader, after, degraded, snapshot) if snapshot is not None else None
         if found is None:
             return await self._from_outboxes(reader, after, want)
         if found.timeline is not None and not found.timeline.needs_rebuild:
-            self._wanted.pop(reader, None)  # if it is dropped later, it is wanted at once
+            self._wanted.pop(reader, None)  # so a timeline dropped later is requested at once
             return await self._merged(found, reader, after, want, degraded)
         wish, merged = self._ask_for_timeline(reader, degraded), self._merged(found, reader, after, want, degraded)
         _, skeleton = await together(self._immediate, wish, merged)
@@ -217,10 +215,10 @@ class Skeletons:
     async def _timeline_of(
         self, reader: NodeId, after: Mark | None, degraded: Degraded, fanout: FanoutSnapshot
     ) -> ReaderTimeline | None:
-        """The reader's timeline and what it may lack; None where no timeline of theirs can be relied on.
+        """The reader's timeline and what it may lack; None if home must not use one for this reader.
 
-        That is: fan-out has not come to a change of the reader's follows, to a bulk load, or to more than can be looked
-        at; or it failed on an event of the reader, a bulk load, or too many.
+        That is so if fan-out has not yet handled a change of the reader's follows or a bulk load, if it lags by too
+        many events to read here, or if it failed on an event of the reader, on a bulk load, or on too many events.
         """
         if not fanout.keeps(reader):
             return None
@@ -241,9 +239,9 @@ class Skeletons:
         return ReaderTimeline(timeline, np.unique(lacking) if len(lacking) else lacking, own)
 
     async def _unhandled_by(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
-        """What the log holds by now that fan-out had not come to."""
+        """The effects of events in the log that fan-out has not handled."""
         if self._immediate and fanout.progress is not None and not fanout.progress.behind.events:
-            return NOTHING  # by now is the moment of the snapshot
+            return NOTHING  # the snapshot was read just now
         try:
             if fanout.progress is not None and await self._unhandled.follow(fanout.progress):
                 return self._unhandled.now
@@ -253,7 +251,7 @@ class Skeletons:
         return UNKNOWN
 
     async def _kept_timeline(self, reader: NodeId, fanout: FanoutSnapshot, degraded: Degraded) -> Timeline | None:
-        """The reader's timeline, if those that are read here are those that fan-out keeps for this store."""
+        """The reader's timeline, if these are the timelines that fan-out writes for this store."""
         try:
             for _ in range(2):
                 timeline, name = await together(
@@ -268,7 +266,7 @@ class Skeletons:
         return None
 
     async def _own_newest(self, reader: NodeId, after: Mark | None, degraded: Degraded) -> Ids | None:
-        """The newest of the reader's own posts beyond `after`, newest first."""
+        """The reader's newest own posts beyond `after`, newest first."""
         try:
             if after is not None:
                 return await self._sources.newest(reader, _OWN_LATEST, after)
@@ -280,7 +278,7 @@ class Skeletons:
     async def _merged(
         self, found: ReaderTimeline, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
     ) -> Skeleton:
-        """What the timeline holds beyond `after`, with what it may lack; where it is at its end, `want` of outboxes."""
+        """The timeline beyond `after`, merged with the posts it may lack; at its end `want` ids from the outboxes."""
         timeline, own = found.timeline, found.own
         if timeline is None:
             return await self._from_outboxes(reader, after, want)
@@ -310,7 +308,7 @@ class Skeletons:
         return skeleton
 
     async def _from_outboxes(self, reader: NodeId, after: Mark | None, want: int) -> Skeleton:
-        """`want` ids of all whom the reader follows."""
+        """`want` ids from the outboxes of all followed authors and the reader."""
         authors = await self._sources.authors(reader)
         marks = await self._sources.outboxes(authors.tolist(), want, after)
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
@@ -318,12 +316,12 @@ class Skeletons:
     async def _lacked_posts(
         self, found: ReaderTimeline, reader: NodeId, ids: Ids, after: Mark | None, want: int
     ) -> tuple[Ids, Mark | None]:
-        """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of the authors.
+        """Posts that a timeline of these `ids` may lack: the reader's newest own, and `want` of the `lacking` authors.
 
-        Also answers down to where that is all of them; None: they have no older ones.
+        Also returns the place down to which these are complete; None: no older ones exist.
         """
         own, ends = found.own if found.own is not None else _NO_POSTS, []
-        if len(own) == _OWN_LATEST and own[-1] not in ids:  # more of them may not have been pushed yet
+        if len(own) == _OWN_LATEST and own[-1] not in ids:  # older own posts may not be pushed yet either
             ends.append(mark_of(int(own[-1])))
         if not len(found.lacking):
             return own, max(ends, default=None)
@@ -333,7 +331,7 @@ class Skeletons:
         return np.append(own, np.array([mark.id for mark in marks], np.int64)), max(ends, default=None)
 
     async def _ask_for_timeline(self, reader: NodeId, degraded: Degraded) -> None:
-        """Ask fan-out for a timeline, once in a while."""
+        """Request a timeline from fan-out, at most once in _WANTED_AGAIN_S for each reader."""
         now = self._now_s()
         if abs(now - self._wanted.get(reader, 0.0)) <= _WANTED_AGAIN_S:
             return
@@ -342,29 +340,29 @@ class Skeletons:
         self._wanted[reader] = now
         try:
             await self.log.announce(Event(0, None, TIMELINE_WANTED, int(reader), 0, 0, self._clock.next()))
-        except Unavailable:  # a full disk takes no wishes; reads go on
+        except Unavailable:  # such as a full disk; reads continue
             degraded.failed("timelines")
 
 
 def mark_of(post: int) -> Mark:
-    """Where a post stands in its author's outbox."""
+    """The place of a post in its author's outbox."""
     return Mark(made_at_ms(post), post)
 
 
 def _appended(ids: Ids, others: Ids) -> Ids:
-    """These and those; mostly both are empty."""
+    """`ids` followed by `others`, without a copy in the common case that `others` is empty."""
     return np.append(ids, others) if len(others) else ids
 
 
 def end_of(timeline: Timeline) -> Mark | None:
-    """Down to where a timeline holds all that was pushed; None: it holds all there is."""
+    """The place down to which a timeline has every pushed post; None: it is complete."""
     if timeline.floor:
         return mark_of(timeline.floor + 1)
     return mark_of(int(min(timeline.ids, default=ID_MAX))) if len(timeline.ids) < _SHORT else None
 
 
 def _has_all(ids: Ids, others: Ids) -> bool:
-    """Whether all of `others` are among `ids`, which descend."""
+    """Whether all of `others` are in `ids`, which descend."""
     if not len(others):
         return True
     ascending = ids[::-1]
@@ -373,12 +371,12 @@ def _has_all(ids: Ids, others: Ids) -> bool:
 
 
 def _between(ids: Ids, after: Mark | None, end: Mark | None) -> Ids:
-    """Each of the ids once, descending: those beyond `after`, down to `end` and with it. Ids sort by time."""
-    if (ids[1:] < ids[:-1]).all():  # as most timelines are
+    """The ids beyond `after` down to `end` inclusive, each once, descending. Ids sort by time."""
+    if (ids[1:] < ids[:-1]).all():  # the common case
         ids = ids[::-1]
     else:
         ids = np.sort(ids)
-        first = np.ones(len(ids), np.bool_)  # of its kind; np.unique takes five times as long for so few
+        first = np.ones(len(ids), np.bool_)  # occurrence of each; np.unique takes five times as long for so few
         np.not_equal(ids[1:], ids[:-1], out=first[1:])
         ids = ids[first]
     start = 0 if end is None else ids.searchsorted(end.id)

@@ -1,6 +1,6 @@
-"""Whose posts make a home feed, and where they come from: outboxes, which are lists of the graph `authored`.
+"""The source of a home feed: the outboxes of followed authors. An outbox is a list of the graph `authored`.
 
-A timeline is a cache of this: what `outboxes` would find for all whom a user follows, kept up by fan-out.
+A timeline caches the result of `outboxes` for all authors whom a user follows; fan-out keeps it up to date.
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ from kith.graph.shapes import Chunk, Ids, Listing
 from kith.graph.walk import whole_list
 
 _FIRST = 4
-"""Posts that are read of each outbox in the first round."""
+"""Posts read from each outbox in the first round."""
 _AUTHORS_A_TURN = 200
-"""Outboxes that an embedded engine reads at a stretch, in about 2 ms; then other requests have their turn."""
+"""Outboxes that an embedded engine reads at a stretch, in about 2 ms, before it yields to other requests."""
 _AT_ONCE_MAX = 16
-"""For up to so many authors the outboxes are read before it is known whether they are followed."""
+"""For up to this many authors, outboxes are read in the same call that looks up whether they are followed."""
 _LOOKUPS_MAX = 100
-"""For up to so many authors each follow is looked up; for more, the reader's whole list of follows is read."""
+"""For up to this many authors, follows are looked up one by one; for more, the reader's whole list is read."""
 
 
 class Sources:
-    """Reads whose posts a user sees at home."""
+    """Reads followed authors and their outboxes."""
 
     def __init__(self, graph: Graph) -> None:
         self._store = graph.store
         self._follows, self._authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
 
     async def authors(self, user: NodeId) -> Ids:
-        """Whom the user follows, and the user."""
+        """The accounts that the user follows, and the user."""
         followed = await whole_list(self._store, Listing(self._follows, user, Direction.OUT))
         return np.append(followed, np.int64(user))
 
     async def outboxes(self, authors: Iterable[int], limit: int, after: Mark | None = None) -> list[Mark]:
         """The newest posts of these authors beyond `after`, newest first, at most `limit`.
 
-        Reads a few posts of each author, then in further rounds more of those who may have more among the newest. That
-        is about _FIRST posts an author and twice `limit` a round, in log2 of `limit` rounds: not `limit` an author. A
-        round is one call, or on an engine that answers at once a call for _AUTHORS_A_TURN.
+        The first round reads a few posts of each author; further rounds read more of the authors who may have more
+        among the newest. That takes about _FIRST posts an author and twice `limit` a round, in log2(`limit`) rounds,
+        instead of `limit` posts an author. A round is one call; on an immediate engine one call for each
+        _AUTHORS_A_TURN authors.
         """
         places: dict[int, Mark | None] = dict.fromkeys(map(int, authors), after)
         return await self._read_on([], places, _first_size(len(places), limit), limit)
@@ -55,9 +56,9 @@ class Sources:
     async def outboxes_of_followed(
         self, user: NodeId, authors: Ids, limit: int, after: Mark | None = None
     ) -> list[Mark]:
-        """As `outboxes`, of those of the authors whom the user follows, or is.
+        """As `outboxes`, for those of `authors` whom the user follows, or is.
 
-        For few authors it takes one call where outboxes are short.
+        For few authors with short outboxes it takes one call.
         """
         if len(authors) > _LOOKUPS_MAX:
             followed: list[int] = np.intersect1d(await self.authors(user), authors).tolist()
@@ -81,7 +82,7 @@ class Sources:
         return await self._read_on(found, further, min(limit, 2 * size), limit)
 
     async def _read_on(self, found: list[Mark], places: Mapping[int, Mark | None], size: int, limit: int) -> list[Mark]:
-        """Read pages of `size` from these places on, until the newest `limit` posts are found."""
+        """Read pages of `size` from these places until the newest `limit` posts are found."""
         while places:
             further: dict[int, Mark] = {}
             left = iter(places.items())
@@ -93,7 +94,7 @@ class Sources:
                 found, more = _joined(found, dict(zip(chunk, answers.pages, strict=True)), limit)
                 further |= more
                 if len(chunk) == _AUTHORS_A_TURN:
-                    await asyncio.sleep(0)  # others do not wait for one who follows 10,000
+                    await asyncio.sleep(0)  # so a reader who follows 10,000 does not block other requests
             oldest = found[-1] if len(found) == limit else None
             places = {author: mark for author, mark in further.items() if oldest is None or mark > oldest}
             size = min(limit, 2 * size)
@@ -103,15 +104,15 @@ class Sources:
         return Listing(self._authored, author, Direction.OUT)
 
     async def followers(self, author: int) -> Ids:
-        """Who follows the author."""
+        """All followers of the author."""
         return await whole_list(self._store, Listing(self._follows, author, Direction.IN))
 
     async def followers_chunk(self, author: int, after: bytes | None, limit: int) -> Chunk:
-        """Some of those who follow the author: see `EdgeStore.chunk`."""
+        """A chunk of the author's followers, see `EdgeStore.chunk`."""
         return await self._store.chunk(Listing(self._follows, author, Direction.IN), after, limit)
 
     async def follower_count(self, author: int) -> int:
-        """How many follow the author."""
+        """The author's number of followers."""
         (count,) = await self._store.count_many([Listing(self._follows, author, Direction.IN)])
         return count
 
@@ -123,18 +124,18 @@ class Sources:
         return np.array([mark.id for mark in page.items], np.int64)
 
     async def followed_of(self, user: NodeId, authors: Sequence[int]) -> list[int]:
-        """Those of the authors whom the user follows, or is."""
+        """Those of `authors` whom the user follows, or is."""
         follows = await self._store.exists_many(self._follows, [(user, author) for author in authors])
         return [author for author, followed in zip(authors, follows, strict=True) if followed or author == user]
 
 
 def _first_size(authors: int, limit: int) -> int:
-    """How many posts of each author are read in the first round."""
+    """Posts to read of each author in the first round."""
     return min(limit, max(_FIRST, 2 * limit // max(1, authors)))
 
 
 def _joined(found: list[Mark], read: Mapping[int, Page], limit: int) -> tuple[list[Mark], dict[int, Mark]]:
-    """The newest of what was found and these pages of outboxes; and where the outboxes of which there is more go on."""
+    """The newest `limit` posts of `found` and these pages, and by author where an outbox continues if it does."""
     further: dict[int, Mark] = {}
     for author, page in read.items():
         found += page.items

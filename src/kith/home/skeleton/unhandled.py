@@ -1,7 +1,7 @@
-"""What fan-out has not handled yet: the changes of homes in the log beyond its checkpoint.
+"""The events that fan-out has not handled yet: changes of homes in the log beyond its checkpoint.
 
-A timeline lacks them, for a moment while the worker runs and for as long as it does not; a home adds them. Where there
-are too many, no timeline is relied on. Each process reads every event once, however many homes it serves.
+Timelines lack them, for a moment while the worker runs and for as long as it is down; home adds them. If there are too
+many, home uses no timeline. Each process reads every event once, however many homes it serves.
 """
 
 from __future__ import annotations
@@ -18,46 +18,45 @@ from kith.graph.shapes import Ids
 from kith.log.store import LogStore, Progress
 
 UNHANDLED_MAX = 4_000
-"""Events that are read, two or three a post; where there are more, homes are made from outboxes. Some 20 ms for all of
-them, once."""
+"""Events that a process reads, two or three a post, in about 20 ms once. With more, homes are made from outboxes."""
 _READ_MAX = 500
 _EVERYBODY = -1
 
 
 class Unhandled(NamedTuple):
-    """`authors`: whose new posts timelines may lack. `readers`: whose timelines are no longer true."""
+    """`authors`: their new posts may be missing in timelines. `readers`: their timelines are outdated."""
 
     authors: Ids
     readers: frozenset[int]
 
     def spoils(self, reader: int) -> bool:
-        """Whether the reader's timeline cannot be relied on at all."""
+        """Whether the reader's timeline must not be used."""
         return reader in self.readers or _EVERYBODY in self.readers
 
 
 NOTHING = Unhandled(np.empty(0, np.int64), frozenset())
 UNKNOWN = Unhandled(np.empty(0, np.int64), frozenset({_EVERYBODY}))
-"""Anything may be missing, so nobody's timeline can be relied on."""
+"""Anything may be missing, so no timeline may be used."""
 
 
 class UnhandledEvents:
-    """Follows the end of the log beyond a checkpoint. `now`: what it holds, as of the last `follow`."""
+    """Reads the log beyond a checkpoint. `now`: the effects of its events, as of the last `follow`."""
 
     def __init__(self, log: LogStore, graphs: Graphs) -> None:
         self._log = log
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
-        self._events: list[Event] = []  # all that change homes, beyond `_at` up to `_to`
+        self._events: list[Event] = []  # those that change homes, after `_at` up to `_to`
         self._at = self._to = NOWHERE
-        self._summed = 0  # events that `now` was made of
+        self._summed = 0  # the number of events in `now`
         self._one = asyncio.Lock()
         self.now = NOTHING
 
     async def follow(self, progress: Progress) -> bool:
-        """Take in what the log holds beyond a checkpoint; False where that is too much, and it is UNKNOWN."""
+        """Read the log beyond a checkpoint. False if there are too many events; then `now` is UNKNOWN."""
         covers, at, behind = self._log.covers, progress.at, progress.behind
         async with self._one:
             known, was = not behind.lost and behind.events <= UNHANDLED_MAX, self._at
-            if not (covers(at, was) and covers(self._to, at)):  # the first time, or nobody asked lately
+            if not (covers(at, was) and covers(self._to, at)):  # the first call, or the last one was too long ago
                 self._events, self._to = [], at
             known = known and await self._read()
             self._at = at
@@ -71,7 +70,7 @@ class UnhandledEvents:
         return True
 
     async def _read(self) -> bool:
-        """Read on to the end of the log; False if it forgot events in between, or has too many."""
+        """Read to the end of the log; False if events were already deleted, or there are too many."""
         for _ in range(UNHANDLED_MAX // _READ_MAX + 1):
             found = await self._log.read(self._to, _READ_MAX)
             if found.lost:
