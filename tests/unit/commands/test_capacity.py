@@ -174,7 +174,7 @@ def test_assumptions_in_words_follow_the_numbers() -> None:
     text = "\n".join(changed)
     assert "an edge takes 111 B embedded" in text
     assert "a month costs 7 USD a core" in text
-    assert "each process has one of 1.5 B an edge" in text
+    assert "each process has a filter of 1.5 B an edge" in text
     assert "60% of checks end at the filter" in text
 
 

@@ -220,26 +220,26 @@ def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
         f"a log event takes {given.event_bytes:g} B and is kept {demand.log_days:g} days",
         f"the hot {given.hot_share:.0%} of the edges stay in memory: as file pages embedded, in the cluster as "
         f"{given.cache_copies} cached copies of {given.cached_member_bytes:g} B a member, forward lists only",
-        f"embedded needs no filter; in the cluster each process has one of {given.filter_edge_bytes:g} B an edge, and "
-        f"two while a newer one takes over, where a node of {given.node_cores} processes has room for them: "
-        f"{'it has here' if has_filter else 'it has not here'}",
+        f"embedded needs no filter; in the cluster each process has a filter of {given.filter_edge_bytes:g} B an edge, "
+        f"and two during a replacement, if a node of {given.node_cores} processes has room for them: "
+        f"{'here it has' if has_filter else 'here it has not'}",
         f"{given.filter_no_share if has_filter else 0:.0%} of checks end at the filter, "
         f"{given.cache_hit_share:.0%} of the rest in the cache",
         f"a core does {given.core_checks_per_s:,.0f} checks/s, {given.core_batched_checks_per_s:,.0f} in batches, "
         f"{given.core_writes_per_s:,.0f} writes/s or {given.core_pages_per_s:,.0f} pages/s; "
         f"{given.core_homes_per_s:,.0f} homes/s, {given.core_posts_per_s:,.0f} posts/s or "
         f"{given.core_deliveries_per_s:,.0f} deliveries/s",
-        f"in the cluster a core of an instance does {given.instance_checks_per_s:,.0f} checks/s past the filter, "
+        f"in the cluster a core of an instance does {given.instance_checks_per_s:,.0f} checks/s beyond the filter, "
         f"{given.instance_writes_per_s:,.0f} writes/s, {given.instance_homes_per_s:,.0f} homes/s or "
         f"{given.instance_deliveries_per_s:,.0f} deliveries/s",
-        f"a core of the cache {given.cache_looks_per_s:,.0f} looks/s or {given.cache_deliveries_per_s:,.0f} "
+        f"a core of the cache does {given.cache_looks_per_s:,.0f} look-ups/s or {given.cache_deliveries_per_s:,.0f} "
         "deliveries/s",
-        f"a core of the store {given.store_reads_per_s:,.0f} reads/s, or of each copy {given.store_writes_per_s:,.0f} "
-        f"writes/s, or {given.store_homes_per_s:,.0f} homes/s; one of the log {given.log_writes_per_s:,.0f} writes/s "
-        f"of each copy; a post counts as {given.post_writes:g} writes",
-        f"a timeline takes {in_words(given.timeline_bytes, 'B')}, in the cluster {given.cache_copies} times; what an "
-        f"inbox tells {given.notice_bytes:g} B for {given.notice_days:g} days, a post {given.post_bytes:g} B, those of "
-        f"{given.post_days:g} days, in as many copies as edges",
+        f"a core of the store does {given.store_reads_per_s:,.0f} reads/s, {given.store_writes_per_s:,.0f} writes/s of "
+        f"each copy, or {given.store_homes_per_s:,.0f} homes/s; a core of the log {given.log_writes_per_s:,.0f} "
+        f"writes/s of each copy; a post counts as {given.post_writes:g} writes",
+        f"a timeline takes {in_words(given.timeline_bytes, 'B')}, in the cluster {given.cache_copies} times; a "
+        f"notification takes {given.notice_bytes:g} B and is kept {given.notice_days:g} days, a post "
+        f"{given.post_bytes:g} B, and posts of {given.post_days:g} days are counted, in as many copies as edges",
         f"cores are used to {given.core_use_max:.0%}, memory to {given.memory_use_max:.0%}, disks to "
         f"{given.disk_use_max:.0%}, disks of the store to {given.store_disk_use_max:.0%}",
         f"one machine is at most {given.machine_cores} cores, {in_words(given.machine_memory_bytes, 'B')} of memory, "
@@ -248,6 +248,6 @@ def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
         f"{in_words(given.node_disk_bytes, 'B')} of disk (store and log only)",
         f"a month costs {given.core_usd:g} USD a core, {given.memory_gb_usd:g} a GB of memory, {given.disk_tb_usd:g} "
         f"a TB of disk, {given.traffic_gb_usd:g} a GB between nodes",
-        "left out: media, backups, staff, a second site, and the work of telling more than writes do: see "
-        "`kith plan notifications`",
+        "left out: media, backups, staff, a second site, and notifying followers of mentions, which "
+        "`kith plan notifications` plans",
     )
