@@ -73,19 +73,23 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = "folder"
     cassandra: Annotated[str, _doc("Nodes of Cassandra, for `engine = cluster`: HOST:PORT,HOST:PORT.")] = ""
     cassandra_keyspace: Annotated[
-        str, Meta(pattern=r"^[a-z][a-z0-9_]{0,40}$"), _doc("Its keyspace; topics and keys begin with it too.")
+        str,
+        Meta(pattern=r"^[a-z][a-z0-9_]{0,40}$"),
+        _doc("Keyspace in Cassandra; names of Kafka topics and Redis keys begin with it too."),
     ] = "kith"
     cassandra_datacentre: Annotated[
-        str, _doc("The datacentre whose nodes answer this process; empty: that of the first node that does.")
+        str, _doc("Datacentre whose nodes this process queries; empty: that of the first node that answers.")
     ] = ""
-    cassandra_username: Annotated[str, _doc("Who logs in there; empty: nobody has to.")] = ""
-    cassandra_password: Annotated[str, _doc("Of that user; a secret.")] = ""
+    cassandra_username: Annotated[str, _doc("User that logs in to Cassandra; empty: no login.")] = ""
+    cassandra_password: Annotated[str, _doc("Password of that user; a secret.")] = ""
     kafka: Annotated[str, _doc("Servers of Kafka, for `engine = cluster`: HOST:PORT,HOST:PORT.")] = ""
     cluster_partitions: Annotated[
-        int, Meta(ge=1, le=1_000), _doc("Parts into which writes are divided among workers; for good.")
+        int, Meta(ge=1, le=1_000), _doc("Partitions by which workers divide the writes; it cannot be changed later.")
     ] = 16
     cluster_copies: Annotated[
-        int, Meta(ge=1, le=7), _doc("Nodes of a datacentre on which each row, and each record of the log, is kept.")
+        int,
+        Meta(ge=1, le=7),
+        _doc("Copies of each row and each record of the log, on different nodes of a datacentre."),
     ] = 3
     host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535), _doc("Port to listen on.")] = 7400
@@ -110,11 +114,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     cors_origins: Annotated[
         tuple[Origin, ...],
-        _doc("Origins whose web pages may use the API, such as `https://app.example`; `*`: those of anybody."),
+        _doc("Origins whose web pages may use the API, such as `https://app.example`; `*`: any origin."),
     ] = ()
 
     web_app: Annotated[
-        Literal["on", "off"], _doc("Whether `/app` shows the reader, a web page on the API for who has a user token.")
+        Literal["on", "off"], _doc("Whether `/app` serves the reader, a web page on the API for users with a token.")
     ] = "on"
 
     graphs: Annotated[
@@ -124,7 +128,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flockdb_graphs: Annotated[
         tuple[FlockGraph, ...], _doc("What clients of `kith flockdb` call each graph, such as `1=follows`.")
     ] = ()
-    follows_max: Annotated[Positive, _doc("Others a user may follow; beyond: FOLLOW_LIMIT_REACHED.")] = 10_000
+    follows_max: Annotated[Positive, _doc("Users that one user may follow; beyond: FOLLOW_LIMIT_REACHED.")] = 10_000
     batch_max: Annotated[
         int, Meta(ge=1, le=10_000), _doc("Pairs, edges or targets in a request; beyond: BATCH_TOO_LARGE.")
     ] = 1_000
@@ -137,8 +141,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Literal["full", "relaxed"],
         _doc(
             "full: a write is synced before it is acknowledged. relaxed: a power cut may lose the last commits, "
-            "of which watchers and standbys may have heard; the store stays whole, and a crash of Kith alone loses "
-            "nothing."
+            "even if watchers and standbys have seen them; the store stays whole, and a crash of Kith alone loses"
+            " nothing."
         ),
     ] = "full"
     store_bytes_max: Annotated[
@@ -159,15 +163,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=0), _doc("Hours after which an event is forgotten; 0: only by number and size.")
     ] = 0
     log_lease_hours: Annotated[
-        Positive, _doc("Hours that events are kept for a reader with a lease who does not come back.")
+        Positive, _doc("Hours that events are kept for the holder of a lease that is no longer heard of.")
     ] = 72
     log_leased_bytes_max: Annotated[
-        int, Meta(ge=1 << 16), _doc("Size of the log up to which leases count; beyond, who is furthest behind loses.")
+        int,
+        Meta(ge=1 << 16),
+        _doc("Size of the log up to which leases count; beyond, the holder furthest behind loses its lease."),
     ] = 1 << 34
 
     standby_mode: Annotated[
         Literal["async", "one"],
-        _doc("one: a write is answered once a standby has it for good. async: at once; standbys are a moment behind."),
+        _doc("one: a write is answered once it is durable on a standby. async: at once; standbys are a moment behind."),
     ] = "async"
     standby_timeout_ms: Annotated[
         Positive, _doc("Mode `one`: longest a write waits for a standby; beyond: OUTCOME_UNKNOWN.")
@@ -176,83 +182,100 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peers: Annotated[
         tuple[PeerUrl, ...],
         _doc(
-            "Addresses of the other machines, such as `http://10.0.0.2:7400`; "
-            "a primary asks them at its start and after a pause if it still is one."
+            "Addresses of the other machines, such as `http://10.0.0.2:7400`; at its start and after a pause, a "
+            "primary asks them whether it still is the primary."
         ),
     ] = ()
 
-    log_tries_max: Annotated[Positive, _doc("Tries of an event that fails before it waits for `kith dead`.")] = 8
+    log_tries_max: Annotated[
+        Positive, _doc("Tries of an event that fails before it is dead and waits for `kith dead`.")
+    ] = 8
 
     timelines_folder: Annotated[
         str,
-        _doc("Where home timelines lie; empty: in the data folder. For millions of them let it be in memory (tmpfs)."),
+        _doc("Folder of home timelines; empty: the data folder. For millions of them name one in memory (tmpfs)."),
     ] = ""
     redis: Annotated[
         str,
-        _doc("Nodes of a Redis Cluster, HOST:PORT,HOST:PORT: for home timelines; on a cluster also quotas, presence."),
+        _doc(
+            "Nodes of a Redis Cluster, HOST:PORT,HOST:PORT, for home timelines; on a cluster also quotas and presence."
+        ),
     ] = ""
-    redis_password: Annotated[str, _doc("Of that cluster; a secret.")] = ""
+    redis_password: Annotated[str, _doc("Password of that Redis Cluster; a secret.")] = ""
     checks_snapshots: Annotated[
         str,
         _doc(
-            "On a cluster: folder of all machines, or s3://bucket/prefix, for snapshots of the filter that answers "
-            "checks first; empty: Cassandra answers all."
+            "On a cluster: folder that all machines share, or s3://bucket/prefix, for snapshots of the filter "
+            "that answers checks first; empty: Cassandra answers all checks."
         ),
     ] = ""
     checks_edges_max: Annotated[
-        Positive, _doc("Follows and blocks that the filter may hold, 1.7 bytes each a process; beyond: no filter.")
+        Positive,
+        _doc("Follows and blocks that the filter may hold, 1.7 bytes each in every process; beyond: no filter."),
     ] = 100_000_000
     timelines_max: Annotated[
-        Positive, _doc("Users whose home timeline is kept ready; the longest-unread gives way. About 4.4 KB each.")
+        Positive, _doc("Home timelines that are kept, about 4.4 KB each; beyond, the longest unread is evicted.")
     ] = 100_000
     read_memory_mb: Annotated[
         Positive,
-        _doc("About how many MB an API process may keep of what it read, so that it need not be read and made again."),
+        _doc("About how many MB an API process may use to cache what it read."),
     ] = READ_MEMORY_MB
-    timeline_days: Annotated[Positive, _doc("Days without a read after which a timeline is given up.")] = 7
+    timeline_days: Annotated[Positive, _doc("Days without a read after which a timeline is evicted.")] = 7
     fanout_policy: Annotated[
         Literal["followers", "rates"],
-        _doc("Who decides whether a post is pushed: the author's followers, or how often author and reader come."),
+        _doc(
+            "What decides whether a post is pushed. followers: how many the author has. rates: how often the "
+            "author posts and each reader reads."
+        ),
     ] = "followers"
     fanout_pull_cost: Annotated[
         float,
         Meta(ge=0.01, le=1e6),
-        _doc("Policy `rates`: pushes that cost as much as looking up an author in a read."),
+        _doc("Policy `rates`: what looking up one author in a read costs, in pushes."),
     ] = 100.0
     fanout_push_max: Annotated[
-        Positive, _doc("Followers from which on a post is pushed chunk by chunk, and looked up meanwhile.")
+        Positive, _doc("Followers from which a post is pushed chunk by chunk; until that is done, homes look it up.")
     ] = 10_000
-    fanout_pull_min: Annotated[Positive, _doc("Followers beyond which posts are not pushed: readers look them up.")] = (
+    fanout_pull_min: Annotated[Positive, _doc("Followers beyond which posts are not pushed: homes look them up.")] = (
         1_000_000
     )
 
     served_log_share: Annotated[
         float, Meta(ge=0, le=1), _doc("Share of ranked pages whose features are kept in `served/`, to train from.")
     ] = 1.0
-    served_log_bytes_max: Annotated[Positive, _doc("Size of `served/`; beyond, the oldest files go.")] = 1 << 30
+    served_log_bytes_max: Annotated[Positive, _doc("Size of `served/`; beyond, the oldest files are deleted.")] = (
+        1 << 30
+    )
     suggestions_minutes: Annotated[
         Positive,
         _doc("Minutes that suggestions made for a reader are kept. Who may be shown is checked on every read."),
     ] = 15
-    suggestions_hours: Annotated[Positive, _doc("Hours that what `kith suggest` computed is served.")] = 24
+    suggestions_hours: Annotated[Positive, _doc("Hours that results of `kith suggest` are served.")] = 24
     suggestions_kept: Annotated[
         int,
         Meta(ge=1, le=1_000),
-        _doc("Suggestions a user that `kith suggest` keeps, 16 bytes each; who scrolls past them gets a new ranking."),
+        _doc(
+            "Suggestions per user that `kith suggest` keeps, 16 bytes each; a user who scrolls past them gets a "
+            "new ranking."
+        ),
     ] = 100
 
     celebrity_followers_min: Annotated[
         int,
         Meta(ge=1),
-        _doc("Followers from which on mentions of an account are kept for those of its followers who asked for them."),
+        _doc(
+            "Followers from which an account is a celebrity, whose mentions are kept for followers who asked for them."
+        ),
     ] = 1_000_000
     mention_workers_online: Annotated[
-        NotNegative, _doc("Processes for mentions: followers who are online. 0: the one that small workers share.")
+        NotNegative, _doc("Processes that tell online followers of a mention; 0: the shared worker process does it.")
     ] = 0
-    mention_workers_day: Annotated[NotNegative, _doc("The same: here within a day; all of smaller accounts.")] = 0
-    mention_workers_month: Annotated[NotNegative, _doc("The same: here within 30 days.")] = 1
+    mention_workers_day: Annotated[
+        NotNegative, _doc("The same for followers here within a day, and for all followers of smaller accounts.")
+    ] = 0
+    mention_workers_month: Annotated[NotNegative, _doc("The same for followers here within 30 days.")] = 1
     story_hours: Annotated[
-        int, Meta(ge=1, le=8_760), _doc("Hours a story is there; then nobody finds it, and its room is given back.")
+        int, Meta(ge=1, le=8_760), _doc("Hours a story is visible; then nobody finds it, and it is deleted.")
     ] = 24
 
     streams_max: Annotated[
@@ -265,12 +288,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     webhooks_max: Annotated[
         int,
         Meta(ge=1, le=LEASES_MAX - LEASES_OF_OTHERS),
-        _doc("Webhooks, 80 at most; beyond: WEBHOOK_LIMIT_REACHED. Each reads the log by itself, under a lease."),
+        _doc("Webhooks, 80 at most; beyond: WEBHOOK_LIMIT_REACHED. Each reads the log on its own, under a lease."),
     ] = 20
     webhook_retry_hours: Annotated[
         float,
         Meta(ge=0, le=720),
-        _doc("Hours a change is sent again to a webhook that does not take it; then it is a dead letter."),
+        _doc("Hours a change is retried on a webhook that does not accept it; then it is a dead letter."),
     ] = 24.0
     outbound_networks: Annotated[
         tuple[str, ...],
@@ -279,29 +302,31 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     webpush_contact: Annotated[_Contact, _doc("mailto: or https: URL for push services; empty: no Web Push.")] = ""
     webpush_hosts: Annotated[
         tuple[str, ...],
-        _doc("Hosts of push services that browsers may name, by https; HOST:PORT for one at another port."),
+        _doc("Hosts of push services that browsers may name, over https; HOST:PORT for another port."),
     ] = _PUSH_HOSTS
     apns_key_file: Annotated[str, _doc("The .p8 file of a key for Apple's push service; empty: no APNs.")] = ""
     apns_key_id: Annotated[str, _doc("The id of that key, as Apple shows it.")] = ""
-    apns_team_id: Annotated[str, _doc("The id of the team that it belongs to.")] = ""
+    apns_team_id: Annotated[str, _doc("The id of the team that the key belongs to.")] = ""
     apns_topic: Annotated[str, _doc("The bundle id of the app.")] = ""
     fcm_account_file: Annotated[str, _doc("The JSON file of a service account for Firebase; empty: no FCM.")] = ""
     stream_heartbeat_s: Annotated[
-        float, Meta(ge=1, le=300), _doc("Seconds without an event after which a stream says that it is there.")
+        float, Meta(ge=1, le=300), _doc("Seconds without an event after which a stream sends a heartbeat.")
     ] = 15.0
     stream_buffer_bytes: Annotated[
-        int, Meta(ge=1 << 14), _doc("Bytes a reader of a stream may be behind; beyond, the stream is cut; it resumes.")
+        int,
+        Meta(ge=1 << 14),
+        _doc("Bytes that a reader of a stream may be behind; beyond, the stream is cut, and its client resumes."),
     ] = 1 << 18
     stream_resume_events: Annotated[
-        Positive, _doc("Events of the log back to which a stream resumes; beyond, its client is told to reload.")
+        Positive, _doc("Events of the log over which a stream can resume; beyond, its client is told to reload.")
     ] = 50_000
 
     connection_idle_s: Annotated[
         float,
         Meta(ge=0.1, le=3_600),
         _doc(
-            "Seconds a connection may take to send a request's head, rest between two, or take nothing of an answer; "
-            "beyond, it is closed."
+            "Seconds a connection may take to send a request's head, rest between two requests, or take nothing "
+            "of an answer; beyond, it is closed."
         ),
     ] = 30.0
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
@@ -312,12 +337,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     media_url: Annotated[
         str,
         Meta(pattern="^(s3://[^/]+.*)?$"),
-        _doc("Where pictures and videos lie: empty for the folder `media` beside the data, or s3://bucket/prefix."),
+        _doc(
+            "Where pictures and videos are stored: empty for the folder `media` beside the data, or s3://bucket/prefix."
+        ),
     ] = ""
     media_base_url: Annotated[
         str,
         Meta(pattern=r"^((https?:/)?/[^?#\s]+)?$"),
-        _doc("What addresses of files begin with, such as that of a CDN; empty: `/media`, a path of this server."),
+        _doc("Beginning of the addresses of files, such as that of a CDN; empty: `/media`, a path of this server."),
     ] = ""
     media_image_bytes_max: Annotated[Positive, _doc("Largest image; beyond: BODY_TOO_LARGE.")] = 20 << 20
     media_video_bytes_max: Annotated[Positive, _doc("Largest video; beyond: BODY_TOO_LARGE.")] = 100 << 20
@@ -338,11 +365,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     backup_to: Annotated[
         str,
         Meta(pattern="^(s3://[^/]+.*|(?!.*://).*)$"),
-        _doc("Where `kith serve` keeps backups: a folder, best of another disk, or s3://bucket/prefix; empty: none."),
+        _doc("Where `kith serve` keeps backups: a folder, best on another disk, or s3://bucket/prefix; empty: none."),
     ] = ""
-    backup_every_minutes: Annotated[Positive, _doc("Minutes after which what is new is backed up.")] = 5
-    backup_whole_every_hours: Annotated[Positive, _doc("Hours after which the whole store is backed up anew.")] = 24
-    backup_keep_days: Annotated[Positive, _doc("Days back to any moment of which a store can be restored.")] = 30
+    backup_every_minutes: Annotated[Positive, _doc("Minutes between increments of the backup.")] = 5
+    backup_whole_every_hours: Annotated[Positive, _doc("Hours between whole backups.")] = 24
+    backup_keep_days: Annotated[Positive, _doc("Days back within which a store can be restored to any moment.")] = 30
 
     rate_user_read: Annotated[NotNegative, _doc("Reads a second of one user token; 0: no limit.")] = 200
     rate_user_write: Annotated[NotNegative, _doc("Writes a second of one user token; 0: no limit.")] = 20
