@@ -1,4 +1,4 @@
-"""/users/{id}/deactivate, reactivate, DELETE /users/{id}, and the jobs that do it."""
+"""/users/{id}/deactivate, /users/{id}/reactivate, DELETE /users/{id}, and the background jobs that they start."""
 
 from __future__ import annotations
 
@@ -24,37 +24,39 @@ class JobAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class JobStarted(msgspec.Struct, frozen=True):
-    """The job that does it; see /jobs/{id}."""
+    """The job that was started; poll it at /jobs/{id}."""
 
     job: JobAnswer
 
 
 class AccountsResource:
-    """Leaving for a while, coming back, leaving for good."""
+    """Deactivates, reactivates and removes accounts."""
 
     def __init__(self, jobs: NodeJobs, profiles: Profiles) -> None:
         self._jobs, self._profiles = jobs, profiles
 
     @post("/users/{user_id}/deactivate", "Archive all edges of a user", status=202)
     async def deactivate(self, call: Call, user_id: Id) -> JobStarted:
-        """Their lists empty in the background; an edge comes back when both ends are active again."""
+        """Runs in the background: the user's own lists empty, and the user disappears from the lists of others. An edge
+        is restored once the accounts at both ends are active again.
+        """
         return await self._start(call, NodeOperation.ARCHIVE, user_id)
 
     @post("/users/{user_id}/reactivate", "Restore all edges of a user", status=202)
     async def reactivate(self, call: Call, user_id: Id) -> JobStarted:
-        """Undo deactivate, each edge at its old place."""
+        """Undoes deactivate. Each edge returns to its old position."""
         return await self._start(call, NodeOperation.RESTORE, user_id)
 
     @delete("/users/{user_id}", "Remove all edges of a user", status=202)
     async def delete_user(self, call: Call, user_id: Id) -> JobStarted:
-        """For good; the user no longer exists, and what they said of themselves is forgotten."""
+        """Permanent. The user no longer exists, and their profile is deleted."""
         started = await self._start(call, NodeOperation.REMOVE, user_id)
-        await self._profiles.forget(user_id)  # once nobody can set it any more
+        await self._profiles.forget(user_id)  # only now, when no request can write the profile any more
         return started
 
     @get("/jobs/{job_id}", "How far a job has come")
     async def get_job(self, call: Call, job_id: str) -> JobAnswer:
-        """Kept for a day after it is done. Server keys, or the user it is about."""
+        """For a server key, or for the user whose edges the job changes. A job is kept for a day after it is done."""
         job = await self._jobs.get(job_id)
         check_own(call.caller, NodeId(job.node))
         return _answer(job)

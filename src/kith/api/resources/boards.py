@@ -1,4 +1,4 @@
-"""/boards: boards of pins, who follows them, and what is on them (article 002)."""
+"""/boards: boards, their followers and their pins (article 002)."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from kith.core.paging import Page, Window
 
 
 class BoardRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A new board. `secret`: it is there for its members only."""
+    """A new board. `secret`: only its owner and collaborators can see it."""
 
     name: str
     secret: bool = False
 
 
 class BoardChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What to change of a board; what is left out stays."""
+    """The fields of a board to change. Fields that are left out keep their value."""
 
     name: str | None = None
     secret: bool | None = None
 
 
 class BoardMove(msgspec.Struct, forbid_unknown_fields=True):
-    """Who shall own the board: one of its collaborators."""
+    """The new owner of the board: one of its collaborators."""
 
     owner: int | str
 
 
 class BoardMerge(msgspec.Struct, forbid_unknown_fields=True):
-    """Which board of the same owner takes the pins and followers."""
+    """The board of the same owner that receives the pins and followers."""
 
     into: int | str
 
 
 class PinRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The post to put on the board."""
+    """The post to pin."""
 
     post: int | str
 
@@ -61,7 +61,7 @@ class BoardsCheckRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BoardAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A board. The counts are exact; `pinCount` is of all pins, whoever may see them."""
+    """A board. Both counts are exact. `pinCount` counts every pin, also of posts that the acting user may not see."""
 
     id: str
     owner: AuthorAnswer
@@ -73,14 +73,14 @@ class BoardAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BoardsAnswer(msgspec.Struct, frozen=True):
-    """A page of boards, newest first; of very many it may be short and still have more."""
+    """A page of boards, newest first. A page of a very long list may be short although more follow."""
 
     items: list[BoardAnswer]
     pagination: Pagination
 
 
 class BoardFollowedAnswer(msgspec.Struct, frozen=True):
-    """Whether the acting user now follows the board, and whether that is new."""
+    """Whether the acting user now follows the board, and whether this request changed that."""
 
     following: bool
     changed: bool
@@ -88,7 +88,7 @@ class BoardFollowedAnswer(msgspec.Struct, frozen=True):
 
 
 class PinnedAnswer(msgspec.Struct, frozen=True):
-    """Whether the post is now on the board, and whether that is new."""
+    """Whether the post is now on the board, and whether this request changed that."""
 
     pinned: bool
     changed: bool
@@ -103,8 +103,9 @@ class InvitedAnswer(msgspec.Struct, frozen=True):
 
 
 class FollowedKind(msgspec.Struct, frozen=True):
-    """How the acting user follows a user or board. A user: `explicit`, or `implicit` where only some of their boards
-    are followed. A board: `explicit` by itself, or `implicit` through its owner.
+    """How the acting user follows a user or board. A user is followed `explicit`, or `implicit` if the acting user
+    follows only single boards of theirs. A board is followed `explicit` by a follow of its own, or `implicit` through
+    its owner.
     """
 
     id: str
@@ -113,15 +114,16 @@ class FollowedKind(msgspec.Struct, frozen=True):
 
 
 class BoardsChecked(msgspec.Struct, frozen=True):
-    """One row a user and one a board, in the order asked."""
+    """One row per user and one per board, in the order of the request."""
 
     users: list[FollowedKind]
     boards: list[FollowedKind]
 
 
 class InterestsAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Exact counts: public boards, boards followed by themselves, and users followed by single boards, both ways.
-    `boardsUnfollowed` is there for the user alone.
+    """Exact counts: the user's public boards; boards that the user follows with a follow of their own; users of whom
+    the user follows single boards; users who follow single boards of this user. `boardsUnfollowed` is null for everyone
+    but the user.
     """
 
     board_count: int
@@ -132,7 +134,7 @@ class InterestsAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BoardsResource:
-    """Boards, who follows them, and what is on them."""
+    """Boards, their followers and their pins."""
 
     def __init__(
         self, boards: Boards, following: BoardFollowing, pins: Pins, access: ReadPolicy, present: Presenter
@@ -143,37 +145,39 @@ class BoardsResource:
 
     @post("/boards", "Make a board", status=201, callers="acting", quota="posts")
     async def create_board(self, call: Call, body: BoardRequest, idempotency_key: IdempotencyKey = None) -> BoardAnswer:
-        """Followers of its owner follow it from now on, unless it is secret."""
+        """Users who follow the owner follow the new board at once, unless it is secret."""
         making = self._boards.create(call.acting, body.name, secret=body.secret, key=idempotency_key)
         return (await self._answers([await call.writing(making)]))[0]
 
     @get("/boards/{board_id}", "A board")
     async def get_board(self, call: Call, board_id: Id) -> BoardAnswer:
-        """404 for what does not exist, is deleted, or is not there for the acting user."""
+        """404 if the board does not exist, is deleted, or is hidden from the acting user."""
         return (await self._answers([await self._boards.get(call.viewer, board_id)]))[0]
 
     @patch("/boards/{board_id}", "Change a board", callers="acting")
     async def edit_board(self, call: Call, board_id: Id, body: BoardChange) -> BoardAnswer:
-        """Its owner only. A board that becomes secret loses its followers."""
+        """Only its owner may change a board. A board that becomes secret loses its followers."""
         changing = self._boards.change(call.acting, board_id, name=body.name, secret=body.secret)
         return (await self._answers([await call.writing(changing)]))[0]
 
     @delete("/boards/{board_id}", "Delete a board", status=204, callers="acting")
     async def delete_board(self, call: Call, board_id: Id) -> None:
-        """For good, with its pins; the posts stay. Its owner only."""
+        """Permanent. Its pins are deleted, the pinned posts are not. Only its owner may delete a board."""
         call.wrote(await self._boards.delete(call.acting, board_id))
 
     @post("/boards/{board_id}/move", "Give a board to a collaborator", callers="acting")
     async def move_board(self, call: Call, board_id: Id, body: BoardMove) -> BoardAnswer:
-        """Users who follow the board itself go on following it; those who followed it through the old owner do not. Its
-        owner only."""
+        """Users who follow the board itself keep following it. Users who followed it through the old owner do not. Only
+        its owner may give it away.
+        """
         moving = self._boards.move(call.acting, board_id, parse_id(body.owner, "owner"))
         return (await self._answers([await call.writing(moving)]))[0]
 
     @post("/boards/{board_id}/merge", "Merge a board into another", callers="acting")
     async def merge_board(self, call: Call, board_id: Id, body: BoardMerge) -> BoardAnswer:
-        """Moves pins and followers to another board of the same owner, and deletes this one. Where they are very many,
-        some move later."""
+        """Moves pins and followers to another board of the same owner, then deletes this board. When there are very
+        many, some are moved after the answer.
+        """
         into = parse_id(body.into, "into")
         call.wrote(await self._boards.merge(call.acting, board_id, into))
         return (await self._answers([await self._boards.get(call.viewer, into)]))[0]
@@ -182,7 +186,7 @@ class BoardsResource:
     async def user_boards(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> BoardsAnswer:
-        """Newest first; secret ones for their members only."""
+        """Newest first. Secret boards are listed only for their owner and collaborators."""
         await self._access.check_may_see_lists(call.caller, user_id)
         list_key = f"boards {user_id}"
         return await self._page(
@@ -195,19 +199,19 @@ class BoardsResource:
 
     @post("/boards/{board_id}/collaborators/{user_id}", "Invite a collaborator", callers="acting", quota="engagement")
     async def invite_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
-        """They see the board, also if it is secret, and may pin on it. Its owner only."""
+        """The collaborator sees the board, even if it is secret, and may pin on it. Only the owner may invite."""
         return InvitedAnswer(True, call.wrote(await self._collaborators.invite(call.acting, board_id, user_id)))
 
     @delete("/boards/{board_id}/collaborators/{user_id}", "Dismiss a collaborator", callers="acting")
     async def dismiss_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
-        """For its owner, and for collaborators who leave. Their pins stay."""
+        """The owner may dismiss any collaborator; a collaborator may leave. Their pins stay."""
         return InvitedAnswer(False, call.wrote(await self._collaborators.dismiss(call.acting, board_id, user_id)))
 
     @get("/boards/{board_id}/collaborators", "Who pins on a board")
     async def board_collaborators(
         self, call: Call, board_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> UsersAnswer:
-        """Newest first; for its owner and collaborators."""
+        """Newest first. Only the owner and the collaborators may read this list."""
         list_key = f"collaborators {board_id}"
         page = await self._collaborators.of(call.viewer, board_id, self._window(call, list_key, limit, cursor))
         shown = await self._access.without_unseen(call.caller, page)
@@ -217,7 +221,7 @@ class BoardsResource:
     async def collaborations(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> BoardsAnswer:
-        """The user's own; the newest invitation first."""
+        """Only the user may read this list. The newest invitation comes first."""
         check_own_read(call.caller, user_id)
         list_key = f"collaborations {user_id}"
         return await self._page(
@@ -228,25 +232,31 @@ class BoardsResource:
 
     @post("/boards/{board_id}/follow", "Follow a board", callers="acting")
     async def follow_board(self, call: Call, board_id: Id) -> BoardFollowedAnswer:
-        """For a board of a user whom one follows, this takes an unfollow back. Repeating it changes nothing."""
+        """If the acting user follows the owner and has unfollowed this board, this undoes the unfollow. Repeating it
+        changes nothing.
+        """
         following, changed, mark = await self._following.follow(call.acting, board_id)
         return BoardFollowedAnswer(following, changed, call.wrote(mark))
 
     @delete("/boards/{board_id}/follow", "Unfollow a board", callers="acting")
     async def unfollow_board(self, call: Call, board_id: Id) -> BoardFollowedAnswer:
-        """Also one that is followed through its owner. 409 `NOT_FOLLOWING` for one that never was."""
+        """Also works for a board that is followed through its owner. 409 `NOT_FOLLOWING` for a board that they never
+        followed.
+        """
         following, changed, mark = await self._following.unfollow(call.acting, board_id)
         return BoardFollowedAnswer(following, changed, call.wrote(mark))
 
     @get("/boards/{board_id}/follow", "Whether I follow a board", callers="acting")
     async def follows_board(self, call: Call, board_id: Id) -> FollowedKind:
-        """How the acting user follows it; `none` also for what is not there for them."""
+        """`kind` says how the acting user follows the board. It is `none` too if the board is hidden from them."""
         checked = await self._following.check(call.acting, (), (board_id,))
         return _kinds((board_id,), checked.boards)[0]
 
     @post_query("/boards/check", "Which users and boards I follow", callers="acting")
     async def check_boards(self, call: Call, body: BoardsCheckRequest) -> BoardsChecked:
-        """25 at most in all; `none` also for what is not there for the acting user."""
+        """At most 25 users and boards together. `kind` is `none` too for a user or board that is hidden from the acting
+        user.
+        """
         users = [parse_id(user, "users") for user in body.users]
         boards = [parse_id(board, "boards") for board in body.boards]
         checked = await self._following.check(call.acting, users, boards)
@@ -254,21 +264,21 @@ class BoardsResource:
 
     @get("/boards/{board_id}/followers", "Who follows a board")
     async def board_followers(self, call: Call, board_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
-        """Those who follow it through its owner or directly, newest follow first, at the same cost at any depth."""
+        """Users who follow the board itself or its owner, newest follow first. A page costs the same at any depth."""
         list_key = f"board followers {board_id}"
         page = await self._following.followers(call.viewer, board_id, call.window(list_key, limit, cursor))
         return await self._people(call, list_key, page)
 
     @get("/boards/{board_id}/followers/count", "How many follow a board")
     async def count_board_followers(self, call: Call, board_id: Id) -> CountAnswer:
-        """Exact."""
+        """The count is exact."""
         return CountAnswer(await self._following.follower_count(call.viewer, board_id))
 
     @get("/users/{user_id}/boards-followed", "The boards that a user follows by themselves")
     async def boards_followed(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> BoardsAnswer:
-        """Newest follow first. The boards of users whom they follow are not among them."""
+        """Newest follow first. Boards that the user follows only through their owner are left out."""
         await self._access.check_may_see_lists(call.caller, user_id)
         list_key = f"boards-followed {user_id}"
         return await self._page(
@@ -281,7 +291,9 @@ class BoardsResource:
     async def boards_unfollowed(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> BoardsAnswer:
-        """The user's own: boards of users whom they follow. Newest first."""
+        """Boards that the user unfollowed although they follow the owner, newest first. Only the user may read this
+        list.
+        """
         check_own_read(call.caller, user_id)
         list_key = f"boards-unfollowed {user_id}"
         return await self._page(
@@ -292,7 +304,7 @@ class BoardsResource:
     async def implicit_following(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
-        """Newest first; without those whom they follow as users."""
+        """Newest first. Users whom the user follows as a whole are left out."""
         list_key = f"implicit-following {user_id}"
         reading = self._following.implicit_following(user_id, call.window(list_key, limit, cursor))
         return await self._people(call, list_key, await self._access.if_lists_seen(call.caller, [user_id], reading))
@@ -301,14 +313,14 @@ class BoardsResource:
     async def implicit_followers(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
-        """Newest first; without those who follow the user."""
+        """Newest first. Users who follow this user as a whole are left out."""
         list_key = f"implicit-followers {user_id}"
         reading = self._following.implicit_followers(user_id, call.window(list_key, limit, cursor))
         return await self._people(call, list_key, await self._access.if_lists_seen(call.caller, [user_id], reading))
 
     @get("/users/{user_id}/interests", "How much a user follows of boards")
     async def interests(self, call: Call, user_id: Id) -> InterestsAnswer:
-        """Exact counts."""
+        """All counts are exact."""
         reading = self._following.interests(user_id)
         counts = await self._access.if_lists_seen(call.caller, [user_id], reading)
         own = call.caller.system or call.caller.user == user_id
@@ -321,13 +333,13 @@ class BoardsResource:
 
     @post("/boards/{board_id}/pins", "Pin a post", callers="acting", quota="engagement")
     async def pin_post(self, call: Call, board_id: Id, body: PinRequest) -> PinnedAnswer:
-        """Its owner and collaborators, who must see the post. Repeating it changes nothing."""
+        """The owner and collaborators may pin a post, if they may see it. Repeating it changes nothing."""
         changed, mark = await self._pins.add(call.acting, board_id, parse_id(body.post, "post"))
         return PinnedAnswer(True, changed, call.wrote(mark))
 
     @delete("/boards/{board_id}/pins/{post_id}", "Unpin a post", callers="acting")
     async def unpin_post(self, call: Call, board_id: Id, post_id: Id) -> PinnedAnswer:
-        """Its owner and collaborators. Repeating it changes nothing."""
+        """The owner and collaborators may unpin. Repeating it changes nothing."""
         changed, mark = await self._pins.remove(call.acting, board_id, post_id)
         return PinnedAnswer(False, changed, call.wrote(mark))
 
@@ -335,7 +347,7 @@ class BoardsResource:
     async def board_pins(
         self, call: Call, board_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> PostsAnswer:
-        """The newest pin first: what of it the acting user may see."""
+        """Newest pin first. Posts that the acting user may not see are left out."""
         list_key = f"pins {board_id}"
         window, (known, prefetch) = self._window(call, list_key, limit, cursor), self._present.reading(call.viewer)
         posts, page = await self._pins.of_board(call.viewer, board_id, window, prefetch)

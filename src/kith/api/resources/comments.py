@@ -1,4 +1,4 @@
-"""/comments, and the comments of a post (article 001)."""
+"""/comments, and the comments on a post (article 001)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CommentsResource:
     async def create_comment(
         self, call: Call, post_id: Id, body: CommentRequest, idempotency_key: IdempotencyKey = None
     ) -> CommentAnswer:
-        """Or answer a comment on it. A reply has at most 100 comments above it."""
+        """With `replyTo` it is a reply to another comment of the post. Replies nest at most 100 levels deep."""
         reply_to = None if body.reply_to is None else parse_id(body.reply_to, "replyTo")
         made, authors = await together(
             self._comments.immediate,
@@ -48,7 +48,7 @@ class CommentsResource:
             self._present.authors([call.acting]),
         )
         counts = NO_COUNTS
-        if idempotency_key is not None:  # it may be the comment of an earlier request
+        if idempotency_key is not None:  # the key may belong to an earlier request: its comment has counts by now
             (counts,) = await self._comments.counts(call.viewer, [made.id])
         return self._present.comment(call.viewer, made, counts, authors)
 
@@ -56,8 +56,8 @@ class CommentsResource:
     async def post_comments(
         self, call: Call, post_id: Id, sort: CommentSort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
-        """With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
-        may not see. A page may be short, even empty, and still have more.
+        """Each comment comes with its first replies. `totalCount` counts every comment that is not `deleted`, also
+        those that the acting user may not see. A page may be short or empty although more follow.
         """
         list_key = f"comments {post_id} {sort}"
         window = call.window_of_objects(list_key, limit, cursor)
@@ -67,14 +67,16 @@ class CommentsResource:
     async def comment_replies(
         self, call: Call, comment_id: Id, sort: CommentSort = "oldest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
-        """In the same orders as comments."""
+        """Sorted as the comments on a post can be."""
         list_key = f"replies {comment_id} {sort}"
         window = call.window_of_objects(list_key, limit, cursor)
         return await self._page(call, list_key, await self._comments.of_comment(call.viewer, comment_id, sort, window))
 
     @delete("/comments/{comment_id}", "Delete a comment", status=204, callers="acting")
     async def delete_comment(self, call: Call, comment_id: Id) -> None:
-        """For good. Its author, and the author of the post. Where it has replies it stays as a stub (`deleted`)."""
+        """Permanent. The author of the comment and the author of the post may delete it. A comment with replies stays
+        as a stub, marked `deleted`.
+        """
         call.wrote(await self._comments.delete(call.acting, comment_id))
 
     @post("/comments/{comment_id}/like", "Like a comment", callers="acting", quota="engagement")

@@ -1,7 +1,7 @@
-"""/console: the operator's page, for anyone; and how the service is and was, for server keys.
+"""/console: the operator's page, for everyone; its figures, settings and audits, for server keys only.
 
-Its answers are the page's own: they change with it, so they stand in no client and not in the document.
-What is stored is in `stored`.
+The shapes of these answers belong to the page and change with it. They are therefore in no client and not in the
+OpenAPI document. Routes that show stored data are in `stored`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONSOLE_PATH = "/console"
 
 
 class OperationNumbers(msgspec.Struct, frozen=True, rename="camel"):
-    """One operation during the last hour: how often it was called, how often it failed (500 and above), how long."""
+    """One operation during the last hour: calls, failed calls (status 500 and above), and latencies."""
 
     name: str
     count: int
@@ -34,7 +34,7 @@ class OperationNumbers(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ProcessNumbers(msgspec.Struct, frozen=True, rename="camel"):
-    """A process. `seen`: when it was heard last, in ms since the epoch."""
+    """A process. `seen`: when it last reported, in ms since the epoch."""
 
     kind: str
     pid: int
@@ -43,7 +43,7 @@ class ProcessNumbers(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NumbersAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Curves by name: a value for each of `times` (ms since the epoch), null where there is none."""
+    """Time series by name: a value for each of `times` (ms since the epoch), null where there is none."""
 
     now: int
     every_ms: int
@@ -54,7 +54,7 @@ class NumbersAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SettingAnswer(msgspec.Struct, frozen=True):
-    """A setting in force. `source`: who set it."""
+    """A setting in force. `source`: where its value comes from."""
 
     name: str
     value: str
@@ -64,18 +64,18 @@ class SettingAnswer(msgspec.Struct, frozen=True):
 
 
 class SettingsAnswer(msgspec.Struct, frozen=True):
-    """All settings; secrets only say whether they are set."""
+    """All settings. A secret only says whether it is set."""
 
     items: list[SettingAnswer]
 
 
 class AuditAnswer(msgspec.Struct, rename="camel"):
-    """The last audit. `state`: none, running, done or failed; times in ms since the epoch."""
+    """The last audit. `state`: none, running, done or failed. Times are in ms since the epoch."""
 
     state: str = "none"
     began: int = 0
     ended: int = 0
-    edges: int = 0  # looked at until now
+    edges: int = 0  # checked so far
     graphs: list[Audit] = []
     error: str = ""
 
@@ -91,33 +91,35 @@ class QuotaUse(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class QuotasAnswer(msgspec.Struct, frozen=True):
-    """Users near the limit of a quota, or at it, 20 of each at most; those with the most first."""
+    """Users who have used most of a quota, or all of it: at most 20 per quota, highest use first."""
 
     items: list[QuotaUse]
 
 
 class Numbers(Protocol):
-    """What was counted."""
+    """Reads the collected metrics."""
 
     async def numbers(self, since_ms: int, operation: str | None) -> NumbersAnswer:
-        """Curves from `since_ms` on, also of one operation, and the table of all over the last hour."""
+        """Time series from `since_ms` on, for one operation too if named, and the table of all operations over the last
+        hour.
+        """
         ...
 
 
 class Audits(Protocol):
-    """Runs audits, one at a time."""
+    """Runs audits, at most one at a time."""
 
     async def start(self) -> AuditAnswer:
-        """Begin one in the background. Conflict while one runs."""
+        """Start an audit in the background. Conflict while one is running."""
         ...
 
     async def last(self) -> AuditAnswer:
-        """How the last one is, or ended."""
+        """The state of the last audit."""
         ...
 
 
 class ConsoleResource:
-    """The page, numbers, settings and audits."""
+    """The console: its page, metrics, settings and audits."""
 
     def __init__(
         self, page: Site, numbers: Numbers, audits: Audits, quotas: Quotas, settings: Sequence[SettingAnswer]
@@ -142,12 +144,12 @@ class ConsoleResource:
         since: Annotated[int, Meta(ge=0)] = 0,
         operation: str | None = None,
     ) -> NumbersAnswer:
-        """The last hour, or what came after `since`."""
+        """The last hour, or only what is newer than `since`."""
         return await self._numbers.numbers(since, operation)
 
     @get(CONSOLE_PATH + "/quotas", "Quotas near their limit", absolute=True, callers="server", documented=False)
     async def console_quotas(self, call: Call) -> QuotasAnswer:
-        """Users of tokens who have used most of a quota by now."""
+        """Users with tokens who have used most of a quota at this moment."""
         return QuotasAnswer(
             [
                 QuotaUse(one.name, str(one.user), one.used, one.quota.limit, one.quota.window_s)
@@ -157,15 +159,15 @@ class ConsoleResource:
 
     @get(CONSOLE_PATH + "/settings", "The settings in force", absolute=True, callers="server", documented=False)
     async def console_settings(self, call: Call) -> SettingsAnswer:
-        """Those of the running processes, and where each came from."""
+        """The settings of the running processes, and the source of each."""
         return self._settings
 
     @post(CONSOLE_PATH + "/audit", "Run an audit", absolute=True, callers="server", status=202, documented=False)
     async def start_audit(self, call: Call) -> AuditAnswer:
-        """Reads every edge and both of its ends in a process of its own; repairs nothing."""
+        """Reads every edge and its entry in both lists, in a process of its own. It repairs nothing."""
         return await self._audits.start()
 
     @get(CONSOLE_PATH + "/audit", "The last audit", absolute=True, callers="server", documented=False)
     async def get_audit(self, call: Call) -> AuditAnswer:
-        """How far it is, or what it found."""
+        """The progress of the last audit, or its result."""
         return await self._audits.last()

@@ -1,4 +1,4 @@
-"""/devices: where the acting user's notices ring."""
+"""/devices: the devices that the acting user's notifications are pushed to."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class KeysPart(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DeviceRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Where a device is reached, as its provider names that. `webpush`: what the browser's `PushSubscription.toJSON()`
-    says, `endpoint` and `keys`. `apns`: `token`, the device token in hexadecimal digits; `sandbox`, if the app was
-    built for development. `fcm`: `token`, the registration token.
+    """The address of a device, with the fields that its provider uses. `webpush`: `endpoint` and `keys`, as the
+    browser's `PushSubscription.toJSON()` returns them. `apns`: `token`, the device token in hexadecimal digits;
+    `sandbox`, if the app was built for development. `fcm`: `token`, the registration token.
     """
 
     kind: DeviceKind
@@ -40,7 +40,7 @@ class DeviceRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class DeviceAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A device. Where it is reached is a secret, and not told."""
+    """A device. Its address is a secret and is never returned."""
 
     id: str
     kind: DeviceKind
@@ -48,8 +48,8 @@ class DeviceAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DevicesAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """The devices of a user. `kinds`: those that this server can send to. `applicationServerKey`: what a browser asks
-    for before it subscribes; null without `webpush`.
+    """The devices of a user. `kinds`: the kinds that this server can send to. `applicationServerKey`: the key that a
+    browser needs to subscribe; null if the server does not send `webpush`.
     """
 
     devices: list[DeviceAnswer]
@@ -58,7 +58,7 @@ class DevicesAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DevicesResource:
-    """Devices of users. `next_id`: makes ids. `check`: raises Forbidden for a removed account."""
+    """The devices of users. `next_id` makes ids. `check` raises Forbidden for a removed account."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class DevicesResource:
 
     @post("/devices", "Have notifications ring on a device", callers="acting", status=201)
     async def add_device(self, call: Call, body: DeviceRequest) -> DeviceAnswer:
-        """Send it each time the app starts: the same device keeps its id. A device that another user registered before
-        belongs to this user from now on. A user has 20 at most.
+        """Send this each time the app starts: the same device keeps its id. A device that another user registered
+        before is moved to this user. A user can have at most 20 devices.
         """
         if body.kind not in self._offer.kinds:
             raise BadRequest(f"this server does not send by {body.kind}; GET /devices lists what it sends by")
@@ -83,18 +83,18 @@ class DevicesResource:
 
     @get("/devices", "Where notifications ring", callers="acting")
     async def devices(self, call: Call) -> DevicesAnswer:
-        """Oldest registration first, without devices that their provider does not know any more."""
+        """Oldest registration first. Devices that their provider no longer knows are left out."""
         found = (await self._devices.of([call.acting]))[call.acting]
         return DevicesAnswer([_answer(one) for one in found], sorted(self._offer.kinds), self._offer.key)
 
     @get("/devices/{device_id}", "A device", callers="acting")
     async def device(self, call: Call, device_id: Id) -> DeviceAnswer:
-        """When the app last said that it is there."""
+        """`registeredAt` is when the app last registered it."""
         return _answer(await self._devices.one(call.acting, device_id))
 
     @delete("/devices/{device_id}", "Have nothing ring on a device any more", callers="acting", status=204)
     async def delete_device(self, call: Call, device_id: Id) -> None:
-        """For users who log out. What is on its way may still ring."""
+        """Call it when a user logs out. A push that is already on its way may still arrive."""
         call.wrote(await self._devices.remove(call.acting, device_id))
 
 

@@ -1,4 +1,4 @@
-"""/posts/{id}/like, save, share, view, hide: what people do with posts (article 001), and its lists."""
+"""/posts/{id}/like, save, share, view and hide (article 001), and the lists of likers and saved posts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shape = TypeVar("Shape")
 
 
 class Liked(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether the acting user likes it, how many do, and when that changed."""
+    """Whether the acting user likes it, how many users do, and when the acting user's like last changed."""
 
     liked: bool
     like_count: int
@@ -29,7 +29,7 @@ class Liked(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Saved(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether the acting user has saved it, how many have, and when that changed."""
+    """Whether the acting user has saved it, how many users have, and when the acting user's save last changed."""
 
     saved: bool
     save_count: int
@@ -37,7 +37,7 @@ class Saved(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Shared(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether the acting user has shared it, how many have, and when that changed."""
+    """Whether the acting user has shared it, how many users have, and when the acting user's share last changed."""
 
     shared: bool
     share_count: int
@@ -45,7 +45,7 @@ class Shared(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Viewed(msgspec.Struct, frozen=True, rename="camel"):
-    """That the acting user has seen it, how many have, and when they first did."""
+    """The acting user has seen it; how many users have; when the acting user first did."""
 
     viewed: bool
     view_count: int
@@ -53,20 +53,22 @@ class Viewed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PostsViewed(msgspec.Struct, frozen=True):
-    """One answer an id."""
+    """One answer per id, in the order of the request."""
 
     posts: list[Viewed | None]
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """Whether the acting user no longer wants to see it, and when that changed. Nobody else learns of it."""
+    """Whether the post is hidden from the acting user's feed, and when that changed. Nobody else can see it."""
 
     hidden: bool
     timestamp: Time
 
 
 class EngagementResource:
-    """What people do with posts. Repeating it changes nothing, and undoing what was never done neither."""
+    """What users do with posts. Every operation is idempotent: repeating it, or undoing what was never done, changes
+    nothing.
+    """
 
     def __init__(self, engagement: Engagement, present: Presenter) -> None:
         self._engagement, self._present = engagement, present
@@ -85,7 +87,9 @@ class EngagementResource:
     async def post_likes(
         self, call: Call, post_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> UsersAnswer:
-        """For all who may see the post: the newest like first, without users who have a block with the acting user."""
+        """Newest like first, for everyone who may see the post. Users with a block between them and the acting user are
+        left out.
+        """
         list_key = f"likes {post_id}"
         page = await self._engagement.likers(call.viewer, post_id, call.window_of_objects(list_key, limit, cursor))
         return UsersAnswer(await self._present.users(page), call.pagination(list_key, page))
@@ -94,7 +98,7 @@ class EngagementResource:
     async def saved_posts(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> PostsAnswer:
-        """The user's own: posts that they may still see, the newest save first."""
+        """Only the user may read this list. Newest save first, without posts that they may no longer see."""
         check_own_read(call.caller, user_id)
         list_key = f"saved {user_id}"
         window, (known, prefetch) = call.window_of_objects(list_key, limit, cursor), self._present.reading(call.viewer)
@@ -123,13 +127,13 @@ class EngagementResource:
 
     @post("/posts/{post_id}/view", "Tell that a post was seen", callers="acting")
     async def view_post(self, call: Call, post_id: Id) -> Viewed:
-        """A user counts once, however often they look."""
+        """A user counts once, however often they view the post."""
         return counted(call, Viewed, await self._engagement.add(VIEWS, call.acting, post_id))
 
     @post("/posts/view", "Tell that many posts were seen", callers="acting")
     async def view_posts(self, call: Call, body: LookupRequest) -> PostsViewed:
-        """All of a page in one write. One answer an id, in their order: null where the other route would answer 404.
-        100 ids at most.
+        """Marks up to 100 posts, such as a whole page, in one write. One answer per id, in the order of the request:
+        null where the single route would answer 404.
         """
         seen, mark = await self._engagement.add_many(VIEWS, call.acting, check_lookup(body.ids))
         call.wrote(mark)
@@ -147,7 +151,7 @@ class EngagementResource:
 
 
 def counted(call: Call, shape: Callable[[bool, int, datetime], Shape], engaged: Engaged) -> Shape:
-    """The answer to what is counted: whether it holds, how many there are, since when."""
+    """The answer of an operation with a count: whether the edge exists, the count, and when the edge changed."""
     call.wrote(engaged.mark)
     return shape(engaged.holds, engaged.total, time_of(engaged.at_ms))
 

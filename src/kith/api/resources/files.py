@@ -1,9 +1,9 @@
-"""/media: the files of pictures and videos, for everyone who knows their addresses. No credentials: browsers send none
-with an image.
+"""/media: serves the files of pictures and videos to everyone who knows their address. It takes no credentials, because
+browsers send none with an image.
 
-A file never changes, so it may be cached for ever. No browser runs anything in it, whatever it holds. Files of a bucket
-do not pass through here: who asks is sent there. Limit: one range a request; more are answered with the whole file, as
-HTTP allows.
+A file never changes, so clients may cache it for ever. The headers keep browsers from running any script in a file.
+Files in a bucket are not proxied: the client is redirected there. Limit: one range per request; a request for several
+gets the whole file, as HTTP allows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kith.media.library import MediaLibrary, no_file
 from kith.media.media import CONTENT_TYPES, KEY, THUMBNAIL
 
 FILES_PATH = "/media"
-"""Where this server shows the files."""
+"""The path under which this server serves the files."""
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 _TYPES: dict[str, str] = dict(CONTENT_TYPES.items()) | {THUMBNAIL: CONTENT_TYPES["webp"]}
 _SAFE = [
@@ -31,7 +31,7 @@ _SAFE = [
     ("cache-control", "public, max-age=31536000, immutable"),
     ("accept-ranges", "bytes"),
 ]
-_LINKED = ("cache-control", "private, max-age=1800")  # half of the time that an address of a bucket holds
+_LINKED = ("cache-control", "private, max-age=1800")  # half the time for which an address in a bucket is valid
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 _BINARY = {content_type: _BYTES for content_type in CONTENT_TYPES.values()}  # noqa: C420 - nobody changes it
 _DOCUMENT = {
@@ -45,13 +45,15 @@ _DOCUMENT = {
 
 
 class ByteRange(NamedTuple):
-    """The part of a file that a request asks for: from `start` (below 0: before the end) to `end`."""
+    """The byte range of a request: from `start` (negative: counted from the end) to `end`, exclusive."""
 
     start: int
     end: int | None = None
 
     def within(self, size: int) -> tuple[int, int]:
-        """Start and end of this range in a file of `size` bytes; an empty range where the file ends before it."""
+        """Start and end of this range in a file of `size` bytes. The range is empty if it starts past the end of the
+        file.
+        """
         start = max(0, size + self.start) if self.start < 0 else self.start
         return start, size if self.end is None else min(self.end, size)
 
@@ -76,8 +78,8 @@ class FilesResource:
         folder: Annotated[str, Meta(description="First part of the address.")],
         file: Annotated[str, Meta(description="Second part of the address.")],
     ) -> File | Bytes:
-        """Addresses come with posts and profiles and cannot be guessed. Takes `Range` and `If-None-Match`. Where the
-        files lie in a bucket, 307 leads there for an hour.
+        """Addresses come with posts and profiles and cannot be guessed. Supports `Range` and `If-None-Match`. If the
+        files are stored in a bucket, the answer is 307 with an address there that is valid for an hour.
         """
         key, tag = f"{folder}/{file}", f'"{file}"'
         named = KEY.fullmatch(key)
@@ -107,13 +109,15 @@ class FilesResource:
 
 
 def has_version(known: str | None, tag: str) -> bool:
-    """Whether a client that knows these versions (If-None-Match) has this one; ours never change."""
+    """Whether an If-None-Match header lists this version of the file."""
     tags = [one.strip().removeprefix("W/") for one in (known or "").split(",")]
     return "*" in tags or tag in tags
 
 
 def wanted_of(asked: str | None, unchanged: bool) -> ByteRange | None:
-    """The part that a Range header names; None for the whole: no header, not `unchanged`, or not one we answer."""
+    """The byte range that a Range header asks for. None for the whole file: there is no header, `unchanged` is false,
+    or the header is one that we do not support.
+    """
     found = _RANGE.fullmatch(asked or "")
     if found is None or not unchanged or not any(found.groups()):
         return None

@@ -1,4 +1,6 @@
-"""/graph: edges, lists and set programs of any graph: for the app itself, and for users about their own edges."""
+"""/graph: edges, lists and set programs of any graph. Server keys reach all of it; user tokens reach their user's own
+edges.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ BodyId = Annotated[
         extra_json_schema=OR_STRING,
     ),
 ]
-"""An id in a body of many, decoded in C; see `Spec.numbers_as_strings`."""
+"""An id in a body with many ids. It is decoded in C; see `Spec.numbers_as_strings`."""
 _MOVE = "move"
 _STATE = {
     "add": State.NORMAL,
@@ -55,11 +57,11 @@ class CheckRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EdgeRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now.
+    """One edge to write. Without `position` a live edge keeps its position. Without `updatedAt` the write is dated now.
 
-    `move`: gives a live edge another `position`, so that it moves in its lists; where there is none it does nothing.
-    `expiresAt`: an edge that is added is removed at that moment; the last write holds, so one without it makes the edge
-    last.
+    `move` gives a live edge another `position`, so that it moves within its lists; it does nothing if no live edge
+    exists. `expiresAt` removes an added edge at that time. The last write wins: adding the edge again without
+    `expiresAt` makes it permanent.
     """
 
     op: Literal["add", "move", "remove", "archive", "negate"]
@@ -77,19 +79,19 @@ class EdgesRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Exists(msgspec.Struct, frozen=True):
-    """Whether there is an edge."""
+    """Whether the edge exists."""
 
     exists: bool
 
 
 class ExistMany(msgspec.Struct, frozen=True):
-    """One answer a pair, in their order."""
+    """One answer per pair, in the order of the request."""
 
     exists: list[bool]
 
 
 class EdgesWritten(msgspec.Struct, frozen=True):
-    """How many edges changed, and the token of the write; null if none did."""
+    """How many edges changed, and the token of the write; the token is null if none changed."""
 
     applied: int
     token: str | None
@@ -102,7 +104,9 @@ class IdItem(msgspec.Struct, frozen=True):
 
 
 class SetAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A page of a set program, by id, greatest first. `partial`: it is short, as few of many ids are members."""
+    """A page of a set program, by id, greatest first. `partial`: the page is short because few of the many ids that
+    were checked are members.
+    """
 
     items: list[IdItem]
     pagination: Pagination
@@ -110,7 +114,7 @@ class SetAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EdgeAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A stored edge. `expiresAt`: where it is removed by itself, when."""
+    """A stored edge. `expiresAt`: when it expires, if it does."""
 
     source: str
     destination: str
@@ -121,7 +125,7 @@ class EdgeAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class SelectRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A set program and the part of its answer that is wanted."""
+    """A set program, and which page of its result to return."""
 
     program: dict[str, Any]
     limit: int = LIMIT_DEFAULT
@@ -135,7 +139,9 @@ class SelectCountRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GraphResource:
-    """Reads and writes of any graph. `batch_max`: pairs or edges a request; `select_ids_max`: ids a set may look at."""
+    """Reads and writes of any graph. `batch_max`: pairs or edges per request. `select_ids_max`: ids that one set
+    program may scan.
+    """
 
     def __init__(self, graph: Graph, access: ReadPolicy, *, batch_max: int, select_ids_max: int) -> None:
         self._graph, self._access = graph, access
@@ -144,8 +150,8 @@ class GraphResource:
 
     @get("/graph/{graph}/{source}/{destination}", "Is there an edge?", answers=Exists)
     async def check(self, call: Call, graph: GraphName, source: Id, destination: Id) -> bytes:
-        """The follow check. A missing or removed edge answers false, never an error; to a user token also one whose
-        other end is an account that the app hides.
+        """The follow check. A missing or removed edge answers false, never an error. A user token also gets false if
+        the app hides the account at the other end.
         """
         number = self._graph.graphs.number(graph)
         self._access.check_pair(call.caller, number, source, destination)
@@ -153,7 +159,7 @@ class GraphResource:
 
     @post_query("/graph/{graph}/check", "Check up to 1,000 pairs", numbers_as_strings=True)
     async def check_many(self, call: Call, graph: GraphName, body: CheckRequest) -> ExistMany:
-        """One answer a pair, in their order."""
+        """One answer per pair, in the order of the request."""
         number, pairs = self._graph.graphs.number(graph), body.pairs
         check_batch(len(pairs), self._batch_max)
         if call.caller.server:
@@ -169,11 +175,13 @@ class GraphResource:
 
     @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", numbers_as_strings=True)
     async def write_edges(self, call: Call, graph: GraphName, body: EdgesRequest) -> EdgesWritten:
-        """Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only.
+        """For server keys only. With `updatedAt` the write is idempotent and commutative: any order and any repetition
+        give the same result.
 
-        For graphs of users (follows, blocks, mutes...) and your own; those of posts, comments and stories are written
-        by their routes. One edge that is refused refuses all, and the message says which: `$.edges[2]`. An edge from a
-        node to itself (SELF_EDGE) is for your own graphs alone.
+        Use it for graphs of users (follows, blocks, mutes...) and for your own graphs. Graphs of posts, comments and
+        stories are written by their own routes. If one edge is refused, none is written, and the message names the
+        refused edge: `$.edges[2]`. Only your own graphs may have an edge from a node to itself; others answer
+        SELF_EDGE.
         """
         number = self._graph.graphs.number(graph)
         check_raw_write(graph)
@@ -183,7 +191,7 @@ class GraphResource:
 
     @get("/graph/{graph}/{source}/{destination}/edge", "The stored edge, in any state")
     async def edge(self, call: Call, graph: GraphName, source: Id, destination: Id) -> EdgeAnswer:
-        """404 where there never was one; to user tokens also where it does not hold."""
+        """404 if the edge never existed. User tokens also get 404 for an edge that is not live."""
         number, pair = self._graph.graphs.number(graph), (source, destination)
         self._access.check_pair(call.caller, number, *pair)
         (edge,), hidden = await together(
@@ -210,8 +218,8 @@ class GraphResource:
         since: Since = None,
         until: Until = None,
     ) -> ListAnswer:
-        """The nodes that this node's edges go to. A range of time costs the same wherever in the list it lies. For user
-        tokens, pages leave out accounts that the app hides.
+        """The nodes that this node's edges point to. A range of positions costs the same anywhere in the list. For user
+        tokens a page leaves out accounts that the app hides.
         """
         return await self._list(call, self._listing(graph, node, Direction.OUT, state), limit, cursor, since, until)
 
@@ -227,27 +235,28 @@ class GraphResource:
         since: Since = None,
         until: Until = None,
     ) -> ListAnswer:
-        """The nodes whose edges come to this node. A range of time costs the same wherever in the list it lies. For
-        user tokens, pages leave out accounts that the app hides.
+        """The nodes whose edges point to this node. A range of positions costs the same anywhere in the list. For user
+        tokens a page leaves out accounts that the app hides.
         """
         return await self._list(call, self._listing(graph, node, Direction.IN, state), limit, cursor, since, until)
 
     @get("/graph/{graph}/{node}/out/count", "How many destinations")
     async def count_out(self, call: Call, graph: GraphName, node: Id, state: StateName = "normal") -> CountAnswer:
-        """Exact, in constant time. Accounts that the app hides count, also where the list leaves them out."""
+        """Exact, in constant time. Counts accounts that the app hides too, although the list leaves them out."""
         return await self._count(call, self._listing(graph, node, Direction.OUT, state))
 
     @get("/graph/{graph}/{node}/in/count", "How many sources")
     async def count_in(self, call: Call, graph: GraphName, node: Id, state: StateName = "normal") -> CountAnswer:
-        """Exact, in constant time. Accounts that the app hides count, also where the list leaves them out."""
+        """Exact, in constant time. Counts accounts that the app hides too, although the list leaves them out."""
         return await self._count(call, self._listing(graph, node, Direction.IN, state))
 
     @post_query("/graph/select", "A page of a set program")
     async def select(self, call: Call, body: SelectRequest) -> SetAnswer:
-        """Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or
-        `{"difference": [P, ...]}` of programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
+        """Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or `{"difference": [P,
+        ...]}` over other programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
 
-        `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
+        `partial`: few of the many ids that were checked are members, so this page has fewer than `limit` ids or none.
+        Continue with `nextCursor`.
         """
         program = self._program(call, body.program)
         list_key = f"select {program!r}"
@@ -264,8 +273,8 @@ class GraphResource:
 
     @post_query("/graph/select/count", "How many members a set program has")
     async def select_count(self, call: Call, body: SelectCountRequest) -> CountAnswer:
-        """Exact. A single list costs nothing; a set costs what its smallest parts cost. Accounts that the app hides
-        count, also where a page leaves them out.
+        """Exact. Counting a single list is free; a set costs as much as its smallest parts. The count includes accounts
+        that the app hides, although a page leaves them out.
         """
         return CountAnswer(await self._evaluator().count(self._program(call, body.program)))
 
@@ -302,19 +311,19 @@ class GraphResource:
 
 
 def _query_of(listing: Listing) -> str:
-    """What a cursor of a list is good for."""
+    """The name of a list that a cursor is bound to."""
     graph, node, direction, state = listing
     return f"list {graph} {node} {int(direction)} {int(state)}"
 
 
 def _writes(graph: Graph, number: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
-    """The merges that the requests ask for. An error names the request that it is about."""
+    """The writes of a request. An error names the edge that it is about."""
     writes = []
     for at, (request, version) in enumerate(zip(requests, graph.clock.next_many(len(requests)), strict=True)):
         try:
             writes.append(_write(graph, number, request, Hlc(version)))
         except KithError as error:
-            error.message = error.for_clients = f"{error.message} - at `$.edges[{at}]`"  # as where a field is wrong
+            error.message = error.for_clients = f"{error.message} - at `$.edges[{at}]`"  # as for an invalid field
             raise
     return writes
 
@@ -338,14 +347,14 @@ def _write(graph: Graph, number: int, request: EdgeRequest, version: Hlc) -> Edg
 
 
 def _moving(request: EdgeRequest, edge: Edge) -> EdgeWrite:
-    """The write that moves a live edge; an edge that was removed stays so."""
+    """The write that moves a live edge. A removed edge stays removed."""
     if request.position is None or request.updated_at is not None or request.expires_at is not None:
         raise BadRequest("move takes a position, and neither updatedAt nor expiresAt: it is for an edge as it is now")
     return EdgeWrite(edge, supersede=True, keep_expiry=True, only_from=_LIVE)
 
 
 def _expiry(graph: Graph, request: EdgeRequest) -> int:
-    """When an edge that is added ends. One that brings its own version may be over: it tells what was."""
+    """When an added edge expires. With `updatedAt` the time may be past, because the write may replay history."""
     if request.op != "add":
         raise BadRequest(f"expiresAt is for edges that are added, not for {request.op!r}")
     try:

@@ -1,4 +1,4 @@
-"""/feed: the home feed (article 001), and why a post stands where it does in it."""
+"""/feed: the home feed (article 001), and an explanation of a post's place in it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _REQUEST_ID = re.compile(rf"[!-~]{{1,{REQUEST_ID_CHARS_MAX}}}")
 
 
 class FeedMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """How the page was made. `requestId`: what it is logged under, yours where that can be used.
+    """How the page was made. `requestId`: the name under which it is logged; yours if it is valid.
 
-    `degraded`: parts that were not available; what is there is right.
+    `degraded`: parts that were unavailable. What the page does show is correct.
     """
 
     feed_type: FeedType
@@ -55,7 +55,7 @@ class FeedMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FeedAnswer(msgspec.Struct, frozen=True):
-    """A page of home. It may be short, even empty, and still have more."""
+    """A page of home. A page may be short or empty although more follow."""
 
     posts: list[PostAnswer]
     pagination: Pagination
@@ -63,7 +63,7 @@ class FeedAnswer(msgspec.Struct, frozen=True):
 
 
 class ScorePart(msgspec.Struct, frozen=True):
-    """One feature of a post: its value (0 to 1), its weight, and what it adds to the score."""
+    """One feature of a post: its value (0 to 1), its weight, and what it contributes to the score."""
 
     name: str
     value: float
@@ -72,11 +72,11 @@ class ScorePart(msgspec.Struct, frozen=True):
 
 
 class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What decides the place of a post in the acting user's ranked home, as of now.
+    """What decides the place of a post in the acting user's ranked home, at this moment.
 
-    `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer", and where the app limits a
-    post of one's own). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, copy), or
-    behind what is unseen (seen). `copyOf`: the post that is shown in its place.
+    `score` is the sum of the contributions of all `parts`, times `damping`. `damping` is below 1 after "see fewer", and
+    for a user's own post that the app limits. `excludedBy`: why the post is not shown whatever its score (not_followed,
+    muted, hidden, copy), or is placed after unseen posts (seen). `copyOf`: the post that is shown instead of this copy.
     """
 
     id: str
@@ -89,7 +89,7 @@ class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class HomeResource:
-    """The acting user's home. `note`: is told who looks at it."""
+    """The acting user's home. `note` is called with the id of each user who reads their home."""
 
     def __init__(self, home: Home, posts: Posts, shown: PostEncoder, note: Callable[[int], None]) -> None:
         self._home, self._posts, self._shown, self._note = home, posts, shown, note
@@ -104,11 +104,12 @@ class HomeResource:
         cursor: Cursor = None,
         refresh: Annotated[bool, Meta(description="Read past the timeline, from the outboxes.")] = False,
     ) -> bytes:
-        """Posts of those whom the acting user follows, what is pinned on boards that they follow, and their own, each
-        once, however far one scrolls.
+        """Posts of the users whom the acting user follows, posts pinned on boards that they follow, and their own
+        posts. Each post appears once, however far they scroll.
 
-        Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
-        any; copies once, named in `copies`; new posts do not move what was paged.
+        The ranked feed shows unseen posts first, then posts that the user saw before, marked `seen`. A page has at most
+        2 posts per author while other authors have posts left. Of several copies of a post one is shown; it names the
+        others in `copies`. New posts do not reorder pages that were already read.
         """
         limit = LIMIT_DEFAULT if limit is None else limit
         if not 1 <= limit <= FEED_LIMIT_MAX:
@@ -126,7 +127,7 @@ class HomeResource:
 
     @get("/posts/{post_id}/why", "Why a post stands where it does in my home", callers="acting", quota="feed")
     async def why_post(self, call: Call, post_id: Id) -> WhyAnswer:
-        """404 for what is not there for the acting user."""
+        """404 if the post is hidden from the acting user or does not exist."""
         found = await self._posts.get(call.acting, post_id)
         why = await self._home.why(call.acting, found)
         return WhyAnswer(
@@ -162,7 +163,7 @@ class HomeResource:
 
 @contextlib.contextmanager
 def _unavailable() -> Iterator[None]:
-    """Whatever keeps a feed from being made at all, as the one error that the article names for it."""
+    """Turns every error that prevents a feed into FEED_UNAVAILABLE, the one error that the article names."""
     try:
         yield
     except Unavailable as error:

@@ -1,4 +1,4 @@
-"""/labels: what the app's moderation decided about posts and users. Server keys only."""
+"""/labels: the labels that the app's moderation puts on posts and users. Server keys only."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LabelledKind = Annotated[Labelled, Meta(description="post or user.")]
 
 
 class LabelsRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """All labels that the object has from now on. `reason`: for yourself; no user is told."""
+    """The complete list of labels that the object has from now on. `reason`: for the app; no user sees it."""
 
     labels: list[Literal["hide", "limit", "sensitive"]]
     reason: str = ""
 
 
 class LabelsAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """The labels of an object, why, and since when."""
+    """The labels of an object, the reason, and when they last changed."""
 
     id: str
     type: Labelled
@@ -44,14 +44,14 @@ class LabelsResource:
 
     @get("/labels/{kind}/{object_id}", "The labels of a post or a user", callers="server")
     async def get_labels(self, call: Call, kind: LabelledKind, object_id: Id) -> LabelsAnswer:
-        """Its own: a post of a labelled user may have none and be hidden all the same."""
+        """Only the object's own labels: a post without labels is still hidden if its author is labelled `hide`."""
         return _answer(kind, object_id, await self._moderation.get(kind, object_id))
 
     @put("/labels/{kind}/{object_id}", "Label a post or a user", callers="server")
     async def put_labels(self, call: Call, kind: LabelledKind, object_id: Id, body: LabelsRequest) -> LabelsAnswer:
-        """In effect at once. `hide`: only you and its author see it. `limit`: the author's followers see it too.
-        `sensitive`: shown, and marked. A user's labels hold for all their posts and comments. Repeating it changes
-        nothing.
+        """Takes effect at once. `hide`: only the app and the author see it. `limit`: the author's followers see it too.
+        `sensitive`: everyone sees it, marked as sensitive. A user's labels apply to all their posts and comments.
+        Repeating it changes nothing.
         """
         labels, mark = await self._moderation.set(kind, object_id, bits_of(body.labels), body.reason)
         call.wrote(mark)
@@ -59,7 +59,7 @@ class LabelsResource:
 
     @delete("/labels/{kind}/{object_id}", "Take all labels off", callers="server")
     async def delete_labels(self, call: Call, kind: LabelledKind, object_id: Id) -> LabelsAnswer:
-        """In effect at once. Repeating it changes nothing."""
+        """Takes effect at once. Repeating it changes nothing."""
         labels, mark = await self._moderation.set(kind, object_id, 0)
         call.wrote(mark)
         return _answer(kind, object_id, labels)

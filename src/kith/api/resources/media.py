@@ -1,4 +1,4 @@
-"""/media: uploading pictures and videos, their text, and deleting them. Their files are served by `files`."""
+"""/media: uploads, describes and deletes pictures and videos. `files` serves their files."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _UPLOAD = {"requestBody": {"content": {"multipart/form-data": {"schema": _FORM}}
 
 
 class MediaChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The text that stands for it."""
+    """The alt text of a picture or video."""
 
     alt_text: str
 
 
 class MediaResource:
-    """What a user has uploaded."""
+    """The pictures and videos that users uploaded."""
 
     def __init__(self, media: MediaLibrary, present: Presenter) -> None:
         self._media, self._present = media, present
@@ -49,8 +49,9 @@ class MediaResource:
         openapi=_UPLOAD,
     )
     async def upload_media(self, call: Call) -> MediaAnswer:
-        """JPEG, PNG, GIF, WebP, MP4 or WebM, told by its bytes. Images are decoded and written anew, without EXIF and
-        place; videos lose their notes. Pictures larger than `media_side_max` are scaled down.
+        """JPEG, PNG, GIF, WebP, MP4 or WebM; the type is detected from the bytes. Images are decoded and re-encoded,
+        which removes EXIF and location. Videos lose their metadata. Pictures larger than `media_side_max` are scaled
+        down.
         """
         limits, chunks = self._media.limits, call.chunks()
         bytes_max = max(limits.image_bytes_max, limits.video_bytes_max)
@@ -62,7 +63,7 @@ class MediaResource:
 
     @get("/media/{media_id}", "A picture or video of mine")
     async def get_media(self, call: Call, media_id: MediaId) -> MediaAnswer:
-        """For its owner; others see it in posts and profiles."""
+        """For its owner. Other users see it through posts and profiles."""
         return self._present.media(await self._media.get(call.viewer, media_id))
 
     @patch("/media/{media_id}", "Change the text of a picture or video", callers="acting")
@@ -74,5 +75,7 @@ class MediaResource:
 
     @delete("/media/{media_id}", "Delete a picture or video", status=204, callers="acting")
     async def delete_media(self, call: Call, media_id: MediaId) -> None:
-        """For good, its files included; posts show the rest of what they have. Its owner only. Repeating it is fine."""
+        """Permanent, files included. A post keeps its other media. Only the owner may delete it. Repeating it changes
+        nothing.
+        """
         call.wrote(await self._media.delete(call.acting, media_id))

@@ -1,4 +1,4 @@
-"""/notifications and /preferences: what the acting user is told of; /mentions: what other systems report."""
+"""/notifications: the acting user's notifications; /mentions: mentions that other systems report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Grouped = Annotated[bool, Meta(description="Whether likes, shares and follows ar
 
 
 class NoticePostAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """The post that a notification is about, and the beginning of its text. GET /posts/{id} has the rest."""
+    """The post that a notification is about, with the beginning of its text. GET /posts/{id} returns the rest."""
 
     id: str
     author_id: str
@@ -42,7 +42,7 @@ class NoticePostAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NoticeCommentAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """The comment that a notification is about, and the beginning of its text."""
+    """The comment that a notification is about, with the beginning of its text."""
 
     id: str
     author_id: str
@@ -58,10 +58,10 @@ class NoticeBoardAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotificationAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Something that others did. `ids`: the notifications that stand here as one, the newest first; mark these as read.
+    """What other users did. `ids`: the notifications grouped into this item, newest first; mark these as read.
 
-    `actors`: up to 3 of those who did it, the latest first, of `actorCount` in all. `partial`: older ones of it may
-    stand on a later page. `mentioned`: whom a mention names, where it is somebody else.
+    `actors`: up to 3 users who did it, latest first; `actorCount` counts all of them. `partial`: older notifications of
+    this group may follow on a later page. `mentioned`: the mentioned user, if that is not the acting user.
     """
 
     id: str
@@ -80,9 +80,9 @@ class NotificationAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotificationsAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of notifications, newest first; it may be short and still have more. `unread`: as
-    /notifications/unread counts. `partial`: of the newest 1,000; or mentions of whom the user follows are left out,
-    because too many others were mentioned lately.
+    """A page of notifications, newest first. A page may be short although more follow. `unread`: the count of
+    /notifications/unread. `partial`: `unread` counts only the newest 1,000 notifications, or mentions of accounts that
+    the user follows are missing, because too many other accounts were mentioned lately.
     """
 
     items: list[NotificationAnswer]
@@ -92,28 +92,29 @@ class NotificationsAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class UnreadAnswer(msgspec.Struct, frozen=True):
-    """How many notifications are unread. `partial`: there are more, beyond the newest 1,000."""
+    """How many notifications are unread. `partial`: only the newest 1,000 were counted, and more exist."""
 
     count: int
     partial: bool
 
 
 class MarkRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Some notifications (1,000 at most), or all up to one. One of the two."""
+    """Send one of the two: `ids`, at most 1,000; or `upTo`, for this notification and all older ones."""
 
     ids: list[int | str] | None = None
     up_to: int | str | None = None
 
 
 class MarkedAnswer(msgspec.Struct, frozen=True):
-    """How many are unread now."""
+    """How many notifications are still unread."""
 
     unread: int
 
 
 class MentionRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`actor` mentioned `mentioned`. `eventId`: your id of this, 1 to 200 characters. `post`: in which post; they are
-    told only where they may see it. `at`: when it was, within the last 90 days; now, if left out.
+    """`actor` mentioned `mentioned`. `eventId`: your id of this mention, 1 to 200 characters. `post`: the post with the
+    mention; the user is notified only if they may see it. `at`: when it happened, within the last 90 days; now if left
+    out.
     """
 
     event_id: str
@@ -124,14 +125,16 @@ class MentionRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
 
 class MentionAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """`accepted`: the mentioned user is told; not so where a block, mute, privacy or their preferences forbid it."""
+    """`accepted`: the mentioned user is notified. It is false if a block, a mute, privacy or their preferences prevent
+    it.
+    """
 
     event_id: str
     accepted: bool
 
 
 class NotificationsResource:
-    """What users are told of. `note`: is told who looks at their own."""
+    """The notifications of users. `note` is called with the id of each user who reads theirs."""
 
     def __init__(
         self,
@@ -150,10 +153,11 @@ class NotificationsResource:
     async def notifications(
         self, call: Call, limit: ObjectLimit = None, cursor: Cursor = None, grouped: Grouped = True
     ) -> bytes:
-        """Newest first, kept for 90 days. It leaves out what the user must not see, muted or does not want, and what
-        was taken back: the same rules as everywhere, asked at this moment.
+        """Newest first, kept for 90 days. Leaves out what the user may not see, has muted or does not want, and what
+        was undone. These rules are applied at read time, as everywhere.
 
-        Likes, shares and follows of one post or person are one item, dated and placed by the newest.
+        Likes, shares and follows of one post or person are grouped into one item, with the date and position of the
+        newest.
         """
         self._note(call.acting)
         make = partial(self._page, call, limit, cursor, grouped)
@@ -162,7 +166,7 @@ class NotificationsResource:
         return await self._kept.get((call.caller.reader(), limit, grouped), make)
 
     async def _page(self, call: Call, limit: int | None, cursor: str | None, grouped: bool, reads: Reads) -> bytes:
-        """A page, encoded."""
+        """A page as JSON."""
         user = call.acting
         list_key = "notifications" if grouped else "notifications one by one"
         window = call.window_of_objects(list_key, limit, cursor)
@@ -184,13 +188,13 @@ class NotificationsResource:
 
     @get("/notifications/unread", "How many notifications are unread", callers="acting")
     async def unread_notifications(self, call: Call) -> UnreadAnswer:
-        """Exactly those that the list shows as unread, one by one."""
+        """Exactly the notifications that the ungrouped list shows as unread."""
         unread = await self._notifications.unread(call.acting)
         return UnreadAnswer(unread.number, unread.partial)
 
     @post("/notifications/read", "Mark notifications as read", callers="acting")
     async def mark_read(self, call: Call, body: MarkRequest) -> MarkedAnswer:
-        """Repeating it changes nothing. `upTo`: all that are as old as this one or older."""
+        """`upTo` marks this notification and all older ones. Repeating it changes nothing."""
         ids, up_to = _marked(body)
         if up_to is not None:
             return await self._marked(call, await self._notifications.read_up_to(call.acting, up_to))
@@ -198,14 +202,18 @@ class NotificationsResource:
 
     @post("/notifications/seen", "Mark notifications as seen", callers="acting")
     async def mark_seen(self, call: Call, body: MarkRequest) -> MarkedAnswer:
-        """Marks them as seen, which a badge counts, not as read. With `ids`: all up to the newest of them."""
+        """ "Seen" is what a badge counts; it does not mark anything as read. With `ids`, everything up to the newest of
+        them is marked.
+        """
         ids, up_to = _marked(body)
         newest = max(ids, default=NodeId(0)) if up_to is None else up_to
         return await self._marked(call, await self._notifications.seen_up_to(call.acting, newest))
 
     @post("/mentions", "Report a mention from another system", callers="server", status=202)
     async def report_mention(self, call: Call, body: MentionRequest) -> MentionAnswer:
-        """Stored when it is answered. The same `eventId` within 24 hours tells nothing more, and is answered alike."""
+        """The mention is stored before the answer. Repeating an `eventId` within 24 hours notifies nobody again and
+        gets the same answer.
+        """
         at_ms = None if body.at is None else ms_of_time(body.at)
         in_post = None if body.post is None else parse_id(body.post, "post")
         actor, mentioned = parse_id(body.actor, "actor"), parse_id(body.mentioned, "mentioned")
@@ -225,7 +233,7 @@ def _marked(body: MarkRequest) -> tuple[list[NodeId], NodeId | None]:
 
 
 class _Shown(NamedTuple):
-    """What the notifications of a page are about."""
+    """What the notifications of a page refer to."""
 
     authors: Mapping[int, AuthorAnswer]
     posts: Mapping[int, NoticePostAnswer]
