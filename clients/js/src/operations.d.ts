@@ -7,132 +7,137 @@ export interface Operations {
   /**
    * Is there an edge?
    *
-   * The follow check. A missing or removed edge answers false, never an error; to a user token also one whose
-   * other end is an account that the app hides.
+   * The follow check. A missing or removed edge answers false, never an error. A user token also gets false if
+   * the app hides the account at the other end.
    */
   exists(graph: string, source: Int64, destination: Int64, options?: CallOptions): Promise<Exists["exists"]>;
   /**
    * Check up to 1,000 pairs.
    *
-   * One answer a pair, in their order.
+   * One answer per pair, in the order of the request.
    */
   existsMany(graph: string, pairs: Many<[Int64, Int64]>, options?: CallOptions): Promise<ExistMany["exists"]>;
   /**
    * Write up to 1,000 edges.
    *
-   * Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only.
+   * For server keys only. With `updatedAt` the write is idempotent and commutative: any order and any repetition
+   * give the same result.
    *
-   * For graphs of users (follows, blocks, mutes...) and your own; those of posts, comments and stories are written
-   * by their routes. One edge that is refused refuses all, and the message says which: `$.edges[2]`. An edge from a
-   * node to itself (SELF_EDGE) is for your own graphs alone.
+   * Use it for graphs of users (follows, blocks, mutes...) and for your own graphs. Graphs of posts, comments and
+   * stories are written by their own routes. If one edge is refused, none is written, and the message names the
+   * refused edge: `$.edges[2]`. Only your own graphs may have an edge from a node to itself; others answer
+   * SELF_EDGE.
    */
   writeEdges(graph: string, edges: Many<EdgeRequest>, options?: CallOptions): Promise<EdgesWritten>;
   /**
    * The stored edge, in any state.
    *
-   * 404 where there never was one; to user tokens also where it does not hold.
+   * 404 if the edge never existed. User tokens also get 404 for an edge that is not live.
    */
   edge(graph: string, source: Int64, destination: Int64, options?: CallOptions): Promise<EdgeAnswer>;
   /**
    * Destinations, newest first.
    *
-   * The nodes that this node's edges go to. A range of time costs the same wherever in the list it lies. For user
-   * tokens, pages leave out accounts that the app hides.
+   * The nodes that this node's edges point to. A range of positions costs the same anywhere in the list. For user
+   * tokens a page leaves out accounts that the app hides.
    */
   edgesOut(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Destinations, newest first.
    *
-   * The nodes that this node's edges go to. A range of time costs the same wherever in the list it lies. For user
-   * tokens, pages leave out accounts that the app hides.
+   * The nodes that this node's edges point to. A range of positions costs the same anywhere in the list. For user
+   * tokens a page leaves out accounts that the app hides.
    */
   edgesOutPage(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Promise<ListAnswer>;
   /**
    * Sources, newest first.
    *
-   * The nodes whose edges come to this node. A range of time costs the same wherever in the list it lies. For
-   * user tokens, pages leave out accounts that the app hides.
+   * The nodes whose edges point to this node. A range of positions costs the same anywhere in the list. For user
+   * tokens a page leaves out accounts that the app hides.
    */
   edgesIn(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Sources, newest first.
    *
-   * The nodes whose edges come to this node. A range of time costs the same wherever in the list it lies. For
-   * user tokens, pages leave out accounts that the app hides.
+   * The nodes whose edges point to this node. A range of positions costs the same anywhere in the list. For user
+   * tokens a page leaves out accounts that the app hides.
    */
   edgesInPage(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Promise<ListAnswer>;
   /**
    * How many destinations.
    *
-   * Exact, in constant time. Accounts that the app hides count, also where the list leaves them out.
+   * Exact, in constant time. Counts accounts that the app hides too, although the list leaves them out.
    */
   countOut(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed" } & CallOptions): Promise<CountAnswer["count"]>;
   /**
    * How many sources.
    *
-   * Exact, in constant time. Accounts that the app hides count, also where the list leaves them out.
+   * Exact, in constant time. Counts accounts that the app hides too, although the list leaves them out.
    */
   countIn(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed" } & CallOptions): Promise<CountAnswer["count"]>;
   /**
    * A page of a set program.
    *
-   * Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or
-   * `{"difference": [P, ...]}` of programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
+   * Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or `{"difference": [P,
+   * ...]}` over other programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
    *
-   * `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
+   * `partial`: few of the many ids that were checked are members, so this page has fewer than `limit` ids or none.
+   * Continue with `nextCursor`.
    */
   select(program: Program, options?: Omit<SelectRequest, "program"> & CallOptions): Listing<IdItem, SetAnswer>;
   /**
    * A page of a set program.
    *
-   * Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or
-   * `{"difference": [P, ...]}` of programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
+   * Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or `{"difference": [P,
+   * ...]}` over other programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
    *
-   * `partial`: few of many are members, so this page has fewer than asked, or none; go on with `nextCursor`.
+   * `partial`: few of the many ids that were checked are members, so this page has fewer than `limit` ids or none.
+   * Continue with `nextCursor`.
    */
   selectPage(program: Program, options?: Omit<SelectRequest, "program"> & CallOptions): Promise<SetAnswer>;
   /**
    * How many members a set program has.
    *
-   * Exact. A single list costs nothing; a set costs what its smallest parts cost. Accounts that the app hides
-   * count, also where a page leaves them out.
+   * Exact. Counting a single list is free; a set costs as much as its smallest parts. The count includes accounts
+   * that the app hides, although a page leaves them out.
    */
   selectCount(program: Program, options?: CallOptions): Promise<CountAnswer["count"]>;
   /**
    * Follow a user.
    *
-   * Repeating it changes nothing. A private account is asked first (`requested`). With `expiresAt` it ends by
-   * itself, in every list and count at that moment; the last request holds, so a follow without it lasts.
+   * A private account gets a request instead, and the answer says `requested`. `expiresAt` ends the follow at
+   * that time, in every list and count. The last request wins: following again without `expiresAt` makes the follow
+   * permanent. Otherwise repeating it changes nothing.
    */
   follow(user: Int64, options?: FollowRequest & CallOptions): Promise<Followed>;
   /**
    * Unfollow a user.
    *
-   * Also takes back a request to follow.
+   * Also withdraws a follow request.
    */
   unfollow(user: Int64, options?: CallOptions): Promise<Followed>;
   /**
    * Remove a follower.
    *
-   * The user no longer follows the acting user; they may follow again.
+   * The user stops following the acting user. They may follow again.
    */
   removeFollower(user: Int64, options?: CallOptions): Promise<Followed>;
   /**
    * Block a user.
    *
-   * Drops follows both ways and forbids new ones.
+   * Removes follows in both directions and prevents new ones.
    */
   block(user: Int64, options?: CallOptions): Promise<Blocked>;
   /**
    * Unblock a user.
    *
-   * Follows dropped by the block stay dropped.
+   * Does not restore the follows that the block removed.
    */
   unblock(user: Int64, options?: CallOptions): Promise<Blocked>;
   /**
    * Mute a user.
    *
-   * Hides them from the acting user only.
+   * Hides the user from the acting user only.
    */
   mute(user: Int64, options?: CallOptions): Promise<Muted>;
   /**
@@ -144,7 +149,8 @@ export interface Operations {
   /**
    * See fewer posts of a user.
    *
-   * Their posts rank lower from now on, which fades over the months. Saying it again begins anew.
+   * Ranks their posts lower in the acting user's feed. The effect fades over some months; repeating it starts it
+   * again at full strength.
    */
   seeFewer(user: Int64, options?: CallOptions): Promise<FewerAnswer>;
   /**
@@ -156,277 +162,285 @@ export interface Operations {
   /**
    * Who asks to follow me.
    *
-   * Newest first. Accounts that the app hides do not show; their requests wait until they do.
+   * Newest first. Accounts that the app hides are left out; their requests wait until the app shows them
+   * again.
    */
   followRequests(options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who asks to follow me.
    *
-   * Newest first. Accounts that the app hides do not show; their requests wait until they do.
+   * Newest first. Accounts that the app hides are left out; their requests wait until the app shows them
+   * again.
    */
   followRequestsPage(options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Accept a request.
    *
-   * The user follows the acting user from now on. `REQUESTER_LIMIT_REACHED`: they follow as many as one may, and
-   * their request stays.
+   * The user follows the acting user from now on. 409 `REQUESTER_LIMIT_REACHED` if they already follow the
+   * maximum; their request is kept.
    */
   acceptFollowRequest(user: Int64, options?: CallOptions): Promise<Followed>;
   /**
    * Decline a request.
    *
-   * They may ask again.
+   * The user may ask again.
    */
   declineFollowRequest(user: Int64, options?: CallOptions): Promise<Followed>;
   /**
    * One user and many targets.
    *
-   * Everything a list of profiles needs for its buttons, in one call.
+   * One call returns all that the buttons in a list of profiles need.
    */
   relationships(targets: Many<Int64>, options?: CallOptions): Promise<RelationshipsAnswer["relationships"]>;
   /**
    * Whom a user follows.
    *
-   * Newest first; by name with `sort` or `q`.
+   * Newest first, or sorted by name with `sort` or `q`.
    */
   following(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Whom a user follows.
    *
-   * Newest first; by name with `sort` or `q`.
+   * Newest first, or sorted by name with `sort` or `q`.
    */
   followingPage(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Who follows a user.
    *
-   * Newest first, at the same cost at any depth; by name with `sort` or `q`.
+   * Newest first, or sorted by name with `sort` or `q`. A page costs the same at any depth.
    */
   followers(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows a user.
    *
-   * Newest first, at the same cost at any depth; by name with `sort` or `q`.
+   * Newest first, or sorted by name with `sort` or `q`. A page costs the same at any depth.
    */
   followersPage(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Whom a user blocks.
    *
-   * The user's own. The newest block first; deactivated accounts show again when they are back.
+   * Only the user may read this list. Newest block first. Deactivated accounts are left out until they are
+   * reactivated.
    */
   blocked(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
    * Whom a user blocks.
    *
-   * The user's own. The newest block first; deactivated accounts show again when they are back.
+   * Only the user may read this list. Newest block first. Deactivated accounts are left out until they are
+   * reactivated.
    */
   blockedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
    * Whom a user mutes.
    *
-   * The user's own. The newest mute first; deactivated accounts show again when they are back.
+   * Only the user may read this list. Newest mute first. Deactivated accounts are left out until they are
+   * reactivated.
    */
   muted(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
    * Whom a user mutes.
    *
-   * The user's own. The newest mute first; deactivated accounts show again when they are back.
+   * Only the user may read this list. Newest mute first. Deactivated accounts are left out until they are
+   * reactivated.
    */
   mutedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
    * Who follows and is followed back.
    *
-   * In the order in which the user followed them, newest first; by name with `sort` or `q`.
+   * Sorted by when the user followed them, newest first, or by name with `sort` or `q`.
    */
   friends(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows and is followed back.
    *
-   * In the order in which the user followed them, newest first; by name with `sort` or `q`.
+   * Sorted by when the user followed them, newest first, or by name with `sort` or `q`.
    */
   friendsPage(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Whom both follow.
    *
-   * In the order in which the first followed them, newest first.
+   * Sorted by when the first user followed them, newest first.
    */
   mutuals(user: Int64, other: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Whom both follow.
    *
-   * In the order in which the first followed them, newest first.
+   * Sorted by when the first user followed them, newest first.
    */
   mutualsPage(user: Int64, other: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Their followers whom I follow.
    *
-   * In the order in which the acting user followed them, newest first.
+   * Sorted by when the acting user followed them, newest first.
    */
   followersYouKnow(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Their followers whom I follow.
    *
-   * In the order in which the acting user followed them, newest first.
+   * Sorted by when the acting user followed them, newest first.
    */
   followersYouKnowPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * People by the beginning of a name.
    *
-   * Of all people whom the caller may see: those whose username, display name or its second or third word begins
-   * with `q`, in any case, in the order of names. A page may be short and still have more.
+   * Searches all people whom the caller may see. `q` matches the beginning of the username, of the display name,
+   * or of its second or third word, ignoring case. Sorted by name. A page may be short although more follow.
    */
   searchUsers(options?: { q?: string; limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
    * People by the beginning of a name.
    *
-   * Of all people whom the caller may see: those whose username, display name or its second or third word begins
-   * with `q`, in any case, in the order of names. A page may be short and still have more.
+   * Searches all people whom the caller may see. `q` matches the beginning of the username, of the display name,
+   * or of its second or third word, ignoring case. Sorted by name. A page may be short although more follow.
    */
   searchUsersPage(options?: { q?: string; limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
    * Archive all edges of a user.
    *
-   * Their lists empty in the background; an edge comes back when both ends are active again.
+   * Runs in the background: the user's own lists empty, and the user disappears from the lists of others. An edge
+   * is restored once the accounts at both ends are active again.
    */
   deactivateUser(user: Int64, options?: CallOptions): Promise<JobStarted["job"]>;
   /**
    * Restore all edges of a user.
    *
-   * Undo deactivate, each edge at its old place.
+   * Undoes deactivate. Each edge returns to its old position.
    */
   reactivateUser(user: Int64, options?: CallOptions): Promise<JobStarted["job"]>;
   /**
    * Remove all edges of a user.
    *
-   * For good; the user no longer exists, and what they said of themselves is forgotten.
+   * Permanent. The user no longer exists, and their profile is deleted.
    */
   deleteUser(user: Int64, options?: CallOptions): Promise<JobStarted["job"]>;
   /**
    * A user.
    *
-   * Profile, state and exact counts. Ids come from the app, so a user nobody has met yet is simply empty.
+   * Profile, state and exact counts. Ids come from your app, so an id that Kith has never seen is an empty user,
+   * not an error.
    */
   user(user: Int64, options?: CallOptions): Promise<ProfileAnswer>;
   /**
    * Create or set a user.
    *
-   * Sets what is named and nothing else, so it may be sent at every login. A user token may set only its own
+   * Sets only the fields that are sent, so it may be called at every login. A user token may set only its own
    * user.
    */
   putUser(user: Int64, options?: ProfileRequest & CallOptions): Promise<ProfileAnswer>;
   /**
    * Change a user.
    *
-   * Like PUT. A user token may change only its own user.
+   * The same as PUT. A user token may change only its own user.
    */
   patchUser(user: Int64, options?: ProfileRequest & CallOptions): Promise<ProfileAnswer>;
   /**
    * How far a job has come.
    *
-   * Kept for a day after it is done. Server keys, or the user it is about.
+   * For a server key, or for the user whose edges the job changes. A job is kept for a day after it is done.
    */
   job(job: string, options?: CallOptions): Promise<JobAnswer>;
   /**
    * The user of this name.
    *
-   * In any spelling: `Ann` and `ann` are one name. 404 also for a user whom the acting user may not see.
+   * Spelling does not matter: `Ann` and `ann` are one name. 404 too if the acting user may not see that user.
    */
   userByUsername(username: string, options?: CallOptions): Promise<ProfileAnswer>;
   /**
    * Many users by id.
    *
-   * One answer an id, in their order: null where GET would refuse. 100 ids at most.
+   * One answer per id, in the order of the request: null where GET would answer an error. At most 100 ids.
    */
   lookupUsers(ids: Many<Int64>, options?: CallOptions): Promise<UsersLookedUp["users"]>;
   /**
    * People a user may know.
    *
-   * The user themself, or `X-Kith-User: system`.
+   * Only the user, or `X-Kith-User: system`, may read this list.
    *
-   * Of the 500 newest followees and the 500 newest of each; up to 1,000 people.
+   * Considers the 500 newest followees, and the 500 newest followees of each; returns up to 1,000 people.
    *
-   * Most mutual followees first. Kept for a while (`suggestions_minutes`); whom the user followed, blocked, muted or
-   * hid meanwhile, and who blocked them, left, or was labelled away by the app, is never in it. The user's own
-   * follows make it anew.
+   * Most mutual followees first. The ranking is cached for `suggestions_minutes`; the user's own follows refresh it.
+   * Every page leaves out users whom the user follows, blocks, mutes or hides by now, and users who have blocked the
+   * user, left, or been hidden by the app's labels.
    */
   suggestions(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<SuggestionItem, SuggestionsAnswer>;
   /**
    * People a user may know.
    *
-   * The user themself, or `X-Kith-User: system`.
+   * Only the user, or `X-Kith-User: system`, may read this list.
    *
-   * Of the 500 newest followees and the 500 newest of each; up to 1,000 people.
+   * Considers the 500 newest followees, and the 500 newest followees of each; returns up to 1,000 people.
    *
-   * Most mutual followees first. Kept for a while (`suggestions_minutes`); whom the user followed, blocked, muted or
-   * hid meanwhile, and who blocked them, left, or was labelled away by the app, is never in it. The user's own
-   * follows make it anew.
+   * Most mutual followees first. The ranking is cached for `suggestions_minutes`; the user's own follows refresh it.
+   * Every page leaves out users whom the user follows, blocks, mutes or hides by now, and users who have blocked the
+   * user, left, or been hidden by the app's labels.
    */
   suggestionsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<SuggestionsAnswer>;
   /**
    * Do not suggest a user.
    *
-   * From now on, to the acting user only. Repeating it changes nothing.
+   * Takes effect at once, for the acting user only. Repeating it changes nothing.
    */
   hideSuggestion(user: Int64, options?: CallOptions): Promise<SuggestionHidden>;
   /**
    * Suggest a user again.
    *
-   * Takes `hide-suggestion` back. Repeating it changes nothing.
+   * Undoes `hide-suggestion`. Repeating it changes nothing.
    */
   unhideSuggestion(user: Int64, options?: CallOptions): Promise<SuggestionHidden>;
   /**
    * Make a post.
    *
-   * Stored when answered; feeds follow (`fanoutStatus`).
+   * The post is stored before the answer; it reaches feeds afterwards (`fanoutStatus`).
    */
   createPost(content: ContentRequest, options?: Omit<PostRequest, "content"> & { key?: string } & CallOptions): Promise<PostCreated>;
   /**
    * A post.
    *
-   * 404 for what does not exist, is deleted, or is not there for the acting user.
+   * 404 if the post does not exist, is deleted, or is hidden from the acting user.
    */
   post(post: Int64, options?: CallOptions): Promise<PostAnswer>;
   /**
    * Change a post.
    *
-   * Its author only.
+   * Only the author may change a post.
    */
   editPost(post: Int64, options?: PostChange & CallOptions): Promise<PostAnswer>;
   /**
    * Delete a post.
    *
-   * For good, what it said included. Its author only.
+   * Permanent, content included. Only the author may delete a post.
    */
   deletePost(post: Int64, options?: CallOptions): Promise<void>;
   /**
    * Many posts by id.
    *
-   * One answer an id, in their order: null where GET would answer 404. 100 ids at most.
+   * One answer per id, in the order of the request: null where GET would answer 404. At most 100 ids.
    */
   lookupPosts(ids: Many<Int64>, options?: CallOptions): Promise<PostsLookedUp["posts"]>;
   /**
    * What a user posted.
    *
-   * Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
-   * empty, and still have more.
+   * Newest first, without posts that the acting user may not see. If they may see few of very many posts, a page
+   * may be short or empty although more follow.
    */
   userPosts(user: Int64, options?: { limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<PostAnswer, PostsAnswer>;
   /**
    * What a user posted.
    *
-   * Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
-   * empty, and still have more.
+   * Newest first, without posts that the acting user may not see. If they may see few of very many posts, a page
+   * may be short or empty although more follow.
    */
   userPostsPage(user: Int64, options?: { limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Promise<PostsAnswer>;
   /**
    * Posts that mention a user.
    *
-   * The user's own: posts that they may see, newest first.
+   * Only the user may read this list. Newest first, without posts that they may not see.
    */
   mentions(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<PostAnswer, PostsAnswer>;
   /**
    * Posts that mention a user.
    *
-   * The user's own: posts that they may see, newest first.
+   * Only the user may read this list. Newest first, without posts that they may not see.
    */
   mentionsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<PostsAnswer>;
   /**
@@ -444,25 +458,27 @@ export interface Operations {
   /**
    * Who likes a post.
    *
-   * For all who may see the post: the newest like first, without users who have a block with the acting user.
+   * Newest like first, for everyone who may see the post. Users with a block between them and the acting user are
+   * left out.
    */
   postLikes(post: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
    * Who likes a post.
    *
-   * For all who may see the post: the newest like first, without users who have a block with the acting user.
+   * Newest like first, for everyone who may see the post. Users with a block between them and the acting user are
+   * left out.
    */
   postLikesPage(post: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
    * What a user saved.
    *
-   * The user's own: posts that they may still see, the newest save first.
+   * Only the user may read this list. Newest save first, without posts that they may no longer see.
    */
   savedPosts(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<PostAnswer, PostsAnswer>;
   /**
    * What a user saved.
    *
-   * The user's own: posts that they may still see, the newest save first.
+   * Only the user may read this list. Newest save first, without posts that they may no longer see.
    */
   savedPostsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<PostsAnswer>;
   /**
@@ -492,14 +508,14 @@ export interface Operations {
   /**
    * Tell that a post was seen.
    *
-   * A user counts once, however often they look.
+   * A user counts once, however often they view the post.
    */
   viewPost(post: Int64, options?: CallOptions): Promise<Viewed>;
   /**
    * Tell that many posts were seen.
    *
-   * All of a page in one write. One answer an id, in their order: null where the other route would answer 404.
-   * 100 ids at most.
+   * Marks up to 100 posts, such as a whole page, in one write. One answer per id, in the order of the request:
+   * null where the single route would answer 404.
    */
   viewPosts(ids: Many<Int64>, options?: CallOptions): Promise<PostsViewed["posts"]>;
   /**
@@ -517,39 +533,40 @@ export interface Operations {
   /**
    * Comment on a post.
    *
-   * Or answer a comment on it. A reply has at most 100 comments above it.
+   * With `replyTo` it is a reply to another comment of the post. Replies nest at most 100 levels deep.
    */
   createComment(post: Int64, text: string, options?: Omit<CommentRequest, "text"> & { key?: string } & CallOptions): Promise<CommentAnswer>;
   /**
    * The comments on a post.
    *
-   * With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
-   * may not see. A page may be short, even empty, and still have more.
+   * Each comment comes with its first replies. `totalCount` counts every comment that is not `deleted`, also
+   * those that the acting user may not see. A page may be short or empty although more follow.
    */
   postComments(post: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Listing<CommentAnswer, CommentsAnswer>;
   /**
    * The comments on a post.
    *
-   * With the first replies to each. `totalCount` counts all that are not `deleted`, also those that the reader
-   * may not see. A page may be short, even empty, and still have more.
+   * Each comment comes with its first replies. `totalCount` counts every comment that is not `deleted`, also
+   * those that the acting user may not see. A page may be short or empty although more follow.
    */
   postCommentsPage(post: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Promise<CommentsAnswer>;
   /**
    * The replies to a comment.
    *
-   * In the same orders as comments.
+   * Sorted as the comments on a post can be.
    */
   commentReplies(comment: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Listing<CommentAnswer, CommentsAnswer>;
   /**
    * The replies to a comment.
    *
-   * In the same orders as comments.
+   * Sorted as the comments on a post can be.
    */
   commentRepliesPage(comment: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Promise<CommentsAnswer>;
   /**
    * Delete a comment.
    *
-   * For good. Its author, and the author of the post. Where it has replies it stays as a stub (`deleted`).
+   * Permanent. The author of the comment and the author of the post may delete it. A comment with replies stays
+   * as a stub, marked `deleted`.
    */
   deleteComment(comment: Int64, options?: CallOptions): Promise<void>;
   /**
@@ -567,14 +584,15 @@ export interface Operations {
   /**
    * Upload a picture or video.
    *
-   * JPEG, PNG, GIF, WebP, MP4 or WebM, told by its bytes. Images are decoded and written anew, without EXIF and
-   * place; videos lose their notes. Pictures larger than `media_side_max` are scaled down.
+   * JPEG, PNG, GIF, WebP, MP4 or WebM; the type is detected from the bytes. Images are decoded and re-encoded,
+   * which removes EXIF and location. Videos lose their metadata. Pictures larger than `media_side_max` are scaled
+   * down.
    */
   uploadMedia(file: UploadFile, options?: { altText?: string } & UploadOptions): Promise<MediaAnswer>;
   /**
    * A picture or video of mine.
    *
-   * For its owner; others see it in posts and profiles.
+   * For its owner. Other users see it through posts and profiles.
    */
   media(media: Int64, options?: CallOptions): Promise<MediaAnswer>;
   /**
@@ -586,409 +604,423 @@ export interface Operations {
   /**
    * Delete a picture or video.
    *
-   * For good, its files included; posts show the rest of what they have. Its owner only. Repeating it is fine.
+   * Permanent, files included. A post keeps its other media. Only the owner may delete it. Repeating it changes
+   * nothing.
    */
   deleteMedia(media: Int64, options?: CallOptions): Promise<void>;
   /**
    * The acting user's home.
    *
-   * Posts of those whom the acting user follows, what is pinned on boards that they follow, and their own, each
-   * once, however far one scrolls.
+   * Posts of the users whom the acting user follows, posts pinned on boards that they follow, and their own
+   * posts. Each post appears once, however far they scroll.
    *
-   * Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
-   * any; copies once, named in `copies`; new posts do not move what was paged.
+   * The ranked feed shows unseen posts first, then posts that the user saw before, marked `seen`. A page has at most
+   * 2 posts per author while other authors have posts left. Of several copies of a post one is shown; it names the
+   * others in `copies`. New posts do not reorder pages that were already read.
    */
   feed(options?: { type?: "latest" | "ranked"; limit?: number; cursor?: string; refresh?: boolean; requestId?: string } & CallOptions): Listing<PostAnswer, FeedAnswer>;
   /**
    * The acting user's home.
    *
-   * Posts of those whom the acting user follows, what is pinned on boards that they follow, and their own, each
-   * once, however far one scrolls.
+   * Posts of the users whom the acting user follows, posts pinned on boards that they follow, and their own
+   * posts. Each post appears once, however far they scroll.
    *
-   * Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
-   * any; copies once, named in `copies`; new posts do not move what was paged.
+   * The ranked feed shows unseen posts first, then posts that the user saw before, marked `seen`. A page has at most
+   * 2 posts per author while other authors have posts left. Of several copies of a post one is shown; it names the
+   * others in `copies`. New posts do not reorder pages that were already read.
    */
   feedPage(options?: { type?: "latest" | "ranked"; limit?: number; cursor?: string; refresh?: boolean; requestId?: string } & CallOptions): Promise<FeedAnswer>;
   /**
    * Why a post stands where it does in my home.
    *
-   * 404 for what is not there for the acting user.
+   * 404 if the post is hidden from the acting user or does not exist.
    */
   whyPost(post: Int64, options?: CallOptions): Promise<WhyAnswer>;
   /**
    * Tell a story.
    *
-   * Like a post, and gone after `story_hours`. It is in no feed and in no list of posts.
+   * A story is a post that expires after `story_hours`. It appears in no feed and in no list of posts.
    */
   createStory(content: ContentRequest, options?: Omit<StoryRequest, "content"> & { key?: string } & CallOptions): Promise<StoryAnswer>;
   /**
    * Whose stories there are for me.
    *
-   * One entry an author: the user's own first, then authors with unseen stories, then the others; the closest
-   * first.
+   * One entry per author: the user's own first, then authors with unseen stories, then the rest. Within each part
+   * the closest authors come first.
    */
   storyStrip(options?: { limit?: number; cursor?: string } & CallOptions): Listing<StripEntryAnswer, StripAnswer>;
   /**
    * Whose stories there are for me.
    *
-   * One entry an author: the user's own first, then authors with unseen stories, then the others; the closest
-   * first.
+   * One entry per author: the user's own first, then authors with unseen stories, then the rest. Within each part
+   * the closest authors come first.
    */
   storyStripPage(options?: { limit?: number; cursor?: string } & CallOptions): Promise<StripAnswer>;
   /**
    * A story.
    *
-   * 404 for what does not exist, is deleted or over, or is not there for the acting user.
+   * 404 if the story does not exist, is deleted, has expired, or is hidden from the acting user.
    */
   story(story: Int64, options?: CallOptions): Promise<StoryAnswer>;
   /**
    * Delete a story.
    *
-   * For good, what it said included. Its author only.
+   * Permanent, content included. Only the author may delete a story.
    */
   deleteStory(story: Int64, options?: CallOptions): Promise<void>;
   /**
    * Tell that a story was seen.
    *
-   * Repeating it changes nothing. Authors are not among the viewers of their own.
+   * Repeating it changes nothing. Authors do not count as viewers of their own stories.
    */
   viewStory(story: Int64, options?: CallOptions): Promise<StoryViewed>;
   /**
    * Who has seen a story.
    *
-   * Its author only. Latest first.
+   * Only the author may read this list. Latest viewer first.
    */
   storyViewers(story: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<ViewerAnswer, ViewersAnswer>;
   /**
    * Who has seen a story.
    *
-   * Its author only. Latest first.
+   * Only the author may read this list. Latest viewer first.
    */
   storyViewersPage(story: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ViewersAnswer>;
   /**
    * The stories of a user.
    *
-   * Oldest first, as they are played: those that are not over and that the acting user may see.
+   * Oldest first, the order in which they are played. Expired stories and stories that the acting user may not
+   * see are left out.
    */
   userStories(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<StoryAnswer, StoriesAnswer>;
   /**
    * The stories of a user.
    *
-   * Oldest first, as they are played: those that are not over and that the acting user may see.
+   * Oldest first, the order in which they are played. Expired stories and stories that the acting user may not
+   * see are left out.
    */
   userStoriesPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<StoriesAnswer>;
   /**
    * Make a board.
    *
-   * Followers of its owner follow it from now on, unless it is secret.
+   * Users who follow the owner follow the new board at once, unless it is secret.
    */
   createBoard(name: string, options?: Omit<BoardRequest, "name"> & { key?: string } & CallOptions): Promise<BoardAnswer>;
   /**
    * A board.
    *
-   * 404 for what does not exist, is deleted, or is not there for the acting user.
+   * 404 if the board does not exist, is deleted, or is hidden from the acting user.
    */
   board(board: Int64, options?: CallOptions): Promise<BoardAnswer>;
   /**
    * Change a board.
    *
-   * Its owner only. A board that becomes secret loses its followers.
+   * Only its owner may change a board. A board that becomes secret loses its followers.
    */
   editBoard(board: Int64, options?: BoardChange & CallOptions): Promise<BoardAnswer>;
   /**
    * Delete a board.
    *
-   * For good, with its pins; the posts stay. Its owner only.
+   * Permanent. Its pins are deleted, the pinned posts are not. Only its owner may delete a board.
    */
   deleteBoard(board: Int64, options?: CallOptions): Promise<void>;
   /**
    * Give a board to a collaborator.
    *
-   * Users who follow the board itself go on following it; those who followed it through the old owner do not. Its
-   * owner only.
+   * Users who follow the board itself keep following it. Users who followed it through the old owner do not. Only
+   * its owner may give it away.
    */
   moveBoard(board: Int64, owner: Int64, options?: CallOptions): Promise<BoardAnswer>;
   /**
    * Merge a board into another.
    *
-   * Moves pins and followers to another board of the same owner, and deletes this one. Where they are very many,
-   * some move later.
+   * Moves pins and followers to another board of the same owner, then deletes this board. When there are very
+   * many, some are moved after the answer.
    */
   mergeBoard(board: Int64, into: Int64, options?: CallOptions): Promise<BoardAnswer>;
   /**
    * The boards of a user.
    *
-   * Newest first; secret ones for their members only.
+   * Newest first. Secret boards are listed only for their owner and collaborators.
    */
   userBoards(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
   /**
    * The boards of a user.
    *
-   * Newest first; secret ones for their members only.
+   * Newest first. Secret boards are listed only for their owner and collaborators.
    */
   userBoardsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
   /**
    * Invite a collaborator.
    *
-   * They see the board, also if it is secret, and may pin on it. Its owner only.
+   * The collaborator sees the board, even if it is secret, and may pin on it. Only the owner may invite.
    */
   inviteCollaborator(board: Int64, user: Int64, options?: CallOptions): Promise<InvitedAnswer>;
   /**
    * Dismiss a collaborator.
    *
-   * For its owner, and for collaborators who leave. Their pins stay.
+   * The owner may dismiss any collaborator; a collaborator may leave. Their pins stay.
    */
   dismissCollaborator(board: Int64, user: Int64, options?: CallOptions): Promise<InvitedAnswer>;
   /**
    * Who pins on a board.
    *
-   * Newest first; for its owner and collaborators.
+   * Newest first. Only the owner and the collaborators may read this list.
    */
   boardCollaborators(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
    * Who pins on a board.
    *
-   * Newest first; for its owner and collaborators.
+   * Newest first. Only the owner and the collaborators may read this list.
    */
   boardCollaboratorsPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
    * Boards of others on which a user pins.
    *
-   * The user's own; the newest invitation first.
+   * Only the user may read this list. The newest invitation comes first.
    */
   collaborations(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
   /**
    * Boards of others on which a user pins.
    *
-   * The user's own; the newest invitation first.
+   * Only the user may read this list. The newest invitation comes first.
    */
   collaborationsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
   /**
    * Follow a board.
    *
-   * For a board of a user whom one follows, this takes an unfollow back. Repeating it changes nothing.
+   * If the acting user follows the owner and has unfollowed this board, this undoes the unfollow. Repeating it
+   * changes nothing.
    */
   followBoard(board: Int64, options?: CallOptions): Promise<BoardFollowedAnswer>;
   /**
    * Unfollow a board.
    *
-   * Also one that is followed through its owner. 409 `NOT_FOLLOWING` for one that never was.
+   * Also works for a board that is followed through its owner. 409 `NOT_FOLLOWING` for a board that they never
+   * followed.
    */
   unfollowBoard(board: Int64, options?: CallOptions): Promise<BoardFollowedAnswer>;
   /**
    * Whether I follow a board.
    *
-   * How the acting user follows it; `none` also for what is not there for them.
+   * `kind` says how the acting user follows the board. It is `none` too if the board is hidden from them.
    */
   followsBoard(board: Int64, options?: CallOptions): Promise<FollowedKind>;
   /**
    * Which users and boards I follow.
    *
-   * 25 at most in all; `none` also for what is not there for the acting user.
+   * At most 25 users and boards together. `kind` is `none` too for a user or board that is hidden from the acting
+   * user.
    */
   checkBoards(options?: BoardsCheckRequest & CallOptions): Promise<BoardsChecked>;
   /**
    * Who follows a board.
    *
-   * Those who follow it through its owner or directly, newest follow first, at the same cost at any depth.
+   * Users who follow the board itself or its owner, newest follow first. A page costs the same at any depth.
    */
   boardFollowers(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows a board.
    *
-   * Those who follow it through its owner or directly, newest follow first, at the same cost at any depth.
+   * Users who follow the board itself or its owner, newest follow first. A page costs the same at any depth.
    */
   boardFollowersPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * How many follow a board.
    *
-   * Exact.
+   * The count is exact.
    */
   countBoardFollowers(board: Int64, options?: CallOptions): Promise<CountAnswer["count"]>;
   /**
    * The boards that a user follows by themselves.
    *
-   * Newest follow first. The boards of users whom they follow are not among them.
+   * Newest follow first. Boards that the user follows only through their owner are left out.
    */
   boardsFollowed(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
   /**
    * The boards that a user follows by themselves.
    *
-   * Newest follow first. The boards of users whom they follow are not among them.
+   * Newest follow first. Boards that the user follows only through their owner are left out.
    */
   boardsFollowedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
   /**
    * The boards that a user unfollowed.
    *
-   * The user's own: boards of users whom they follow. Newest first.
+   * Boards that the user unfollowed although they follow the owner, newest first. Only the user may read this
+   * list.
    */
   boardsUnfollowed(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
   /**
    * The boards that a user unfollowed.
    *
-   * The user's own: boards of users whom they follow. Newest first.
+   * Boards that the user unfollowed although they follow the owner, newest first. Only the user may read this
+   * list.
    */
   boardsUnfollowedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
   /**
    * Users of whom a user follows single boards.
    *
-   * Newest first; without those whom they follow as users.
+   * Newest first. Users whom the user follows as a whole are left out.
    */
   implicitFollowing(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Users of whom a user follows single boards.
    *
-   * Newest first; without those whom they follow as users.
+   * Newest first. Users whom the user follows as a whole are left out.
    */
   implicitFollowingPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Who follows single boards of a user.
    *
-   * Newest first; without those who follow the user.
+   * Newest first. Users who follow this user as a whole are left out.
    */
   implicitFollowers(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows single boards of a user.
    *
-   * Newest first; without those who follow the user.
+   * Newest first. Users who follow this user as a whole are left out.
    */
   implicitFollowersPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * How much a user follows of boards.
    *
-   * Exact counts.
+   * All counts are exact.
    */
   interests(user: Int64, options?: CallOptions): Promise<InterestsAnswer>;
   /**
    * Pin a post.
    *
-   * Its owner and collaborators, who must see the post. Repeating it changes nothing.
+   * The owner and collaborators may pin a post, if they may see it. Repeating it changes nothing.
    */
   pinPost(board: Int64, post: Int64, options?: CallOptions): Promise<PinnedAnswer>;
   /**
    * What is on a board.
    *
-   * The newest pin first: what of it the acting user may see.
+   * Newest pin first. Posts that the acting user may not see are left out.
    */
   boardPins(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<PostAnswer, PostsAnswer>;
   /**
    * What is on a board.
    *
-   * The newest pin first: what of it the acting user may see.
+   * Newest pin first. Posts that the acting user may not see are left out.
    */
   boardPinsPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<PostsAnswer>;
   /**
    * Unpin a post.
    *
-   * Its owner and collaborators. Repeating it changes nothing.
+   * The owner and collaborators may unpin. Repeating it changes nothing.
    */
   unpinPost(board: Int64, post: Int64, options?: CallOptions): Promise<PinnedAnswer>;
   /**
    * What others did that concerns the acting user.
    *
-   * Newest first, kept for 90 days. It leaves out what the user must not see, muted or does not want, and what
-   * was taken back: the same rules as everywhere, asked at this moment.
+   * Newest first, kept for 90 days. Leaves out what the user may not see, has muted or does not want, and what
+   * was undone. These rules are applied at read time, as everywhere.
    *
-   * Likes, shares and follows of one post or person are one item, dated and placed by the newest.
+   * Likes, shares and follows of one post or person are grouped into one item, with the date and position of the
+   * newest.
    */
   notifications(options?: { limit?: number; cursor?: string; grouped?: boolean } & CallOptions): Listing<NotificationAnswer, NotificationsAnswer>;
   /**
    * What others did that concerns the acting user.
    *
-   * Newest first, kept for 90 days. It leaves out what the user must not see, muted or does not want, and what
-   * was taken back: the same rules as everywhere, asked at this moment.
+   * Newest first, kept for 90 days. Leaves out what the user may not see, has muted or does not want, and what
+   * was undone. These rules are applied at read time, as everywhere.
    *
-   * Likes, shares and follows of one post or person are one item, dated and placed by the newest.
+   * Likes, shares and follows of one post or person are grouped into one item, with the date and position of the
+   * newest.
    */
   notificationsPage(options?: { limit?: number; cursor?: string; grouped?: boolean } & CallOptions): Promise<NotificationsAnswer>;
   /**
    * How many notifications are unread.
    *
-   * Exactly those that the list shows as unread, one by one.
+   * Exactly the notifications that the ungrouped list shows as unread.
    */
   unreadNotifications(options?: CallOptions): Promise<UnreadAnswer>;
   /**
    * Mark notifications as read.
    *
-   * Repeating it changes nothing. `upTo`: all that are as old as this one or older.
+   * `upTo` marks this notification and all older ones. Repeating it changes nothing.
    */
   markRead(options?: MarkRequest & CallOptions): Promise<MarkedAnswer>;
   /**
    * Mark notifications as seen.
    *
-   * Marks them as seen, which a badge counts, not as read. With `ids`: all up to the newest of them.
+   * "Seen" is what a badge counts; it does not mark anything as read. With `ids`, everything up to the newest of
+   * them is marked.
    */
   markSeen(options?: MarkRequest & CallOptions): Promise<MarkedAnswer>;
   /**
    * Report a mention from another system.
    *
-   * Stored when it is answered. The same `eventId` within 24 hours tells nothing more, and is answered alike.
+   * The mention is stored before the answer. Repeating an `eventId` within 24 hours notifies nobody again and
+   * gets the same answer.
    */
   reportMention(eventId: string, actor: Int64, mentioned: Int64, options?: Omit<MentionRequest, "eventId" | "actor" | "mentioned"> & CallOptions): Promise<MentionAnswer>;
   /**
    * What the acting user wants to be told of.
    *
-   * Those of a new user, where none were set.
+   * The defaults, if the user has set none.
    */
   preferences(options?: CallOptions): Promise<PreferencesAnswer>;
   /**
    * Set what the acting user wants to be told of.
    *
-   * Lists follow them at once. What happens within the next minute may still be stored by the old preferences,
-   * and is then not shown.
+   * Lists apply new preferences at once. For up to a minute notifications may still be stored under the old
+   * preferences; they are then not shown.
    */
   putPreferences(options?: PreferencesRequest & CallOptions): Promise<PreferencesAnswer>;
   /**
    * Have notifications ring on a device.
    *
-   * Send it each time the app starts: the same device keeps its id. A device that another user registered before
-   * belongs to this user from now on. A user has 20 at most.
+   * Send this each time the app starts: the same device keeps its id. A device that another user registered
+   * before is moved to this user. A user can have at most 20 devices.
    */
   addDevice(kind: "apns" | "fcm" | "webpush", options?: Omit<DeviceRequest, "kind"> & CallOptions): Promise<DeviceAnswer>;
   /**
    * Where notifications ring.
    *
-   * Oldest registration first, without devices that their provider does not know any more.
+   * Oldest registration first. Devices that their provider no longer knows are left out.
    */
   devices(options?: CallOptions): Promise<DevicesAnswer>;
   /**
    * A device.
    *
-   * When the app last said that it is there.
+   * `registeredAt` is when the app last registered it.
    */
   device(device: Int64, options?: CallOptions): Promise<DeviceAnswer>;
   /**
    * Have nothing ring on a device any more.
    *
-   * For users who log out. What is on its way may still ring.
+   * Call it when a user logs out. A push that is already on its way may still arrive.
    */
   deleteDevice(device: Int64, options?: CallOptions): Promise<void>;
   /**
    * The labels of a post or a user.
    *
-   * Its own: a post of a labelled user may have none and be hidden all the same.
+   * Only the object's own labels: a post without labels is still hidden if its author is labelled `hide`.
    */
   labels(kind: "post" | "user", id: Int64, options?: CallOptions): Promise<LabelsAnswer>;
   /**
    * Label a post or a user.
    *
-   * In effect at once. `hide`: only you and its author see it. `limit`: the author's followers see it too.
-   * `sensitive`: shown, and marked. A user's labels hold for all their posts and comments. Repeating it changes
-   * nothing.
+   * Takes effect at once. `hide`: only the app and the author see it. `limit`: the author's followers see it too.
+   * `sensitive`: everyone sees it, marked as sensitive. A user's labels apply to all their posts and comments.
+   * Repeating it changes nothing.
    */
   putLabels(kind: "post" | "user", id: Int64, labels: Array<"hide" | "limit" | "sensitive">, options?: Omit<LabelsRequest, "labels"> & CallOptions): Promise<LabelsAnswer>;
   /**
    * Take all labels off.
    *
-   * In effect at once. Repeating it changes nothing.
+   * Takes effect at once. Repeating it changes nothing.
    */
   deleteLabels(kind: "post" | "user", id: Int64, options?: CallOptions): Promise<LabelsAnswer>;
   /**
    * Have changes sent to a URL.
    *
-   * From now on, what /watch would tell is POSTed there: signed with the secret, at least once, in order for a
-   * key, and tried again for hours where it is not taken. Answer 2xx within 15 seconds. The URL must be public;
-   * redirects are not followed. docs/webhooks.md shows how to check the signature.
+   * From now on, changes that /watch would send are POSTed to the URL. Deliveries are signed with the secret,
+   * arrive at least once and in order per key, and are retried for hours if they fail. Answer 2xx within 15 seconds.
+   * The URL must be public; redirects are not followed. docs/webhooks.md shows how to check the signature.
    */
   createWebhook(url: string, options?: Omit<WebhookRequest, "url"> & { key?: string } & CallOptions): Promise<WebhookMade>;
   /**
@@ -1000,38 +1032,39 @@ export interface Operations {
   /**
    * A webhook, and how its deliveries stand.
    *
-   * Its secret is not told again.
+   * The secret is not returned.
    */
   webhook(webhook: Int64, options?: CallOptions): Promise<WebhookAnswer>;
   /**
    * End a webhook.
    *
-   * A delivery that is on its way may still arrive. Its dead letters are forgotten.
+   * A delivery that is already on its way may still arrive. The webhook's dead letters are deleted.
    */
   deleteWebhook(webhook: Int64, options?: CallOptions): Promise<void>;
   /**
    * Changes that a webhook did not take.
    *
-   * Those that were tried for `webhook_retry_hours` and given up, so that others could follow.
+   * Deliveries that failed for `webhook_retry_hours` and were given up, so that later changes could be
+   * delivered.
    */
   webhookDeadLetters(webhook: Int64, options?: { limit?: number } & CallOptions): Promise<DeadLetters>;
   /**
    * Send dead letters again.
    *
-   * Sends all of them once, beside new changes, marked `replayed`; those not taken become dead letters again.
-   * Answers how many.
+   * Sends every dead letter once, beside new changes, marked `replayed`. Deliveries that fail become dead letters
+   * again. `count`: how many are sent.
    */
   replayWebhook(webhook: Int64, options?: CallOptions): Promise<CountAnswer["count"]>;
   /**
    * Is the process alive?
    *
-   * Answers as long as the process can answer.
+   * Answers as long as the process can answer requests.
    */
   isAlive(options?: CallOptions): Promise<boolean>;
   /**
    * Can the process serve?
    *
-   * 503 with what is wrong when it cannot.
+   * 503 with the list of problems if it cannot.
    */
   isReady(options?: CallOptions): Promise<boolean>;
 }
@@ -1048,7 +1081,7 @@ export interface ErrorPart {
   details: Record<string, unknown>;
 }
 
-/** Whether there is an edge. */
+/** Whether the edge exists. */
 export interface Exists {
   exists: boolean;
 }
@@ -1058,7 +1091,7 @@ export interface CheckRequest {
   pairs: Array<[Int64, Int64]>;
 }
 
-/** One answer a pair, in their order. */
+/** One answer per pair, in the order of the request. */
 export interface ExistMany {
   exists: boolean[];
 }
@@ -1069,11 +1102,11 @@ export interface EdgesRequest {
 }
 
 /**
- * One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now.
+ * One edge to write. Without `position` a live edge keeps its position. Without `updatedAt` the write is dated now.
  *
- * `move`: gives a live edge another `position`, so that it moves in its lists; where there is none it does nothing.
- * `expiresAt`: an edge that is added is removed at that moment; the last write holds, so one without it makes the edge
- * last.
+ * `move` gives a live edge another `position`, so that it moves within its lists; it does nothing if no live edge
+ * exists. `expiresAt` removes an added edge at that time. The last write wins: adding the edge again without
+ * `expiresAt` makes it permanent.
  */
 export interface EdgeRequest {
   op: "add" | "archive" | "move" | "negate" | "remove";
@@ -1086,13 +1119,13 @@ export interface EdgeRequest {
   expiresAt?: string | null;
 }
 
-/** How many edges changed, and the token of the write; null if none did. */
+/** How many edges changed, and the token of the write; the token is null if none changed. */
 export interface EdgesWritten {
   applied: number;
   token: string | null;
 }
 
-/** A stored edge. `expiresAt`: where it is removed by itself, when. */
+/** A stored edge. `expiresAt`: when it expires, if it does. */
 export interface EdgeAnswer {
   source: string;
   destination: string;
@@ -1127,14 +1160,17 @@ export interface CountAnswer {
   count: number;
 }
 
-/** A set program and the part of its answer that is wanted. */
+/** A set program, and which page of its result to return. */
 export interface SelectRequest {
   program: Program;
   limit?: number;
   cursor?: string | null;
 }
 
-/** A page of a set program, by id, greatest first. `partial`: it is short, as few of many ids are members. */
+/**
+ * A page of a set program, by id, greatest first. `partial`: the page is short because few of the many ids that
+ * were checked are members.
+ */
 export interface SetAnswer {
   items: IdItem[];
   pagination: Pagination;
@@ -1151,12 +1187,12 @@ export interface SelectCountRequest {
   program: Program;
 }
 
-/** `expiresAt`: until when; without it, until they are unfollowed. */
+/** `expiresAt`: when the follow ends; without it, when they are unfollowed. */
 export interface FollowRequest {
   expiresAt?: string | null;
 }
 
-/** Whether the acting user now follows the target, and whether that is new. */
+/** Whether the acting user now follows the target, and whether this request changed that. */
 export interface Followed {
   following: boolean;
   changed: boolean;
@@ -1164,36 +1200,36 @@ export interface Followed {
   requested?: boolean;
 }
 
-/** Whether the acting user now blocks the target, and whether that is new. */
+/** Whether the acting user now blocks the target, and whether this request changed that. */
 export interface Blocked {
   blocking: boolean;
   changed: boolean;
   token: string | null;
 }
 
-/** Whether the acting user now mutes the target, and whether that is new. */
+/** Whether the acting user now mutes the target, and whether this request changed that. */
 export interface Muted {
   muting: boolean;
   changed: boolean;
   token: string | null;
 }
 
-/** Whether the acting user sees fewer posts of an author for a time. Nobody else learns of it. */
+/** Whether the acting user sees fewer posts of an author for some months. Nobody else can see it. */
 export interface FewerAnswer {
   fewer: boolean;
 }
 
-/** Users to compare the acting user with. */
+/** The users whose relationship to the acting user is asked for. */
 export interface RelationshipsRequest {
   targets: Int64[];
 }
 
-/** One row a target, in their order. */
+/** One row per target, in the order of the request. */
 export interface RelationshipsAnswer {
   relationships: RelationshipAnswer[];
 }
 
-/** How the acting user and a target stand to each other. */
+/** The relationship between the acting user and a target, in both directions. */
 export interface RelationshipAnswer {
   id: string;
   following: boolean;
@@ -1226,7 +1262,7 @@ export interface AuthorAnswer {
   isVerified: boolean;
 }
 
-/** The job that does it; see /jobs/{id}. */
+/** The job that was started; poll it at /jobs/{id}. */
 export interface JobStarted {
   job: JobAnswer;
 }
@@ -1241,9 +1277,9 @@ export interface JobAnswer {
 }
 
 /**
- * A user. The counts are exact; `postCount` is of all their posts, whoever may see them. `avatar` is the id of an
- * image of theirs, `attributes` are the app's own. `labels`: of the app's moderation, `sensitive` for everybody,
- * `hide` and `limit` for the user.
+ * A user. The counts are exact; `postCount` counts all posts, whoever may see them. `avatar` is the id of an image
+ * that the user uploaded. `attributes` are your app's own. `labels` come from the app's moderation: everyone sees
+ * `sensitive`, only the user sees `hide` and `limit`.
  */
 export interface ProfileAnswer {
   id: string;
@@ -1267,16 +1303,16 @@ export interface LookupRequest {
   ids: Int64[];
 }
 
-/** One answer an id. */
+/** One answer per id, in the order of the request. */
 export interface UsersLookedUp {
   users: Array<ProfileAnswer | null>;
 }
 
 /**
- * What to set on a user; what is left out stays as it is, null clears it. `private`: follows need their consent;
- * where it ends, those who asked follow.
+ * The fields to set on a user. Fields that are left out keep their value; null clears a field. `private`: the user
+ * must accept each follow request. When a private account becomes public, pending requests become follows.
  *
- * `username`: nobody else has it, in any spelling; null or "" gives it up. `isVerified`: takes a server key.
+ * `username` is unique, whatever its spelling; null or "" releases it. `isVerified` needs a server key.
  */
 export interface ProfileRequest {
   private?: boolean;
@@ -1295,7 +1331,10 @@ export interface SuggestionsAnswer {
   meta: SuggestionsMeta;
 }
 
-/** Someone to follow. `mutualCount`: how many of the user's followees follow them; `mutuals`: up to 3 of these. */
+/**
+ * A user to follow. `mutualCount`: how many of the acting user's followees follow them. `mutuals`: up to 3 of
+ * these.
+ */
 export interface SuggestionItem {
   id: string;
   mutualCount: number;
@@ -1303,24 +1342,30 @@ export interface SuggestionItem {
 }
 
 /**
- * What the list was made of, and when.
+ * What the list was computed from, and when.
  *
- * network: the followees' followees. popular: nobody was found there, so the most followed accounts, as counted by
- * the last `kith suggest`. none: nobody was found, and that job never ran.
+ * network: the followees of the user's followees. popular: the network gave nobody, so these are the most followed
+ * accounts as of the last `kith suggest`. none: the network gave nobody, and `kith suggest` has never run.
  */
 export interface SuggestionsMeta {
   source: "network" | "none" | "popular";
   computedAt: string | null;
 }
 
-/** Whether the acting user no longer wants them suggested, and whether that is new. Nobody else learns of it. */
+/**
+ * Whether the user is hidden from the acting user's suggestions, and whether this request changed that. Nobody else
+ * can see it.
+ */
 export interface SuggestionHidden {
   hidden: boolean;
   changed: boolean;
   token: string | null;
 }
 
-/** A new post. `audience`: users who may see it, where `visibility` is custom. `attributes`: your app's own. */
+/**
+ * A new post. `audience`: the users who may see it if `visibility` is `custom`. `attributes`: any data of
+ * your app.
+ */
 export interface PostRequest {
   content: ContentRequest;
   visibility?: "custom" | "friends" | "private" | "public";
@@ -1332,7 +1377,10 @@ export interface PostRequest {
   location?: LocationRequest | null;
 }
 
-/** What a post says. `mediaIds`: uploads of the author. `type` follows from the rest; given, it must fit. */
+/**
+ * The content of a post. `mediaIds`: uploads of the author. `type` is derived from the other fields; if you send
+ * it, it must match them.
+ */
 export interface ContentRequest {
   text?: string;
   type?: "image" | "link" | "text" | "video" | null;
@@ -1340,14 +1388,14 @@ export interface ContentRequest {
   mediaIds?: Int64[];
 }
 
-/** Where a post is from: degrees north and east, and what people call the place. */
+/** Where a post is from: degrees north and east, and the name of the place. */
 export interface LocationRequest {
   latitude: number;
   longitude: number;
   name?: string;
 }
 
-/** A post that is stored; its way into the followers' feeds has begun. */
+/** A post that is stored. `fanoutStatus`: `pending` while it is being delivered to the followers' feeds. */
 export interface PostCreated {
   id: string;
   author: AuthorAnswer;
@@ -1429,12 +1477,15 @@ export interface RankingAnswer {
   reason: string;
 }
 
-/** One answer an id. */
+/** One answer per id, in the order of the request. */
 export interface PostsLookedUp {
   posts: Array<PostAnswer | null>;
 }
 
-/** What to change of a post; what is left out stays. A `location` of null takes it away. */
+/**
+ * The fields of a post to change. Fields that are left out keep their value; a null `location` removes the
+ * location.
+ */
 export interface PostChange {
   content?: ContentChange;
   visibility?: "custom" | "friends" | "private" | "public";
@@ -1446,7 +1497,7 @@ export interface PostChange {
   location?: LocationRequest | null;
 }
 
-/** What to change of what a post says; what is left out stays, null takes link and media away. */
+/** The content to change. Fields that are left out keep their value; null removes the link or the media. */
 export interface ContentChange {
   text?: string;
   link?: string | null;
@@ -1459,40 +1510,40 @@ export interface PostsAnswer {
   pagination: Pagination;
 }
 
-/** Whether the acting user likes it, how many do, and when that changed. */
+/** Whether the acting user likes it, how many users do, and when the acting user's like last changed. */
 export interface Liked {
   liked: boolean;
   likeCount: number;
   timestamp: string;
 }
 
-/** Whether the acting user has saved it, how many have, and when that changed. */
+/** Whether the acting user has saved it, how many users have, and when the acting user's save last changed. */
 export interface Saved {
   saved: boolean;
   saveCount: number;
   timestamp: string;
 }
 
-/** Whether the acting user has shared it, how many have, and when that changed. */
+/** Whether the acting user has shared it, how many users have, and when the acting user's share last changed. */
 export interface Shared {
   shared: boolean;
   shareCount: number;
   timestamp: string;
 }
 
-/** That the acting user has seen it, how many have, and when they first did. */
+/** The acting user has seen it; how many users have; when the acting user first did. */
 export interface Viewed {
   viewed: boolean;
   viewCount: number;
   timestamp: string;
 }
 
-/** One answer an id. */
+/** One answer per id, in the order of the request. */
 export interface PostsViewed {
   posts: Array<Viewed | null>;
 }
 
-/** Whether the acting user no longer wants to see it, and when that changed. Nobody else learns of it. */
+/** Whether the post is hidden from the acting user's feed, and when that changed. Nobody else can see it. */
 export interface Hidden {
   hidden: boolean;
   timestamp: string;
@@ -1532,12 +1583,12 @@ export interface CommentsAnswer {
   partial: boolean;
 }
 
-/** The text that stands for it. */
+/** The alt text of a picture or video. */
 export interface MediaChange {
   altText: string;
 }
 
-/** A page of home. It may be short, even empty, and still have more. */
+/** A page of home. A page may be short or empty although more follow. */
 export interface FeedAnswer {
   posts: PostAnswer[];
   pagination: Pagination;
@@ -1545,9 +1596,9 @@ export interface FeedAnswer {
 }
 
 /**
- * How the page was made. `requestId`: what it is logged under, yours where that can be used.
+ * How the page was made. `requestId`: the name under which it is logged; yours if it is valid.
  *
- * `degraded`: parts that were not available; what is there is right.
+ * `degraded`: parts that were unavailable. What the page does show is correct.
  */
 export interface FeedMeta {
   feedType: "latest" | "ranked";
@@ -1557,11 +1608,11 @@ export interface FeedMeta {
 }
 
 /**
- * What decides the place of a post in the acting user's ranked home, as of now.
+ * What decides the place of a post in the acting user's ranked home, at this moment.
  *
- * `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer", and where the app limits a
- * post of one's own). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, copy), or
- * behind what is unseen (seen). `copyOf`: the post that is shown in its place.
+ * `score` is the sum of the contributions of all `parts`, times `damping`. `damping` is below 1 after "see fewer", and
+ * for a user's own post that the app limits. `excludedBy`: why the post is not shown whatever its score (not_followed,
+ * muted, hidden, copy), or is placed after unseen posts (seen). `copyOf`: the post that is shown instead of this copy.
  */
 export interface WhyAnswer {
   id: string;
@@ -1573,7 +1624,7 @@ export interface WhyAnswer {
   copyOf: string | null;
 }
 
-/** One feature of a post: its value (0 to 1), its weight, and what it adds to the score. */
+/** One feature of a post: its value (0 to 1), its weight, and what it contributes to the score. */
 export interface ScorePart {
   name: string;
   value: number;
@@ -1581,7 +1632,7 @@ export interface ScorePart {
   adds: number;
 }
 
-/** A new story; fields as of a post. `audience`: users who may see it, where `visibility` is custom. */
+/** A new story, with the fields of a post. `audience`: the users who may see it if `visibility` is `custom`. */
 export interface StoryRequest {
   content: ContentRequest;
   visibility?: "custom" | "friends" | "public";
@@ -1591,8 +1642,8 @@ export interface StoryRequest {
 }
 
 /**
- * A story. `seen` by the acting user; `audience` and `viewCount` are there for its author only. `labels`: those of
- * its author, as on posts.
+ * A story. `seen`: by the acting user. `audience` and `viewCount` are null for everyone but the author. `labels`:
+ * those of its author, shown as on posts.
  */
 export interface StoryAnswer {
   id: string;
@@ -1609,14 +1660,14 @@ export interface StoryAnswer {
   viewCount: number | null;
 }
 
-/** A page of the strip. `partial`: of very many authors with stories only the closest were looked at. */
+/** A page of the strip. `partial`: too many followed authors have stories, so only the closest were considered. */
 export interface StripAnswer {
   items: StripEntryAnswer[];
   pagination: Pagination;
   partial: boolean;
 }
 
-/** One author's stories, as far as the acting user may see them; `more`: the counts stop at the newest 50. */
+/** The stories of one author that the acting user may see. `more`: the counts cover only the newest 50. */
 export interface StripEntryAnswer {
   id: string;
   author: AuthorAnswer;
@@ -1626,38 +1677,38 @@ export interface StripEntryAnswer {
   more: boolean;
 }
 
-/** That the acting user has seen it, and when they first did. */
+/** The acting user has seen the story, and when they first did. */
 export interface StoryViewed {
   viewed: boolean;
   timestamp: string;
 }
 
-/** A page of viewers, latest first; it may be short and still have more. */
+/** A page of viewers, latest first. A page may be short although more follow. */
 export interface ViewersAnswer {
   items: ViewerAnswer[];
   pagination: Pagination;
 }
 
-/** Who has seen a story, and when they first did. */
+/** A user who has seen a story, and when they first did. */
 export interface ViewerAnswer {
   id: string;
   user: AuthorAnswer;
   viewedAt: string;
 }
 
-/** A page of an author's stories, oldest first; of very many it may be short and still have more. */
+/** A page of an author's stories, oldest first. If there are very many, a page may be short although more follow. */
 export interface StoriesAnswer {
   items: StoryAnswer[];
   pagination: Pagination;
 }
 
-/** A new board. `secret`: it is there for its members only. */
+/** A new board. `secret`: only its owner and collaborators can see it. */
 export interface BoardRequest {
   name: string;
   secret?: boolean;
 }
 
-/** A board. The counts are exact; `pinCount` is of all pins, whoever may see them. */
+/** A board. Both counts are exact. `pinCount` counts every pin, also of posts that the acting user may not see. */
 export interface BoardAnswer {
   id: string;
   owner: AuthorAnswer;
@@ -1668,23 +1719,23 @@ export interface BoardAnswer {
   createdAt: string;
 }
 
-/** What to change of a board; what is left out stays. */
+/** The fields of a board to change. Fields that are left out keep their value. */
 export interface BoardChange {
   name?: string | null;
   secret?: boolean | null;
 }
 
-/** Who shall own the board: one of its collaborators. */
+/** The new owner of the board: one of its collaborators. */
 export interface BoardMove {
   owner: Int64;
 }
 
-/** Which board of the same owner takes the pins and followers. */
+/** The board of the same owner that receives the pins and followers. */
 export interface BoardMerge {
   into: Int64;
 }
 
-/** A page of boards, newest first; of very many it may be short and still have more. */
+/** A page of boards, newest first. A page of a very long list may be short although more follow. */
 export interface BoardsAnswer {
   items: BoardAnswer[];
   pagination: Pagination;
@@ -1696,7 +1747,7 @@ export interface InvitedAnswer {
   token: string | null;
 }
 
-/** Whether the acting user now follows the board, and whether that is new. */
+/** Whether the acting user now follows the board, and whether this request changed that. */
 export interface BoardFollowedAnswer {
   following: boolean;
   changed: boolean;
@@ -1704,8 +1755,9 @@ export interface BoardFollowedAnswer {
 }
 
 /**
- * How the acting user follows a user or board. A user: `explicit`, or `implicit` where only some of their boards
- * are followed. A board: `explicit` by itself, or `implicit` through its owner.
+ * How the acting user follows a user or board. A user is followed `explicit`, or `implicit` if the acting user
+ * follows only single boards of theirs. A board is followed `explicit` by a follow of its own, or `implicit` through
+ * its owner.
  */
 export interface FollowedKind {
   id: string;
@@ -1719,15 +1771,16 @@ export interface BoardsCheckRequest {
   boards?: Int64[];
 }
 
-/** One row a user and one a board, in the order asked. */
+/** One row per user and one per board, in the order of the request. */
 export interface BoardsChecked {
   users: FollowedKind[];
   boards: FollowedKind[];
 }
 
 /**
- * Exact counts: public boards, boards followed by themselves, and users followed by single boards, both ways.
- * `boardsUnfollowed` is there for the user alone.
+ * Exact counts: the user's public boards; boards that the user follows with a follow of their own; users of whom
+ * the user follows single boards; users who follow single boards of this user. `boardsUnfollowed` is null for everyone
+ * but the user.
  */
 export interface InterestsAnswer {
   boardCount: number;
@@ -1737,12 +1790,12 @@ export interface InterestsAnswer {
   implicitFollowers: number;
 }
 
-/** The post to put on the board. */
+/** The post to pin. */
 export interface PinRequest {
   post: Int64;
 }
 
-/** Whether the post is now on the board, and whether that is new. */
+/** Whether the post is now on the board, and whether this request changed that. */
 export interface PinnedAnswer {
   pinned: boolean;
   changed: boolean;
@@ -1750,9 +1803,9 @@ export interface PinnedAnswer {
 }
 
 /**
- * A page of notifications, newest first; it may be short and still have more. `unread`: as
- * /notifications/unread counts. `partial`: of the newest 1,000; or mentions of whom the user follows are left out,
- * because too many others were mentioned lately.
+ * A page of notifications, newest first. A page may be short although more follow. `unread`: the count of
+ * /notifications/unread. `partial`: `unread` counts only the newest 1,000 notifications, or mentions of accounts that
+ * the user follows are missing, because too many other accounts were mentioned lately.
  */
 export interface NotificationsAnswer {
   items: NotificationAnswer[];
@@ -1762,10 +1815,10 @@ export interface NotificationsAnswer {
 }
 
 /**
- * Something that others did. `ids`: the notifications that stand here as one, the newest first; mark these as read.
+ * What other users did. `ids`: the notifications grouped into this item, newest first; mark these as read.
  *
- * `actors`: up to 3 of those who did it, the latest first, of `actorCount` in all. `partial`: older ones of it may
- * stand on a later page. `mentioned`: whom a mention names, where it is somebody else.
+ * `actors`: up to 3 users who did it, latest first; `actorCount` counts all of them. `partial`: older notifications of
+ * this group may follow on a later page. `mentioned`: the mentioned user, if that is not the acting user.
  */
 export interface NotificationAnswer {
   id: string;
@@ -1783,7 +1836,7 @@ export interface NotificationAnswer {
   at: string;
 }
 
-/** The post that a notification is about, and the beginning of its text. GET /posts/{id} has the rest. */
+/** The post that a notification is about, with the beginning of its text. GET /posts/{id} returns the rest. */
 export interface NoticePostAnswer {
   id: string;
   authorId: string;
@@ -1791,7 +1844,7 @@ export interface NoticePostAnswer {
   preview: string;
 }
 
-/** The comment that a notification is about, and the beginning of its text. */
+/** The comment that a notification is about, with the beginning of its text. */
 export interface NoticeCommentAnswer {
   id: string;
   authorId: string;
@@ -1805,26 +1858,27 @@ export interface NoticeBoardAnswer {
   name: string;
 }
 
-/** How many notifications are unread. `partial`: there are more, beyond the newest 1,000. */
+/** How many notifications are unread. `partial`: only the newest 1,000 were counted, and more exist. */
 export interface UnreadAnswer {
   count: number;
   partial: boolean;
 }
 
-/** Some notifications (1,000 at most), or all up to one. One of the two. */
+/** Send one of the two: `ids`, at most 1,000; or `upTo`, for this notification and all older ones. */
 export interface MarkRequest {
   ids?: Int64[] | null;
   upTo?: Int64 | null;
 }
 
-/** How many are unread now. */
+/** How many notifications are still unread. */
 export interface MarkedAnswer {
   unread: number;
 }
 
 /**
- * `actor` mentioned `mentioned`. `eventId`: your id of this, 1 to 200 characters. `post`: in which post; they are
- * told only where they may see it. `at`: when it was, within the last 90 days; now, if left out.
+ * `actor` mentioned `mentioned`. `eventId`: your id of this mention, 1 to 200 characters. `post`: the post with the
+ * mention; the user is notified only if they may see it. `at`: when it happened, within the last 90 days; now if left
+ * out.
  */
 export interface MentionRequest {
   eventId: string;
@@ -1834,13 +1888,16 @@ export interface MentionRequest {
   at?: string | null;
 }
 
-/** `accepted`: the mentioned user is told; not so where a block, mute, privacy or their preferences forbid it. */
+/**
+ * `accepted`: the mentioned user is notified. It is false if a block, a mute, privacy or their preferences prevent
+ * it.
+ */
 export interface MentionAnswer {
   eventId: string;
   accepted: boolean;
 }
 
-/** What the user wants to be told of. */
+/** Which notifications the user wants. */
 export interface PreferencesAnswer {
   off: Array<"board_follow" | "board_invite" | "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share">;
   mentions: "followed" | "me" | "none" | "these";
@@ -1849,7 +1906,10 @@ export interface PreferencesAnswer {
   quietHours: QuietHoursPart | null;
 }
 
-/** From one time of day to another, `22:00` to `07:00`, by the clocks of a time zone (`Europe/Berlin`). */
+/**
+ * From one time of day to another, such as `22:00` to `07:00`, in the local time of a time zone
+ * (`Europe/Berlin`).
+ */
 export interface QuietHoursPart {
   from: string;
   to: string;
@@ -1857,11 +1917,13 @@ export interface QuietHoursPart {
 }
 
 /**
- * All preferences; what is left out is as it is for a new user. `off`: types that the user is not told of.
+ * The complete preferences; fields that are left out get the defaults of a new user. `off`: notification types that
+ * the user does not want.
  *
- * `mentions`: besides those of the user, of all whom they follow (`followed`), of `accounts` (1,000 at most) among
- * these only (`these`), of nobody else (`me`), or none at all. `accountsOff`: whose doings the user is not told of.
- * In `quietHours` nothing rings; it is listed all the same.
+ * `mentions`: whose mentions the user is notified of, besides their own: those of everyone they follow (`followed`),
+ * those of `accounts` that they follow (`these`, at most 1,000), or nobody else's (`me`). `none` turns their own off
+ * too. `accountsOff`: accounts whose actions the user is not notified of. In `quietHours` nothing is pushed to
+ * devices; notifications are listed all the same.
  */
 export interface PreferencesRequest {
   off?: Array<"board_follow" | "board_invite" | "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share">;
@@ -1872,9 +1934,9 @@ export interface PreferencesRequest {
 }
 
 /**
- * Where a device is reached, as its provider names that. `webpush`: what the browser's `PushSubscription.toJSON()`
- * says, `endpoint` and `keys`. `apns`: `token`, the device token in hexadecimal digits; `sandbox`, if the app was
- * built for development. `fcm`: `token`, the registration token.
+ * The address of a device, with the fields that its provider uses. `webpush`: `endpoint` and `keys`, as the
+ * browser's `PushSubscription.toJSON()` returns them. `apns`: `token`, the device token in hexadecimal digits;
+ * `sandbox`, if the app was built for development. `fcm`: `token`, the registration token.
  */
 export interface DeviceRequest {
   kind: "apns" | "fcm" | "webpush";
@@ -1891,7 +1953,7 @@ export interface KeysPart {
   auth: string;
 }
 
-/** A device. Where it is reached is a secret, and not told. */
+/** A device. Its address is a secret and is never returned. */
 export interface DeviceAnswer {
   id: string;
   kind: "apns" | "fcm" | "webpush";
@@ -1899,8 +1961,8 @@ export interface DeviceAnswer {
 }
 
 /**
- * The devices of a user. `kinds`: those that this server can send to. `applicationServerKey`: what a browser asks
- * for before it subscribes; null without `webpush`.
+ * The devices of a user. `kinds`: the kinds that this server can send to. `applicationServerKey`: the key that a
+ * browser needs to subscribe; null if the server does not send `webpush`.
  */
 export interface DevicesAnswer {
   devices: DeviceAnswer[];
@@ -1908,7 +1970,7 @@ export interface DevicesAnswer {
   applicationServerKey: string | null;
 }
 
-/** The labels of an object, why, and since when. */
+/** The labels of an object, the reason, and when they last changed. */
 export interface LabelsAnswer {
   id: string;
   type: "post" | "user";
@@ -1917,13 +1979,16 @@ export interface LabelsAnswer {
   changedAt: string | null;
 }
 
-/** All labels that the object has from now on. `reason`: for yourself; no user is told. */
+/** The complete list of labels that the object has from now on. `reason`: for the app; no user sees it. */
 export interface LabelsRequest {
   labels: Array<"hide" | "limit" | "sensitive">;
   reason?: string;
 }
 
-/** Where to send what. `graphs` and `kinds` as for /watch; `secret`: to sign with, made where it is left out. */
+/**
+ * A new webhook. `graphs` and `kinds` filter as for /watch. `secret` signs deliveries; Kith makes one if it is left
+ * out.
+ */
 export interface WebhookRequest {
   url: string;
   graphs?: string[];
@@ -1931,7 +1996,7 @@ export interface WebhookRequest {
   secret?: string | null;
 }
 
-/** A webhook that was made, and its secret, which is told this once. */
+/** A new webhook with its secret, which is returned only here. */
 export interface WebhookMade {
   id: string;
   url: string;
@@ -1943,11 +2008,12 @@ export interface WebhookMade {
 }
 
 /**
- * How its deliveries stand. `place`: up to where it is told, a token of /watch; null: lost, and a gap is told.
+ * The state of its deliveries. `place`: changes up to this token of /watch are delivered; null if the position was
+ * lost, and the next delivery reports a gap.
  *
- * `eventsBehind`: events of the log that follow, wanted or not; `gap`: some were forgotten before they were told.
- * `failures`: tries in a row that failed; `lastStatus`, `lastError`: of the last try; `resting`: its host failed so
- * often that it is not tried until `nextTryAt`.
+ * `eventsBehind`: events of the log after `place`, whether they match or not. `gap`: some events were deleted from the
+ * log before they were delivered. `failures`: failed attempts in a row. `lastStatus`, `lastError`: of the last
+ * attempt. `resting`: the host failed so often that it is not tried before `nextTryAt`.
  */
 export interface WebhookState {
   place: string | null;
@@ -1961,12 +2027,12 @@ export interface WebhookState {
   deadLetters: number;
 }
 
-/** All of them, oldest first. */
+/** All webhooks, oldest first. */
 export interface WebhooksAnswer {
   webhooks: WebhookAnswer[];
 }
 
-/** A webhook; its secret is not told. */
+/** A webhook. Its secret is not returned. */
 export interface WebhookAnswer {
   id: string;
   url: string;
@@ -1976,13 +2042,13 @@ export interface WebhookAnswer {
   state: WebhookState;
 }
 
-/** Some of them, oldest first, and how many there are. */
+/** Dead letters, oldest first. `count`: how many there are in all. */
 export interface DeadLetters {
   letters: DeadLetter[];
   count: number;
 }
 
-/** A change that was given up, as /watch tells it. */
+/** A change whose delivery was given up. `change`: as /watch sends it. */
 export interface DeadLetter {
   change: Record<string, unknown>;
   tries: number;
@@ -1997,9 +2063,10 @@ export interface Health {
 }
 
 /**
- * Whether the process can serve, and what is wrong where it cannot. `standby`: of whom, and how far behind.
+ * Whether the process can serve, and its problems if it cannot. `standby`: on a standby, which primary it follows
+ * and how far it lags.
  *
- * `rival`: of a primary, that another machine is the primary, too, and what to do.
+ * `rival`: on a primary, which other machine claims to be primary too, and what to do.
  */
 export interface Readiness {
   ready: boolean;

@@ -1,4 +1,4 @@
-"""/posts: making, reading, editing and deleting posts (article 001)."""
+"""/posts: creates, reads, edits and deletes posts (article 001)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ContentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What a post says. `mediaIds`: uploads of the author. `type` follows from the rest; given, it must fit."""
+    """The content of a post. `mediaIds`: uploads of the author. `type` is derived from the other fields; if you send
+    it, it must match them.
+    """
 
     text: str = ""
     type: PostType | None = None
@@ -32,7 +34,7 @@ class ContentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
 
 class LocationRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Where a post is from: degrees north and east, and what people call the place."""
+    """Where a post is from: degrees north and east, and the name of the place."""
 
     latitude: float
     longitude: float
@@ -40,7 +42,7 @@ class LocationRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DraftRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What posts and stories begin with."""
+    """The fields that posts and stories share."""
 
     content: ContentRequest
     visibility: Visibility = "public"
@@ -49,7 +51,7 @@ class DraftRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     attributes: dict[str, Any] = {}
 
     def draft(self) -> Draft:
-        """The same as the services take it."""
+        """The draft as the services take it."""
         content = self.content
         return Draft(
             content.type,
@@ -64,7 +66,9 @@ class DraftRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class PostRequest(DraftRequest, forbid_unknown_fields=True, rename="camel"):
-    """A new post. `audience`: users who may see it, where `visibility` is custom. `attributes`: your app's own."""
+    """A new post. `audience`: the users who may see it if `visibility` is `custom`. `attributes`: any data of
+    your app.
+    """
 
     allow_comments: bool = True
     allow_sharing: bool = True
@@ -72,7 +76,7 @@ class PostRequest(DraftRequest, forbid_unknown_fields=True, rename="camel"):
 
 
 class ContentChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What to change of what a post says; what is left out stays, null takes link and media away."""
+    """The content to change. Fields that are left out keep their value; null removes the link or the media."""
 
     text: str | UnsetType = UNSET
     link: str | UnsetType | None = UNSET
@@ -80,7 +84,9 @@ class ContentChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class PostChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What to change of a post; what is left out stays. A `location` of null takes it away."""
+    """The fields of a post to change. Fields that are left out keep their value; a null `location` removes the
+    location.
+    """
 
     content: ContentChange | UnsetType = UNSET
     visibility: Visibility | UnsetType = UNSET
@@ -93,7 +99,7 @@ class PostChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class PostCreated(msgspec.Struct, frozen=True, rename="camel"):
-    """A post that is stored; its way into the followers' feeds has begun."""
+    """A post that is stored. `fanoutStatus`: `pending` while it is being delivered to the followers' feeds."""
 
     id: str
     author: AuthorAnswer
@@ -104,20 +110,20 @@ class PostCreated(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PostsLookedUp(msgspec.Struct, frozen=True):
-    """One answer an id."""
+    """One answer per id, in the order of the request."""
 
     posts: list[PostAnswer | None]
 
 
 class PostsResource:
-    """Posts of all, as far as the caller may see them."""
+    """All posts, limited to those that the caller may see."""
 
     def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter, shown: PostEncoder) -> None:
         self._posts, self._access, self._present, self._shown = posts, access, present, shown
 
     @post("/posts", "Make a post", status=201, callers="acting", quota="posts")
     async def create_post(self, call: Call, body: PostRequest, idempotency_key: IdempotencyKey = None) -> PostCreated:
-        """Stored when answered; feeds follow (`fanoutStatus`)."""
+        """The post is stored before the answer; it reaches feeds afterwards (`fanoutStatus`)."""
         draft = msgspec.structs.replace(
             body.draft(),
             allow_comments=body.allow_comments,
@@ -136,7 +142,7 @@ class PostsResource:
 
     @get("/posts/{post_id}", "A post", answers=PostAnswer)
     async def get_post(self, call: Call, post_id: Id) -> bytes:
-        """404 for what does not exist, is deleted, or is not there for the acting user."""
+        """404 if the post does not exist, is deleted, or is hidden from the acting user."""
         if call.caller.user is not None and self._shown.immediate:
             return await self._shown.one(call.caller.user, post_id)
         (found,) = await self._present.seen_posts(call.viewer, await self._posts.read([post_id]))
@@ -146,13 +152,13 @@ class PostsResource:
 
     @post_query("/posts/lookup", "Many posts by id")
     async def lookup_posts(self, call: Call, body: LookupRequest) -> PostsLookedUp:
-        """One answer an id, in their order: null where GET would answer 404. 100 ids at most."""
+        """One answer per id, in the order of the request: null where GET would answer 404. At most 100 ids."""
         found = await self._posts.read(check_lookup(body.ids))
         return PostsLookedUp(await self._present.seen_posts(call.viewer, found))
 
     @patch("/posts/{post_id}", "Change a post", callers="acting")
     async def edit_post(self, call: Call, post_id: Id, body: PostChange) -> PostAnswer:
-        """Its author only."""
+        """Only the author may change a post."""
         content = body.content or ContentChange()
         change = PostEdit(
             content.text,
@@ -172,7 +178,7 @@ class PostsResource:
 
     @delete("/posts/{post_id}", "Delete a post", status=204, callers="acting")
     async def delete_post(self, call: Call, post_id: Id) -> None:
-        """For good, what it said included. Its author only."""
+        """Permanent, content included. Only the author may delete a post."""
         call.wrote(await self._posts.delete(call.acting, post_id))
 
     @get("/users/{user_id}/posts", "What a user posted")
@@ -185,8 +191,8 @@ class PostsResource:
         since: Since = None,
         until: Until = None,
     ) -> PostsAnswer:
-        """Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
-        empty, and still have more.
+        """Newest first, without posts that the acting user may not see. If they may see few of very many posts, a page
+        may be short or empty although more follow.
         """
         list_key = ranged(f"posts {user_id}", since, until)
         window = call.window_of_objects(list_key, limit, cursor, since, until)
@@ -200,7 +206,7 @@ class PostsResource:
 
     @get("/users/{user_id}/mentions", "Posts that mention a user")
     async def mentions(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> PostsAnswer:
-        """The user's own: posts that they may see, newest first."""
+        """Only the user may read this list. Newest first, without posts that they may not see."""
         check_own_read(call.caller, user_id)
         list_key = f"mentions {user_id}"
         window, (known, prefetch) = call.window_of_objects(list_key, limit, cursor), self._present.reading(call.viewer)

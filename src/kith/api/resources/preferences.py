@@ -1,4 +1,4 @@
-"""/preferences: what the acting user wants to be told of, and when nothing may ring."""
+"""/preferences: which notifications the acting user wants, and when nothing may be pushed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
 
 class QuietHoursPart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """From one time of day to another, `22:00` to `07:00`, by the clocks of a time zone (`Europe/Berlin`)."""
+    """From one time of day to another, such as `22:00` to `07:00`, in the local time of a time zone
+    (`Europe/Berlin`).
+    """
 
     from_: str = msgspec.field(name="from")
     to: str
@@ -27,11 +29,13 @@ class QuietHoursPart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 
 
 class PreferencesRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """All preferences; what is left out is as it is for a new user. `off`: types that the user is not told of.
+    """The complete preferences; fields that are left out get the defaults of a new user. `off`: notification types that
+    the user does not want.
 
-    `mentions`: besides those of the user, of all whom they follow (`followed`), of `accounts` (1,000 at most) among
-    these only (`these`), of nobody else (`me`), or none at all. `accountsOff`: whose doings the user is not told of.
-    In `quietHours` nothing rings; it is listed all the same.
+    `mentions`: whose mentions the user is notified of, besides their own: those of everyone they follow (`followed`),
+    those of `accounts` that they follow (`these`, at most 1,000), or nobody else's (`me`). `none` turns their own off
+    too. `accountsOff`: accounts whose actions the user is not notified of. In `quietHours` nothing is pushed to
+    devices; notifications are listed all the same.
     """
 
     off: list[NoticeType] = msgspec.field(default_factory=list)
@@ -42,7 +46,7 @@ class PreferencesRequest(msgspec.Struct, forbid_unknown_fields=True, rename="cam
 
 
 class PreferencesAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What the user wants to be told of."""
+    """Which notifications the user wants."""
 
     off: list[NoticeType]
     mentions: MentionsOf
@@ -52,20 +56,20 @@ class PreferencesAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PreferencesResource:
-    """What users want to be told of. `check`: raises Forbidden for a removed account."""
+    """The notification preferences of users. `check` raises Forbidden for a removed account."""
 
     def __init__(self, preferences: PreferencesKept, check: Callable[[NodeId], Awaitable[None]]) -> None:
         self._preferences, self._check = preferences, check
 
     @get("/preferences", "What the acting user wants to be told of", callers="acting")
     async def get_preferences(self, call: Call) -> PreferencesAnswer:
-        """Those of a new user, where none were set."""
+        """The defaults, if the user has set none."""
         return _answer(await self._preferences.of(call.acting))
 
     @put("/preferences", "Set what the acting user wants to be told of", callers="acting")
     async def put_preferences(self, call: Call, body: PreferencesRequest) -> PreferencesAnswer:
-        """Lists follow them at once. What happens within the next minute may still be stored by the old preferences,
-        and is then not shown.
+        """Lists apply new preferences at once. For up to a minute notifications may still be stored under the old
+        preferences; they are then not shown.
         """
         wanted = Preferences(
             tuple(dict.fromkeys(body.off)),

@@ -1,4 +1,4 @@
-"""/users/{id}: what a user says of themselves, with what the graph knows of them."""
+"""/users/{id}: a user's profile, with their state and counts from the graph."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from kith.records.store import RecordKind
 from kith.records.tables import Remembered
 
 USERS_MAX = 20_000
-"""Users that are kept in a process, 0.7 KB each."""
+"""How many encoded profiles a process caches, 0.7 KB each."""
 _encode = msgspec.json.Encoder().encode
 Username = Annotated[str, Meta(description="In any spelling.")]
 
 
 class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A user. The counts are exact; `postCount` is of all their posts, whoever may see them. `avatar` is the id of an
-    image of theirs, `attributes` are the app's own. `labels`: of the app's moderation, `sensitive` for everybody,
-    `hide` and `limit` for the user.
+    """A user. The counts are exact; `postCount` counts all posts, whoever may see them. `avatar` is the id of an image
+    that the user uploaded. `attributes` are your app's own. `labels` come from the app's moderation: everyone sees
+    `sensitive`, only the user sees `hide` and `limit`.
     """
 
     id: str
@@ -62,16 +62,16 @@ class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class UsersLookedUp(msgspec.Struct, frozen=True):
-    """One answer an id."""
+    """One answer per id, in the order of the request."""
 
     users: list[ProfileAnswer | None]
 
 
 class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What to set on a user; what is left out stays as it is, null clears it. `private`: follows need their consent;
-    where it ends, those who asked follow.
+    """The fields to set on a user. Fields that are left out keep their value; null clears a field. `private`: the user
+    must accept each follow request. When a private account becomes public, pending requests become follows.
 
-    `username`: nobody else has it, in any spelling; null or "" gives it up. `isVerified`: takes a server key.
+    `username` is unique, whatever its spelling; null or "" releases it. `isVerified` needs a server key.
     """
 
     private: bool | UnsetType = UNSET
@@ -84,8 +84,8 @@ class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
-    """A user as strangers get them, who may see them or not. `picture`: a token for their avatar, another one
-    after each change of it; compare with `is`.
+    """The profile of a user as strangers get it, encoded, whether or not they may see it. `picture`: an object that
+    stands for the avatar and is replaced whenever the avatar changes; compare with `is`.
     """
 
     node: Node
@@ -95,7 +95,7 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProfilesResource:
-    """Users as others see them, and as they set themselves."""
+    """Reads and sets users."""
 
     def __init__(
         self,
@@ -118,7 +118,9 @@ class ProfilesResource:
 
     @get("/users/{user_id}", "A user", answers=ProfileAnswer)
     async def get_user(self, call: Call, user_id: Id) -> bytes:
-        """Profile, state and exact counts. Ids come from the app, so a user nobody has met yet is simply empty."""
+        """Profile, state and exact counts. Ids come from your app, so an id that Kith has never seen is an empty user,
+        not an error.
+        """
         viewer = call.viewer
         if viewer is not SYSTEM and viewer != user_id and self._graph.store.immediate:  # where a refresh takes no time
             await self._memory.refresh()
@@ -128,7 +130,7 @@ class ProfilesResource:
 
     @get("/users/by-username/{username}", "The user of this name")
     async def user_by_username(self, call: Call, username: Username) -> ProfileAnswer:
-        """In any spelling: `Ann` and `ann` are one name. 404 also for a user whom the acting user may not see."""
+        """Spelling does not matter: `Ann` and `ann` are one name. 404 too if the acting user may not see that user."""
         user = await self._profiles.named(username)
         with contextlib.suppress(UserNotFound, Forbidden):  # which tell that there is somebody, and who
             if user is not None:
@@ -137,20 +139,20 @@ class ProfilesResource:
 
     @post_query("/users/lookup", "Many users by id")
     async def lookup_users(self, call: Call, body: LookupRequest) -> UsersLookedUp:
-        """One answer an id, in their order: null where GET would refuse. 100 ids at most."""
+        """One answer per id, in the order of the request: null where GET would answer an error. At most 100 ids."""
         answers = await self._answers(call.viewer, check_lookup(body.ids))
         return UsersLookedUp([answer if isinstance(answer, ProfileAnswer) else None for answer in answers])
 
     @put("/users/{user_id}", "Create or set a user")
     async def put_user(self, call: Call, user_id: Id, body: ProfileRequest) -> ProfileAnswer:
-        """Sets what is named and nothing else, so it may be sent at every login. A user token may set only its own
+        """Sets only the fields that are sent, so it may be called at every login. A user token may set only its own
         user.
         """
         return await self._set(call, user_id, body)
 
     @patch("/users/{user_id}", "Change a user")
     async def patch_user(self, call: Call, user_id: Id, body: ProfileRequest) -> ProfileAnswer:
-        """Like PUT. A user token may change only its own user."""
+        """The same as PUT. A user token may change only its own user."""
         return await self._set(call, user_id, body)
 
     async def _seen(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
@@ -160,7 +162,7 @@ class ProfilesResource:
         raise answer
 
     async def _to_stranger(self, viewer: NodeId | None, user: NodeId) -> bytes:
-        """A user as another gets them: encoded once, and kept until the log tells a change of them."""
+        """The profile as another user gets it. It is encoded once and cached until the log reports a change."""
         known = self._known.now.get(user)
         if known is None or (known.avatar is not None and self._pictures.now.get(known.avatar) is not known.picture):
             known = await self._know(user)
@@ -187,7 +189,8 @@ class ProfilesResource:
         return known
 
     async def _set(self, call: Call, user: NodeId, body: ProfileRequest) -> ProfileAnswer:
-        """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it.
+        """Writes the profile first. If it is refused, nothing has changed; after a crash between the two writes, a
+        retry finishes the second.
 
         The token covers both writes.
         """
@@ -206,7 +209,7 @@ class ProfilesResource:
             raise
 
     async def _answers(self, viewer: Viewer, users: Sequence[NodeId]) -> list[ProfileAnswer | UserNotFound | Forbidden]:
-        """Each user with what the graph knows of them, or why `viewer` may not know."""
+        """Each user with their state and counts from the graph, or the error that `viewer` gets."""
         store, questions = self._graph.store, Questions()
         nodes = questions.nodes(users)
         bars = self._privacy.ask_blocks(
@@ -254,12 +257,12 @@ class ProfilesResource:
         )
 
     async def _said(self, users: Sequence[NodeId]) -> tuple[list[Profile], dict[int, Media]]:
-        """The profiles of users, and their pictures."""
+        """The profiles of users, and their avatars."""
         profiles = await self._profiles.get_many(users)
         return profiles, await self._media.get_many([one.avatar for one in profiles if one.avatar is not None])
 
     async def _check_there(self, viewer: Viewer, user: NodeId) -> Node:
-        """The node of an account; UserNotFound where it is not there for `viewer`."""
+        """The node of an account. UserNotFound if the account is hidden from `viewer`."""
         (node,) = await self._graph.store.nodes([user])
         if not is_there(node, user, viewer):
             raise _not_there(user)
@@ -275,7 +278,7 @@ def _not_available(user: NodeId) -> Forbidden:
 
 
 def _changes(body: ProfileRequest) -> dict[str, Any]:
-    """The fields of a `Profile` that a request names; null is what they are where nobody set them."""
+    """The fields of a `Profile` that a request names. A null becomes the default of a new profile."""
     asked = {
         "username": body.username,
         "display_name": body.display_name,

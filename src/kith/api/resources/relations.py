@@ -1,4 +1,4 @@
-"""/users/{id}/follow, block, mute, and the lists of people, with the rules of the product."""
+"""/users/{id}/follow, block and mute, with the product's rules, and the lists of people."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kith.people.search import PeopleSearch
 
 
 class FollowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`expiresAt`: until when; without it, until they are unfollowed."""
+    """`expiresAt`: when the follow ends; without it, when they are unfollowed."""
 
     expires_at: Time | None = None
 
 
 class Followed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether the acting user now follows the target, and whether that is new."""
+    """Whether the acting user now follows the target, and whether this request changed that."""
 
     following: bool
     changed: bool
@@ -38,7 +38,7 @@ class Followed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Blocked(msgspec.Struct, frozen=True):
-    """Whether the acting user now blocks the target, and whether that is new."""
+    """Whether the acting user now blocks the target, and whether this request changed that."""
 
     blocking: bool
     changed: bool
@@ -46,7 +46,7 @@ class Blocked(msgspec.Struct, frozen=True):
 
 
 class Muted(msgspec.Struct, frozen=True):
-    """Whether the acting user now mutes the target, and whether that is new."""
+    """Whether the acting user now mutes the target, and whether this request changed that."""
 
     muting: bool
     changed: bool
@@ -54,13 +54,13 @@ class Muted(msgspec.Struct, frozen=True):
 
 
 class RelationshipsRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Users to compare the acting user with."""
+    """The users whose relationship to the acting user is asked for."""
 
     targets: list[int | str]
 
 
 class RelationshipAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """How the acting user and a target stand to each other."""
+    """The relationship between the acting user and a target, in both directions."""
 
     id: str
     following: bool
@@ -72,13 +72,13 @@ class RelationshipAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RelationshipsAnswer(msgspec.Struct, frozen=True):
-    """One row a target, in their order."""
+    """One row per target, in the order of the request."""
 
     relationships: list[RelationshipAnswer]
 
 
 class FewerAnswer(msgspec.Struct, frozen=True):
-    """Whether the acting user sees fewer posts of an author for a time. Nobody else learns of it."""
+    """Whether the acting user sees fewer posts of an author for some months. Nobody else can see it."""
 
     fewer: bool
 
@@ -89,7 +89,7 @@ _decode_place = msgspec.msgpack.Decoder(NamePosition).decode
 
 
 class RelationsResource:
-    """What people do to each other, and the lists of people."""
+    """Follows, blocks and mutes, and the lists of people."""
 
     def __init__(
         self, relations: Relations, access: ReadPolicy, present: Presenter, by_name: ByName, search: PeopleSearch
@@ -99,35 +99,36 @@ class RelationsResource:
 
     @post("/users/{user_id}/follow", "Follow a user", callers="acting")
     async def follow(self, call: Call, user_id: Id, body: FollowRequest = _UNTIL_UNDONE) -> Followed:
-        """Repeating it changes nothing. A private account is asked first (`requested`). With `expiresAt` it ends by
-        itself, in every list and count at that moment; the last request holds, so a follow without it lasts.
+        """A private account gets a request instead, and the answer says `requested`. `expiresAt` ends the follow at
+        that time, in every list and count. The last request wins: following again without `expiresAt` makes the follow
+        permanent. Otherwise repeating it changes nothing.
         """
         expires_ms = 0 if body.expires_at is None else max(1, ms_of_time(body.expires_at))
         return _followed(call, await self._relations.follow(call.acting, user_id, expires_ms))
 
     @delete("/users/{user_id}/follow", "Unfollow a user", callers="acting")
     async def unfollow(self, call: Call, user_id: Id) -> Followed:
-        """Also takes back a request to follow."""
+        """Also withdraws a follow request."""
         return _followed(call, await self._relations.unfollow(call.acting, user_id))
 
     @post("/users/{user_id}/remove-follower", "Remove a follower", callers="acting")
     async def remove_follower(self, call: Call, user_id: Id) -> Followed:
-        """The user no longer follows the acting user; they may follow again."""
+        """The user stops following the acting user. They may follow again."""
         return _followed(call, await self._relations.remove_follower(call.acting, user_id))
 
     @post("/users/{user_id}/block", "Block a user", callers="acting")
     async def block(self, call: Call, user_id: Id) -> Blocked:
-        """Drops follows both ways and forbids new ones."""
+        """Removes follows in both directions and prevents new ones."""
         return _blocked(call, await self._relations.block(call.acting, user_id))
 
     @delete("/users/{user_id}/block", "Unblock a user", callers="acting")
     async def unblock(self, call: Call, user_id: Id) -> Blocked:
-        """Follows dropped by the block stay dropped."""
+        """Does not restore the follows that the block removed."""
         return _blocked(call, await self._relations.unblock(call.acting, user_id))
 
     @post("/users/{user_id}/mute", "Mute a user", callers="acting")
     async def mute(self, call: Call, user_id: Id) -> Muted:
-        """Hides them from the acting user only."""
+        """Hides the user from the acting user only."""
         return _muted(call, await self._relations.mute(call.acting, user_id))
 
     @delete("/users/{user_id}/mute", "Unmute a user", callers="acting")
@@ -137,7 +138,9 @@ class RelationsResource:
 
     @post("/users/{user_id}/see-fewer", "See fewer posts of a user", callers="acting")
     async def see_fewer(self, call: Call, user_id: Id) -> FewerAnswer:
-        """Their posts rank lower from now on, which fades over the months. Saying it again begins anew."""
+        """Ranks their posts lower in the acting user's feed. The effect fades over some months; repeating it starts it
+        again at full strength.
+        """
         return _fewer(call, await self._relations.see_fewer(call.acting, user_id))
 
     @delete("/users/{user_id}/see-fewer", "See a user's posts as before", callers="acting")
@@ -147,26 +150,28 @@ class RelationsResource:
 
     @get("/follow-requests", "Who asks to follow me", callers="acting")
     async def follow_requests(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
-        """Newest first. Accounts that the app hides do not show; their requests wait until they do."""
+        """Newest first. Accounts that the app hides are left out; their requests wait until the app shows them
+        again.
+        """
         list_key = f"requests {call.acting}"
         page = await self._relations.requests(call.acting, call.window(list_key, limit, cursor))
         return await self._people(call, list_key, page)
 
     @post("/follow-requests/{user_id}/accept", "Accept a request", callers="acting")
     async def accept(self, call: Call, user_id: Id) -> Followed:
-        """The user follows the acting user from now on. `REQUESTER_LIMIT_REACHED`: they follow as many as one may, and
-        their request stays.
+        """The user follows the acting user from now on. 409 `REQUESTER_LIMIT_REACHED` if they already follow the
+        maximum; their request is kept.
         """
         return _followed(call, await self._relations.accept(call.acting, user_id))
 
     @post("/follow-requests/{user_id}/decline", "Decline a request", callers="acting")
     async def decline(self, call: Call, user_id: Id) -> Followed:
-        """They may ask again."""
+        """The user may ask again."""
         return _followed(call, await self._relations.decline(call.acting, user_id))
 
     @post_query("/relationships", "One user and many targets", callers="acting")
     async def relationships(self, call: Call, body: RelationshipsRequest) -> RelationshipsAnswer:
-        """Everything a list of profiles needs for its buttons, in one call."""
+        """One call returns all that the buttons in a list of profiles need."""
         targets = [parse_id(target, "targets") for target in body.targets]
         rows = await self._relations.relationships(call.acting, targets)
         return RelationshipsAnswer(
@@ -188,7 +193,7 @@ class RelationsResource:
         sort: Sort = None,
         q: NamePrefix = None,
     ) -> ListAnswer:
-        """Newest first; by name with `sort` or `q`."""
+        """Newest first, or sorted by name with `sort` or `q`."""
         list_key = f"following {user_id}"
         if sort or q is not None:
             return await self._sorted(call, list_key, user_id, self._relations.following, limit, cursor, q)
@@ -205,7 +210,7 @@ class RelationsResource:
         sort: Sort = None,
         q: NamePrefix = None,
     ) -> ListAnswer:
-        """Newest first, at the same cost at any depth; by name with `sort` or `q`."""
+        """Newest first, or sorted by name with `sort` or `q`. A page costs the same at any depth."""
         list_key = f"followers {user_id}"
         if sort or q is not None:
             return await self._sorted(call, list_key, user_id, self._relations.followers, limit, cursor, q)
@@ -214,7 +219,9 @@ class RelationsResource:
 
     @get("/users/{user_id}/blocked", "Whom a user blocks")
     async def blocked(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
-        """The user's own. The newest block first; deactivated accounts show again when they are back."""
+        """Only the user may read this list. Newest block first. Deactivated accounts are left out until they are
+        reactivated.
+        """
         check_own_read(call.caller, user_id)
         list_key = f"blocked {user_id}"
         page = await self._relations.blocked(user_id, call.window_of_objects(list_key, limit, cursor))
@@ -222,7 +229,9 @@ class RelationsResource:
 
     @get("/users/{user_id}/muted", "Whom a user mutes")
     async def muted(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
-        """The user's own. The newest mute first; deactivated accounts show again when they are back."""
+        """Only the user may read this list. Newest mute first. Deactivated accounts are left out until they are
+        reactivated.
+        """
         check_own_read(call.caller, user_id)
         list_key = f"muted {user_id}"
         page = await self._relations.muted(user_id, call.window_of_objects(list_key, limit, cursor))
@@ -238,7 +247,7 @@ class RelationsResource:
         sort: Sort = None,
         q: NamePrefix = None,
     ) -> ListAnswer:
-        """In the order in which the user followed them, newest first; by name with `sort` or `q`."""
+        """Sorted by when the user followed them, newest first, or by name with `sort` or `q`."""
         list_key = f"friends {user_id}"
         if sort or q is not None:
             return await self._sorted(call, list_key, user_id, self._relations.friends, limit, cursor, q)
@@ -250,7 +259,7 @@ class RelationsResource:
     async def mutuals(
         self, call: Call, user_id: Id, other_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
-        """In the order in which the first followed them, newest first."""
+        """Sorted by when the first user followed them, newest first."""
         list_key = f"mutuals {user_id} {other_id}"
         reading = self._relations.mutuals(user_id, other_id, call.window(list_key, limit, cursor))
         page = await self._access.if_lists_seen(call.caller, [user_id, other_id], reading)
@@ -260,7 +269,7 @@ class RelationsResource:
     async def followers_you_know(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
-        """In the order in which the acting user followed them, newest first."""
+        """Sorted by when the acting user followed them, newest first."""
         list_key = f"followers-you-know {call.acting} {user_id}"
         reading = self._relations.followers_you_know(call.acting, user_id, call.window(list_key, limit, cursor))
         page = await self._access.if_lists_seen(call.caller, [user_id], reading)
@@ -274,8 +283,8 @@ class RelationsResource:
     async def search_users(
         self, call: Call, q: NamePrefix = "", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> UsersAnswer:
-        """Of all people whom the caller may see: those whose username, display name or its second or third word begins
-        with `q`, in any case, in the order of names. A page may be short and still have more.
+        """Searches all people whom the caller may see. `q` matches the beginning of the username, of the display name,
+        or of its second or third word, ignoring case. Sorted by name. A page may be short although more follow.
         """
         prefix = check_prefix(q or "")
         list_key = f"search users {prefix}"
@@ -293,7 +302,7 @@ class RelationsResource:
         cursor: str | None,
         q: str | None,
     ) -> ListAnswer:
-        """A page of a list by name."""
+        """A page of a list, sorted by name."""
         prefix = "" if q is None else check_prefix(q)
         limit, list_key = check_limit(LIMIT_DEFAULT if limit is None else limit), f"{list_key} by name {prefix}"
         after = _decode_place(call.unseal(list_key, cursor)) if cursor else None

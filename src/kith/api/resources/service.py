@@ -1,4 +1,4 @@
-"""/healthz, /readyz, /metrics, /docs, /openapi.json: how the process is, and what it offers."""
+"""/healthz, /readyz, /metrics, /docs, /openapi.json: the state of the process, and the API's own documentation."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether the process can serve, and what is wrong where it cannot. `standby`: of whom, and how far behind.
+    """Whether the process can serve, and its problems if it cannot. `standby`: on a standby, which primary it follows
+    and how far it lags.
 
-    `rival`: of a primary, that another machine is the primary, too, and what to do.
+    `rival`: on a primary, which other machine claims to be primary too, and what to do.
     """
 
     ready: bool
@@ -36,17 +37,17 @@ class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Pages(msgspec.Struct, frozen=True):
-    """The document of the API, as JSON and as a page; made once."""
+    """The documentation of the API, as OpenAPI JSON and as an HTML page; both are made once."""
 
     openapi: bytes
     docs: bytes
 
 
 class ServiceResource:
-    """The process itself. No credentials: probes and scrapers have none.
+    """Operations about the process itself. They take no credentials, because probes and scrapers have none.
 
-    `problems`: what is wrong with this process; `metrics`: makes the Prometheus text; `pages`: the
-    document of the API; `standing`: what a machine says of its role.
+    `problems`: what is wrong with this process. `metrics`: makes the Prometheus text. `pages`: the documentation.
+    `standing`: the machine's role as fields of `Readiness`.
     """
 
     def __init__(
@@ -60,12 +61,12 @@ class ServiceResource:
 
     @get("/healthz", "Is the process alive?", absolute=True, callers="anyone", errors=())
     async def healthz(self, call: Call) -> Health:
-        """Answers as long as the process can answer."""
+        """Answers as long as the process can answer requests."""
         return Health("ok", __version__)
 
     @get("/readyz", "Can the process serve?", absolute=True, callers="anyone", errors=(), answers=Readiness)
     async def readyz(self, call: Call) -> Bytes:
-        """503 with what is wrong when it cannot."""
+        """503 with the list of problems if it cannot."""
         wrong = dict(self._problems())
         found = Readiness(not wrong, wrong, **self._standing())
         return Bytes(msgspec.json.encode(found), [_JSON], 503 if wrong else 200)
@@ -75,12 +76,12 @@ class ServiceResource:
         media_type="text/plain",
     )  # fmt: skip
     async def metrics(self, call: Call) -> Bytes:
-        """The sum over all processes of this folder. Frequent requests wait up to a second."""
+        """The sum over all processes of this data folder. Frequent requests wait up to a second."""
         return Bytes(await self._metrics(), [_TEXT])
 
     @get("/docs", "This page", absolute=True, callers="anyone", documented=False)
     async def docs(self, call: Call) -> Bytes:
-        """The document as a page that needs nothing from elsewhere."""
+        """A self-contained HTML page that loads nothing from other servers."""
         return Bytes(self._pages().docs, [_HTML])
 
     @get("/openapi.json", "The document", absolute=True, callers="anyone", documented=False)

@@ -1,4 +1,4 @@
-"""/console/spread/...: where a post is on its way, to the timelines of followers and, with its mentions, to inboxes.
+"""/console/spread/...: how far a post has spread: to the timelines of followers and, for its mentions, to inboxes.
 
 Server keys only. See `console`.
 """
@@ -33,19 +33,19 @@ from kith.posts.post import Post, read_post
 from kith.records.store import RecordKind, RecordStore
 
 _READ_BY = (fanout.NAME, intake.NAME, spread.NAME)
-"""The consumers that bring a post to others, fan-out first."""
+"""The consumers that spread a post, fan-out first."""
 
 
 class ConsumerOfPost(msgspec.Struct, frozen=True):
-    """Whether a consumer of the log came to the post: reached, waits, or never ran."""
+    """Whether a consumer of the log has read the post: reached, waits, or never ran."""
 
     name: str
     state: Literal["reached", "waits", "never ran"]
 
 
 class TierOfMention(msgspec.Struct, frozen=True, rename="camel"):
-    """Chunks of followers `done` of about `chunks`, 0 where it ended; `told`: rows that were new; `left` and `dead`:
-    chunks that find it when they look.
+    """Progress of one tier of a mention: `done` of about `chunks` chunks of followers, both 0 once it ended. `told`:
+    new inbox rows. `left` and `dead`: chunks whose followers find the mention when they open their inbox.
     """
 
     tier: str
@@ -60,7 +60,7 @@ class TierOfMention(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MentionOfPost(msgspec.Struct, frozen=True):
-    """`notice`: what the account was told; null: not yet, or it is not told."""
+    """A mention in the post. `notice`: the notification of the mentioned account; null if it has none, or none yet."""
 
     account: str
     notice: str | None
@@ -68,8 +68,8 @@ class MentionOfPost(msgspec.Struct, frozen=True):
 
 
 class SpreadAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """`delivery`: of the post to timelines. `withheld_rate`: the author's posts are left out of timelines of those who
-    come more seldom, and are merged at the read; 0: of none.
+    """`delivery`: the state of fan-out to timelines. `withheld_rate`: fan-out skips readers who come less often than
+    this rate; their home merges the author's outbox when it is read. 0: fan-out skips no reader.
     """
 
     post: str
@@ -86,14 +86,14 @@ class SpreadAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SpreadResource:
-    """What is under way for a post."""
+    """How far posts have spread."""
 
     def __init__(self, graph: Graph, records: RecordStore, log: LogStore, fanout: FanoutState, walks: Walks) -> None:
         self._graph, self._records, self._log, self._fanout, self._walks = graph, records, log, fanout, walks
 
     @get("/console/spread/{post_id}", "A post on its way", absolute=True, callers="server", documented=False)
     async def spread(self, call: Call, post_id: Id) -> SpreadAnswer:
-        """Through fan-out, and its mentions tier by tier."""
+        """The state of its fan-out, and of its mentions tier by tier."""
         (record,) = await self._records.get_many(RecordKind.POST, [post_id])
         if record is None:
             raise NotFound("there is no such post")
@@ -122,7 +122,7 @@ class SpreadResource:
 def _delivery(
     post: Post, snapshot: FanoutSnapshot, reached: bool
 ) -> tuple[Literal["waits", "under way", "failed", "ended"], int]:
-    """How far it is, and how often a part of it failed."""
+    """The state of the delivery, and how often a part of it failed."""
     for one in snapshot.deliveries:
         if one.post == post.id:
             return "under way", one.failures

@@ -1,6 +1,6 @@
-"""/standby: what a primary gives its standbys (its store and its log), and how it is told that another replaced it.
+"""/standby: gives standbys the store and log of their primary, and fences a primary that another machine replaced.
 
-For machines of the same store, with a server key; no part of what apps use. A caller who reads this has the secrets of
+Only machines of the same store use it, with a server key; apps do not. A caller who can read this has all secrets of
 the store.
 """
 
@@ -33,20 +33,20 @@ _RAW = ("content-type", "application/octet-stream")
 
 
 class Fencing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who is the primary by now: its address, and its epoch."""
+    """The current primary: its address and epoch."""
 
     primary: str
     epoch: Epoch
 
 
 class FencedAt(msgspec.Struct, frozen=True):
-    """The last event of a log that nothing is written to any more."""
+    """The last event of a log that accepts no more writes."""
 
     last: int
 
 
 class StandbyResource:
-    """What standbys ask of their primary."""
+    """The operations that standbys call on their primary."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class StandbyResource:
         keep: Callable[[str, int | None], None],
         observe: Callable[[str, float, int], None],
     ) -> None:
-        """`keep`: has the log kept from an event on (None: the newest) for a standby of this name."""
+        """`keep` retains the log for the standby of this name, from an event on (None: from the newest)."""
         self._source, self._keep, self._observe = source, keep, observe
         self._closing = False
 
     @get("/standby/snapshot", "The store, for a standby", callers="server", streams=True, documented=False)
     async def standby_snapshot(self, call: Call, name: Name = None) -> None:
-        """The store at one moment, as it is read, and its checksum."""
+        """Streams the store as of one moment, followed by its checksum."""
         if self._closing:
             raise Overloaded("this process stops; ask again")
         if name is not None:
@@ -76,7 +76,7 @@ class StandbyResource:
                 sink.write(chunk)
                 if sink.ended is not None or self._closing:
                     break
-        except KithError as error:  # the standby sees that its checksum is missing
+        except KithError as error:  # the standby notices that the checksum is missing
             _log.error("a snapshot was cut off", error=error.message)
         finally:
             sink.end("gone")
@@ -93,8 +93,8 @@ class StandbyResource:
         name: Name = None,
         history: Annotated[int | None, Meta(ge=0)] = None,
     ) -> Bytes:
-        """What follows an event, as soon as something does; 204 if nothing did in time. `places`: 1 to be told how far
-        consumers are, too. `history`: that of the standby's store, to which `has` belongs.
+        """The events that follow an event, as soon as there are any; 204 if there are none within `wait_ms`. `places=1`
+        adds the positions of consumers. `history`: the history of the standby's store, to which `has` belongs.
         """
         if name is not None:
             self._keep(name, after)
@@ -109,9 +109,9 @@ class StandbyResource:
 
     @post_query("/standby/fence", "Another machine is the primary", callers="server", documented=False)
     async def standby_fence(self, call: Call, body: Fencing) -> FencedAt:
-        """Writes are refused from now on. 409 where the epoch is not newer."""
+        """Refuses all writes from now on. 409 if the epoch is not newer than this machine's."""
         return FencedAt(await self._source.fence(body.epoch, body.primary))
 
     def close(self) -> None:
-        """End snapshots: this process stops."""
+        """End the running snapshots, because this process stops."""
         self._closing = True

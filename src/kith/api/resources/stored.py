@@ -1,6 +1,7 @@
-"""/console/...: what is stored, as it is stored: records, both ends of edges, the log's readers, dead events, jobs.
+"""/console/...: shows stored data as it is stored: records, edges with both of their lists, consumers of the log, dead
+events and jobs.
 
-Server keys only. Nothing is left out for privacy, but for secrets that are part of addresses.
+Server keys only. Nothing is hidden for privacy, except secrets that are part of addresses.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from kith.posts.post import Post
 from kith.records.store import Record, RecordKind, RecordStore
 
 DEAD_SHOWN_MAX = 200
-"""Dead events of a group in one answer; `dead` of its numbers says how many there are."""
+"""Most dead events of a consumer in one answer; `dead` of its `GroupAnswer` is the full number."""
 JOBS_SHOWN_MAX = 200
 _SAFE_MAX = 2**53
 _SECRETS = {"secret"}
-"""Fields that are never shown."""
+"""Fields whose values are never shown."""
 _TYPES: dict[RecordKind, Any] = {
     RecordKind.USER: Profile,
     RecordKind.POST: Post,
@@ -48,11 +49,11 @@ _TYPES: dict[RecordKind, Any] = {
     RecordKind.USER_LABELS: Labels,
     RecordKind.STORY: Post,
 }
-"""What records that are found by an id hold. Usernames are found by a hash."""
+"""The type of the data in records whose key is an id. Records of usernames are missing: their key is a hash."""
 
 
 class StoredRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """A record. `version`: its hybrid clock value; `data`: its fields by name."""
+    """A record. `version`: its hybrid clock value. `data`: its fields by name."""
 
     kind: str
     version: str
@@ -61,7 +62,7 @@ class StoredRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StoredList(msgspec.Struct, frozen=True):
-    """A list of the node that is not empty. `count`: as stored."""
+    """A list of the node that is not empty. `count`: the stored count."""
 
     graph: str
     direction: str
@@ -70,7 +71,7 @@ class StoredList(msgspec.Struct, frozen=True):
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
-    """All that an id is: the node, records of any kind, lists of any graph."""
+    """Everything stored under an id: the node, records of all kinds, lists of all graphs."""
 
     id: str
     state: str
@@ -81,7 +82,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
 
 
 class StoredEdge(msgspec.Struct, frozen=True, rename="camel"):
-    """An edge's row, and whether the list at each end shows it so."""
+    """The row of an edge, and whether the list at each end has the same edge."""
 
     graph: str
     source: str
@@ -95,14 +96,16 @@ class StoredEdge(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StoredEdges(msgspec.Struct, frozen=True):
-    """An edge and the one in the opposite direction; null where there is no row."""
+    """An edge and the edge in the opposite direction; null if there is no row."""
 
     edge: StoredEdge | None
     opposite: StoredEdge | None
 
 
 class GroupAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A consumer: how far it is behind, what it failed on. `oldest_s`: null where it cannot be told."""
+    """A consumer: its lag, and the numbers of events that it is retrying (`failing`) and has given up (`dead`).
+    `oldest_s`: null if the age of the oldest unread event is unknown.
+    """
 
     name: str
     started: bool
@@ -113,7 +116,9 @@ class GroupAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LeaseAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Who keeps what follows some place in the log, until when, and how much that is."""
+    """A lease of the log: it keeps all events after some position until a time. `behind_events`: how many events that
+    is.
+    """
 
     name: str
     until: Time
@@ -122,7 +127,7 @@ class LeaseAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeadEvent(msgspec.Struct, frozen=True, rename="camel"):
-    """An event that a consumer gave up. `mark` names it, with its group."""
+    """An event that a consumer gave up. Its `group` and `mark` identify it."""
 
     group: str
     mark: str
@@ -133,7 +138,7 @@ class DeadEvent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LogAnswer(msgspec.Struct, frozen=True):
-    """Who reads the log, and what they could not handle."""
+    """The consumers of the log, its leases, and the dead events."""
 
     groups: list[GroupAnswer]
     leases: list[LeaseAnswer]
@@ -151,14 +156,14 @@ class ShownJob(msgspec.Struct, frozen=True):
 
 
 class JobsAnswer(msgspec.Struct, frozen=True):
-    """Those that run first. `count`: of all."""
+    """Running jobs come first. `count`: all jobs, also those not listed."""
 
     items: list[ShownJob]
     count: int
 
 
 class StoredResource:
-    """What is stored. `groups`: the names of the registered consumers."""
+    """Reads of stored data. `groups`: the names of the registered consumers."""
 
     def __init__(
         self, graph: Graph, records: RecordStore, log: LogStore, jobs: NodeJobs, groups: Sequence[str]
@@ -167,7 +172,7 @@ class StoredResource:
 
     @get("/console/stored/{object_id}", "An id as stored", absolute=True, callers="server", documented=False)
     async def stored(self, call: Call, object_id: Id) -> StoredAnswer:
-        """Whatever it is: a user, a post, a comment, several at once."""
+        """An id may be a user, a post, a comment or several of these at once."""
         (node,) = await self._graph.store.nodes([object_id])
         found = [(await self._records.get_many(kind, [object_id]))[0] for kind in _TYPES]
         return StoredAnswer(
@@ -187,7 +192,7 @@ class StoredResource:
         documented=False,
     )
     async def stored_edge(self, call: Call, graph: GraphName, source: Id, destination: Id) -> StoredEdges:
-        """Its row and both lists, and the edge in the opposite direction."""
+        """The row and both list entries of the edge, and the same for the edge in the opposite direction."""
         pairs = [(source, destination), (destination, source)]
         there, back = await self._graph.store.ends(self._graph.graphs.number(graph), pairs)
         return StoredEdges(_edge(graph, there), _edge(graph, back))
@@ -227,17 +232,17 @@ class StoredResource:
         documented=False,
     )
     async def replay_dead(self, call: Call, group: str, mark: str) -> None:
-        """Have a dead event tried again; a running worker takes it up within seconds."""
+        """Retries a dead event. A running worker picks it up within seconds."""
         await replay(self._log, await self._chosen(group, mark))
 
     @delete("/console/dead/{group}/{mark}", "Drop", absolute=True, callers="server", status=204, documented=False)
     async def drop_dead(self, call: Call, group: str, mark: str) -> None:
-        """Forget a dead event for good."""
+        """Deletes a dead event for good."""
         await drop(self._log, await self._chosen(group, mark))
 
     @get("/console/jobs", "Bulk operations", absolute=True, callers="server", documented=False)
     async def jobs(self, call: Call) -> JobsAnswer:
-        """Those that run, and those that were done within a day."""
+        """Running jobs, and jobs that finished within the last day."""
         known = sorted(await self._jobs.known(), key=lambda job: (job.done, -job.finished_at, job.id))
         shown = [
             ShownJob(job.id, job.operation.value, str(job.node), job.edges, job.done) for job in known[:JOBS_SHOWN_MAX]
@@ -251,7 +256,7 @@ class StoredResource:
         return failure
 
     async def _lists(self, node: NodeId) -> list[StoredList]:
-        """The lists of a node that are not empty, in all graphs, directions and states."""
+        """The lists of a node that are not empty, in every graph, direction and state."""
         graphs = self._graph.graphs
         listings = [
             Listing(graphs.number(name), node, direction, state)
@@ -294,7 +299,9 @@ def _edge(graph: str, ends: Ends | None) -> StoredEdge | None:
 
 
 def _plain(value: Any) -> Any:
-    """A stored value as JSON: fields by name, numbers that JavaScript would round as strings, no secrets."""
+    """A stored value as JSON: fields by name, integers above 2^53 as strings because JavaScript would round them, no
+    secrets.
+    """
     match value:
         case msgspec.Struct():
             return _plain({name: getattr(value, name) for name in value.__struct_fields__})

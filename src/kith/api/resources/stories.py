@@ -1,4 +1,6 @@
-"""/stories: posts that are over after some hours; the strip of those one follows, and who has seen what."""
+"""/stories: posts that expire after some hours, the strip of stories by authors one follows, and who has viewed
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,14 @@ StoryVisibility = Literal["public", "friends", "custom"]
 
 
 class StoryRequest(DraftRequest, forbid_unknown_fields=True, rename="camel"):
-    """A new story; fields as of a post. `audience`: users who may see it, where `visibility` is custom."""
+    """A new story, with the fields of a post. `audience`: the users who may see it if `visibility` is `custom`."""
 
     visibility: StoryVisibility = "public"
 
 
 class StoryAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A story. `seen` by the acting user; `audience` and `viewCount` are there for its author only. `labels`: those of
-    its author, as on posts.
+    """A story. `seen`: by the acting user. `audience` and `viewCount` are null for everyone but the author. `labels`:
+    those of its author, shown as on posts.
     """
 
     id: str
@@ -55,14 +57,14 @@ class StoryAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class StoriesAnswer(msgspec.Struct, frozen=True):
-    """A page of an author's stories, oldest first; of very many it may be short and still have more."""
+    """A page of an author's stories, oldest first. If there are very many, a page may be short although more follow."""
 
     items: list[StoryAnswer]
     pagination: Pagination
 
 
 class StripEntryAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """One author's stories, as far as the acting user may see them; `more`: the counts stop at the newest 50."""
+    """The stories of one author that the acting user may see. `more`: the counts cover only the newest 50."""
 
     id: str
     author: AuthorAnswer
@@ -73,7 +75,7 @@ class StripEntryAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StripAnswer(msgspec.Struct, frozen=True):
-    """A page of the strip. `partial`: of very many authors with stories only the closest were looked at."""
+    """A page of the strip. `partial`: too many followed authors have stories, so only the closest were considered."""
 
     items: list[StripEntryAnswer]
     pagination: Pagination
@@ -81,14 +83,14 @@ class StripAnswer(msgspec.Struct, frozen=True):
 
 
 class StoryViewed(msgspec.Struct, frozen=True):
-    """That the acting user has seen it, and when they first did."""
+    """The acting user has seen the story, and when they first did."""
 
     viewed: bool
     timestamp: Time
 
 
 class ViewerAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Who has seen a story, and when they first did."""
+    """A user who has seen a story, and when they first did."""
 
     id: str
     user: AuthorAnswer
@@ -96,29 +98,30 @@ class ViewerAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ViewersAnswer(msgspec.Struct, frozen=True):
-    """A page of viewers, latest first; it may be short and still have more."""
+    """A page of viewers, latest first. A page may be short although more follow."""
 
     items: list[ViewerAnswer]
     pagination: Pagination
 
 
 class StoriesResource:
-    """Stories, and the strip of them over a feed."""
+    """Stories, and the strip of them above a feed."""
 
     def __init__(self, stories: Stories, strip: Strip, access: ReadPolicy, present: Presenter) -> None:
         self._stories, self._strip, self._access, self._present = stories, strip, access, present
 
     @post("/stories", "Tell a story", status=201, callers="acting", quota="posts")
     async def create_story(self, call: Call, body: StoryRequest, idempotency_key: IdempotencyKey = None) -> StoryAnswer:
-        """Like a post, and gone after `story_hours`. It is in no feed and in no list of posts."""
+        """A story is a post that expires after `story_hours`. It appears in no feed and in no list of posts."""
         made, mark = await self._stories.create(call.acting, body.draft(), idempotency_key)
         call.wrote(mark)
         return (await self._answers(call.viewer, [made]))[0]
 
     @get("/stories", "Whose stories there are for me", callers="acting", quota="feed")
     async def story_strip(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> StripAnswer:
-        """One entry an author: the user's own first, then authors with unseen stories, then the others; the closest
-        first."""
+        """One entry per author: the user's own first, then authors with unseen stories, then the rest. Within each part
+        the closest authors come first.
+        """
         list_key = f"stories {call.acting}"
         strip = await self._strip.page(call.acting, call.window(list_key, limit, cursor))
         authors = await self._present.authors([entry.author for entry in strip.entries])
@@ -137,18 +140,18 @@ class StoriesResource:
 
     @get("/stories/{story_id}", "A story")
     async def get_story(self, call: Call, story_id: Id) -> StoryAnswer:
-        """404 for what does not exist, is deleted or over, or is not there for the acting user."""
+        """404 if the story does not exist, is deleted, has expired, or is hidden from the acting user."""
         found = await self._stories.get(call.viewer, story_id)
         return (await self._answers(call.viewer, [found]))[0]
 
     @delete("/stories/{story_id}", "Delete a story", status=204, callers="acting")
     async def delete_story(self, call: Call, story_id: Id) -> None:
-        """For good, what it said included. Its author only."""
+        """Permanent, content included. Only the author may delete a story."""
         call.wrote(await self._stories.delete(call.acting, story_id))
 
     @post("/stories/{story_id}/view", "Tell that a story was seen", callers="acting")
     async def view_story(self, call: Call, story_id: Id) -> StoryViewed:
-        """Repeating it changes nothing. Authors are not among the viewers of their own."""
+        """Repeating it changes nothing. Authors do not count as viewers of their own stories."""
         at_ms, mark = await self._stories.view(call.acting, story_id)
         call.wrote(mark)
         return StoryViewed(True, time_of(at_ms))
@@ -157,7 +160,7 @@ class StoriesResource:
     async def story_viewers(
         self, call: Call, story_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ViewersAnswer:
-        """Its author only. Latest first."""
+        """Only the author may read this list. Latest viewer first."""
         list_key = f"viewers {story_id}"
         page = await self._stories.viewers(call.viewer, story_id, call.window(list_key, limit, cursor))
         users = await self._present.authors([mark.id for mark in page.items])
@@ -168,7 +171,9 @@ class StoriesResource:
     async def user_stories(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> StoriesAnswer:
-        """Oldest first, as they are played: those that are not over and that the acting user may see."""
+        """Oldest first, the order in which they are played. Expired stories and stories that the acting user may not
+        see are left out.
+        """
         await self._access.check_may_see_lists(call.caller, user_id)
         list_key = f"stories of {user_id}"
         window = call.window_of_objects(list_key, limit, cursor)

@@ -1,8 +1,8 @@
-"""GET /feed/stream: Server-Sent Events to thousands of connected readers at once.
+"""GET /feed/stream: Server-Sent Events for thousands of connected readers.
 
-A stream is one waiting coroutine and no queue: what `streams.live` tells is handed to the connection at once. So that a
-slow reader costs a bounded amount of memory, each stream may be handed `buffer_bytes` that its client has not taken;
-beyond, it is cut off, and its client resumes where it left off.
+A stream is one waiting coroutine without a queue: events from `streams.live` are passed to the connection at once. A
+stream may have `buffer_bytes` that its client has not read yet, so a slow reader costs a bounded amount of memory.
+Above that it is cut off, and its client resumes after the last event that it received.
 """
 
 from __future__ import annotations
@@ -46,17 +46,19 @@ LastEventId = Annotated[
     str | None, Header("Last-Event-ID"), Meta(description="The id of the last event that the client got.")
 ]
 HOME_WATCHED = 20
-"""How many of the newest posts of the reader's home are watched, if the client does not name what it shows."""
+"""How many of the newest posts of the reader's home are watched if the client does not name posts."""
 RETRY_MS = 2_000
-"""About how long a client waits before it comes back; each is told another time, so that not all come at once."""
+"""Average pause before a client reconnects. Each client gets a random value around it, so that they do not all
+reconnect at once.
+"""
 _HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
 _RETRY_AFTER_S = 5.0
-_SEALED_MAX = 64  # most streams of a process are at one place
+_SEALED_MAX = 64  # most streams of a process are at the same place
 _log = structlog.get_logger("kith.api")
 
 
 class StreamLimits(msgspec.Struct, frozen=True):
-    """The bounds of the streams of one process; each is a setting `stream_<name>` or `streams_<name>`."""
+    """The limits of one process; each is the setting `stream_<name>` or `streams_<name>`."""
 
     streams_max: int
     user_max: int
@@ -64,7 +66,9 @@ class StreamLimits(msgspec.Struct, frozen=True):
 
 
 def shown_posts(posts: str) -> list[int]:
-    """The ids in the parameter `posts`, each once, in their order. BadId; BadRequest beyond WATCHED_MAX."""
+    """The ids in the parameter `posts`, without repetitions, in their order. BadId; BadRequest for more than
+    WATCHED_MAX.
+    """
     ids: list[int] = [parse_id(one, "posts") for one in posts.split(",") if one]
     if len(ids) > WATCHED_MAX:
         raise BadRequest(f"posts takes at most {WATCHED_MAX} ids; name those on the screen", max=WATCHED_MAX)
@@ -72,30 +76,30 @@ def shown_posts(posts: str) -> list[int]:
 
 
 class SealedPlaces:
-    """Places as clients carry them: sealed, because a place tells how much is written here."""
+    """Seals stream positions before clients get them, because a position reveals how much is written here."""
 
     def __init__(self, signing: bytes) -> None:
         self._signer = Signer(signing, "stream-place")
         self.of = lru_cache(_SEALED_MAX)(self._seal)
-        """The id of an event at a place."""
+        """The event id of a position."""
 
     def _seal(self, place: StreamPosition) -> str:
         return self._signer.seal(str(place).encode())
 
     def read(self, id_: str) -> str:
-        """The place of an id; what is none if it was not sealed here."""
+        """The position in an event id; "" if the id was not sealed here."""
         return (self._signer.open(id_) or b"").decode()
 
 
 def frame(id_: str, name: str, data: bytes) -> bytes:
-    """One event as it goes over the wire. A heartbeat is a comment, and moves the client's last event id."""
+    """One event as it is sent. A heartbeat is an SSE comment that still advances the client's last event id."""
     if not name:
         return b":\nid: %b\n\n" % id_.encode()
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (id_.encode(), name.encode(), data)
 
 
 class StreamCounter(Protocol):
-    """Counts streams."""
+    """Counts streams, for metrics."""
 
     def observe(self, operation: str, started: float, status: int) -> None: ...
     def streaming(self, streams: int) -> None: ...
@@ -116,7 +120,9 @@ class StreamResource:
         timeout_s: float,
         signing: bytes,
     ) -> None:
-        """`lifetime_s`: how long the credential in an Authorization header still holds. `signing`: seals ids."""
+        """`lifetime_s`: how long the credential in an Authorization header remains valid. `signing`: the secret that
+        seals ids.
+        """
         self._live, self._home = live, home
         self._limits, self._metrics = limits, metrics
         self._lifetime_s, self._timeout_s, self._deadline = lifetime_s, timeout_s, Deadline(timeout_s)
@@ -137,18 +143,24 @@ class StreamResource:
     async def feed_stream(
         self, call: Call, posts: ShownIds = None, resume_from: ResumeFrom = None, last_event_id: LastEventId = None
     ) -> None:
-        """Server-Sent Events for the acting user, until either side ends it.
+        """Server-Sent Events for the acting user, until either side closes the stream.
 
-        `new_post` {postId, authorId, preview, labels}: by those whom they follow, or by them; blur the preview of what
-        is `sensitive`. `post_updated`, with the same fields: a post that is watched was edited or labelled.
-        `engagement_update` {postId, likeCount, commentCount, shareCount, viewCount}: of posts that are watched (those
-        named, those told of here, their own newest), once a second at most. `post_removed` {postId, reason}.
-        `notification` {notificationId, kind, actorId, postId, commentId, boardId, mentionedId}, with null for what it
-        is not about, and `unread` {count, partial}. `reset` {reason}: load the feed anew, as an account came
-        back or accepted the reader, or what was missed cannot be told; the stream ends, and the next one goes
-        on from there. Every event has an id: a client that comes back with it in Last-Event-ID misses nothing,
-        whichever process it meets. A first stream begins at its first id: load the feed once that came, or what
-        happens in between is on neither.
+        - `new_post` {postId, authorId, preview, labels}: the acting user or somebody they follow made a post. Blur the
+          preview of a post that is labelled `sensitive`.
+        - `post_updated`, with the same fields: a watched post was edited or labelled.
+        - `engagement_update` {postId, likeCount, commentCount, shareCount, viewCount}: new counts of a watched post, at
+          most once a second. Watched are the posts that `posts` names, the posts of `new_post` events on this stream,
+          and the newest posts of the acting user.
+        - `post_removed` {postId, reason}: remove the post from the screen.
+        - `notification` {notificationId, kind, actorId, postId, commentId, boardId, mentionedId}: fields that do not
+          apply are null.
+        - `unread` {count, partial}: the number of unread notifications.
+        - `reset` {reason}: reload the feed, because an account returned or accepted the reader, or because missed
+          events cannot be sent any more. The stream then ends; the next one continues from there.
+
+        Every event has an id. A client that reconnects with the last id in Last-Event-ID misses nothing, whichever
+        process answers. A first stream has no such id: load the feed after its first id has arrived, or you miss what
+        happens in between.
         """
         user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
@@ -168,7 +180,7 @@ class StreamResource:
             await self._run(call.exchange, sink, stream, place, shown, lifetime_s)
 
     def close(self) -> None:
-        """End every stream, and let no new one begin: this process stops."""
+        """Close every stream and accept no new one, because this process stops."""
         self._closing = True
         for sink in list(self._sinks):
             sink.end("stopping")
@@ -182,7 +194,7 @@ class StreamResource:
         shown: Sequence[int],
         lifetime_s: float | None,
     ) -> None:
-        """Tell `stream` what happens until either side ends it."""
+        """Send events to `stream` until either side closes it."""
         self._sinks.add(sink)
         expiry = None
         if lifetime_s is not None:
@@ -206,7 +218,9 @@ class StreamResource:
 
     @contextlib.contextmanager
     def _slot(self, user: NodeId) -> Iterator[None]:
-        """A place among all streams and those of the user, from before the first wait; Overloaded, TooManyStreams."""
+        """Reserves one of the process's streams and one of the user's, from before the first wait. Overloaded,
+        TooManyStreams.
+        """
         self._check_open()
         if self._count >= self._limits.streams_max:
             raise Overloaded(

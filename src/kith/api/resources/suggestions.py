@@ -1,4 +1,4 @@
-"""/users/{id}/suggestions: people you may know, and those one does not want suggested."""
+"""/users/{id}/suggestions: people you may know; and hiding somebody from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from kith.suggestions.suggestions import Suggestions
 
 
 class SuggestionItem(msgspec.Struct, frozen=True, rename="camel"):
-    """Someone to follow. `mutualCount`: how many of the user's followees follow them; `mutuals`: up to 3 of these."""
+    """A user to follow. `mutualCount`: how many of the acting user's followees follow them. `mutuals`: up to 3 of
+    these.
+    """
 
     id: str
     mutual_count: int
@@ -25,10 +27,10 @@ class SuggestionItem(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SuggestionsMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """What the list was made of, and when.
+    """What the list was computed from, and when.
 
-    network: the followees' followees. popular: nobody was found there, so the most followed accounts, as counted by
-    the last `kith suggest`. none: nobody was found, and that job never ran.
+    network: the followees of the user's followees. popular: the network gave nobody, so these are the most followed
+    accounts as of the last `kith suggest`. none: the network gave nobody, and `kith suggest` has never run.
     """
 
     source: Literal["network", "popular", "none"]
@@ -44,7 +46,9 @@ class SuggestionsAnswer(msgspec.Struct, frozen=True):
 
 
 class SuggestionHidden(msgspec.Struct, frozen=True):
-    """Whether the acting user no longer wants them suggested, and whether that is new. Nobody else learns of it."""
+    """Whether the user is hidden from the acting user's suggestions, and whether this request changed that. Nobody else
+    can see it.
+    """
 
     hidden: bool
     changed: bool
@@ -61,13 +65,13 @@ class SuggestionsResource:
     async def suggestions(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> SuggestionsAnswer:
-        """The user themself, or `X-Kith-User: system`.
+        """Only the user, or `X-Kith-User: system`, may read this list.
 
-        Of the 500 newest followees and the 500 newest of each; up to 1,000 people.
+        Considers the 500 newest followees, and the 500 newest followees of each; returns up to 1,000 people.
 
-        Most mutual followees first. Kept for a while (`suggestions_minutes`); whom the user followed, blocked, muted or
-        hid meanwhile, and who blocked them, left, or was labelled away by the app, is never in it. The user's own
-        follows make it anew.
+        Most mutual followees first. The ranking is cached for `suggestions_minutes`; the user's own follows refresh it.
+        Every page leaves out users whom the user follows, blocks, mutes or hides by now, and users who have blocked the
+        user, left, or been hidden by the app's labels.
         """
         check_own_read(call.caller, user_id)
         list_key = f"suggestions {user_id}"
@@ -81,12 +85,12 @@ class SuggestionsResource:
 
     @post("/users/{user_id}/hide-suggestion", "Do not suggest a user", callers="acting")
     async def hide_suggestion(self, call: Call, user_id: Id) -> SuggestionHidden:
-        """From now on, to the acting user only. Repeating it changes nothing."""
+        """Takes effect at once, for the acting user only. Repeating it changes nothing."""
         return _hidden(call, await self._suggestions.hide(call.acting, user_id))
 
     @delete("/users/{user_id}/hide-suggestion", "Suggest a user again", callers="acting")
     async def unhide_suggestion(self, call: Call, user_id: Id) -> SuggestionHidden:
-        """Takes `hide-suggestion` back. Repeating it changes nothing."""
+        """Undoes `hide-suggestion`. Repeating it changes nothing."""
         return _hidden(call, await self._suggestions.unhide(call.acting, user_id))
 
 

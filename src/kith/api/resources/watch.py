@@ -1,4 +1,4 @@
-"""GET /watch: every change of what is asked for, in order, as Server-Sent Events or a line of JSON a change."""
+"""GET /watch: every matching change, in order, as Server-Sent Events or as one line of JSON per change."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def as_lines(changes: Sequence[Change]) -> bytes:
 
 
 class Watching:
-    """One watcher, and the connection that takes what it is told."""
+    """One watcher and its connection."""
 
     def __init__(self, sink: Sink, wanted: Wanted, frame: Frame, user: NodeId | None) -> None:
         self._sink, self.wanted, self.frame, self.user = sink, wanted, frame, user
@@ -64,7 +64,7 @@ class Watching:
 
     @property
     def ended(self) -> str | None:
-        """Why it ended."""
+        """Why it ended; None while it is open."""
         return self._sink.ended
 
     def write(self, raw: bytes) -> None:
@@ -89,20 +89,21 @@ class Watching:
 
 
 class WatchObserver(Protocol):
-    """Counts answers and watchers of this process."""
+    """Counts requests and watchers of this process, for metrics."""
 
     def observe(self, operation: str, started: float, status: int) -> None:
         """See `door.Observe`."""
         ...
 
     def watching(self, watchers: int) -> None:
-        """How many are connected."""
+        """Report how many watchers are connected."""
         ...
 
 
 class WatchResource:
-    """All watchers of this process. `watchers_max`, `user_max`, `buffer_bytes`: the settings `watchers_max`,
-    `streams_user_max`, `stream_buffer_bytes`. `lifetime_s`: how long the credential in an Authorization header holds.
+    """All watchers of this process. `watchers_max`, `user_max` and `buffer_bytes` are the settings `watchers_max`,
+    `streams_user_max` and `stream_buffer_bytes`. `lifetime_s`: how long the credential in an Authorization header
+    remains valid.
     """
 
     def __init__(
@@ -138,15 +139,17 @@ class WatchResource:
         last_event_id: LastWatchId = None,
         accept: Accept = None,
     ) -> None:
-        """Changes in the order of the log, each once for a reader that keeps its token: come back with the last one,
-        and nothing is missing and nothing comes twice, whichever process answers. A change tells the state afterwards,
-        not the action. While nothing happens you are sent your place. TOKEN_TOO_OLD: the log no longer reaches back
-        that far; export what you follow, and watch from the token of the export. `loaded` comes to all who watch edges
-        of a graph that was imported at once: its edges are not told one by one, so export it.
+        """Changes in the order of the log. Store the token of the last change and reconnect with it: then you get every
+        change exactly once, whichever process answers. A change holds the state after it, not the action. While nothing
+        changes, the stream sends your current token from time to time.
 
-        A user token is told what the API shows that user at that moment: their own edges that hold or are gone, and the
-        posts, stories, comments, profiles and boards of the `nodes` that they name. What they may not see any more is
-        not told, except deletions.
+        409 TOKEN_TOO_OLD: the log no longer reaches back to your token. Export the data that you need, and watch from
+        the token of the export. A change of kind `loaded`: a whole graph was imported at once, and its edges are not
+        sent one by one, so export that graph. Everyone who watches its edges gets this change.
+
+        A user token gets what the API shows its user at that moment: changes of the user's own live or removed edges,
+        and of the posts, stories, comments, profiles and boards of the `nodes` that the request names. Changes of
+        things that the user may no longer see are left out, except deletions.
         """
         user = None if call.caller.server else call.acting
         for name, value in (("kinds", kinds), ("graphs", graphs), ("nodes", nodes)):
@@ -165,14 +168,16 @@ class WatchResource:
             await self._tell(call, Watching(sink, wanted, as_lines if lines else as_events, user), at)
 
     def close(self) -> None:
-        """End every watcher, and let no new one begin: this process stops."""
+        """Close every watcher and accept no new one, because this process stops."""
         self._closing = True
         for watching in list(self._open):
             watching.end("stopping")
 
     @contextlib.contextmanager
     def _slot(self, user: NodeId | None) -> Iterator[None]:
-        """A place among all watchers and those of the user, from before the first wait; Overloaded, TooManyStreams."""
+        """Reserves one of the process's watchers and one of the user's, from before the first wait. Overloaded,
+        TooManyStreams.
+        """
         self._check_open()
         if self._held.total() >= self._watchers_max:
             raise Overloaded("this process has `watchers_max` watchers; watch more in one, or raise the setting")
@@ -199,7 +204,7 @@ class WatchResource:
             raise Overloaded("this process is stopping; connect again")
 
     async def _tell(self, call: Call, watching: Watching, at: LogPosition) -> None:
-        """Tell what happens until either side ends it."""
+        """Send changes until either side closes the connection."""
         self._open.add(watching)
         gone = asyncio.ensure_future(call.exchange.disconnected())
         gone.add_done_callback(lambda _: watching.end("gone"))

@@ -1,4 +1,6 @@
-"""/app: the reader, for browsers. No credentials: the page is the same for everybody, and asks the API with a token."""
+"""/app: the reader, for browsers. It takes no credentials: the page is the same for everyone and calls the API with a
+token of the user.
+"""
 
 from __future__ import annotations
 
@@ -27,23 +29,23 @@ class WebResource:
 
     @get(APP_PATH, "The reader", absolute=True, callers="anyone", documented=False)
     async def app(self, call: Call) -> Bytes:
-        """The document of the page."""
+        """The HTML document of the page."""
         return page_file(self._app, call, APP_PATH, DOCUMENT)
 
     @get(APP_PATH + "/signed-out", "The reader, for the next person", absolute=True, callers="anyone", documented=False)
     async def signed_out(self, call: Call) -> Bytes:
-        """The same document; the browser forgets the pictures that it kept."""
+        """The same document, with a header that makes the browser clear its cache of pictures."""
         answer = page_file(self._app, call, APP_PATH, DOCUMENT)
         return Bytes(answer.body, [*answer.headers, _CLEARED], answer.status)
 
     @get(APP_PATH + "/{file}", "A file of the reader", absolute=True, callers="anyone", documented=False)
     async def app_file(self, call: Call, file: FileName) -> Bytes:
-        """The script and styles."""
+        """A script or style sheet."""
         return page_file(self._app, call, APP_PATH, file)
 
 
 def page_file(site: Site, call: Call, base: str, name: str) -> Bytes:
-    """A file of the page at `base`; 304 where the browser has it already."""
+    """A file of the page at `base`; 304 if the browser has this version."""
     found = site.find(name)
     if found is None:
         raise NotFound(f"there is nothing at {base}/{name}; the page is at {base}")

@@ -1,4 +1,4 @@
-"""/webhooks: URLs of the app that are told what changes. Server keys only."""
+"""/webhooks: sends changes to URLs of the app. Server keys only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ DeadLimit = Annotated[int | None, Meta(ge=1, le=DEAD_SHOWN_MAX, description=f"Ho
 
 
 class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Where to send what. `graphs` and `kinds` as for /watch; `secret`: to sign with, made where it is left out."""
+    """A new webhook. `graphs` and `kinds` filter as for /watch. `secret` signs deliveries; Kith makes one if it is left
+    out.
+    """
 
     url: str
     graphs: list[str] = []
@@ -32,11 +34,12 @@ class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WebhookState(msgspec.Struct, frozen=True, rename="camel"):
-    """How its deliveries stand. `place`: up to where it is told, a token of /watch; null: lost, and a gap is told.
+    """The state of its deliveries. `place`: changes up to this token of /watch are delivered; null if the position was
+    lost, and the next delivery reports a gap.
 
-    `eventsBehind`: events of the log that follow, wanted or not; `gap`: some were forgotten before they were told.
-    `failures`: tries in a row that failed; `lastStatus`, `lastError`: of the last try; `resting`: its host failed so
-    often that it is not tried until `nextTryAt`.
+    `eventsBehind`: events of the log after `place`, whether they match or not. `gap`: some events were deleted from the
+    log before they were delivered. `failures`: failed attempts in a row. `lastStatus`, `lastError`: of the last
+    attempt. `resting`: the host failed so often that it is not tried before `nextTryAt`.
     """
 
     place: str | None
@@ -51,7 +54,7 @@ class WebhookState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WebhookAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A webhook; its secret is not told."""
+    """A webhook. Its secret is not returned."""
 
     id: str
     url: str
@@ -62,19 +65,19 @@ class WebhookAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WebhookMade(WebhookAnswer, frozen=True, kw_only=True, rename="camel"):
-    """A webhook that was made, and its secret, which is told this once."""
+    """A new webhook with its secret, which is returned only here."""
 
     secret: str
 
 
 class WebhooksAnswer(msgspec.Struct, frozen=True):
-    """All of them, oldest first."""
+    """All webhooks, oldest first."""
 
     webhooks: list[WebhookAnswer]
 
 
 class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
-    """A change that was given up, as /watch tells it."""
+    """A change whose delivery was given up. `change`: as /watch sends it."""
 
     change: dict[str, Any]
     tries: int
@@ -86,7 +89,7 @@ class DeadLetters(
     msgspec.Struct,
     frozen=True,
 ):
-    """Some of them, oldest first, and how many there are."""
+    """Dead letters, oldest first. `count`: how many there are in all."""
 
     letters: list[DeadLetter]
     count: int
@@ -102,9 +105,9 @@ class WebhooksResource:
     async def create_webhook(
         self, call: Call, body: WebhookRequest, idempotency_key: IdempotencyKey = None
     ) -> WebhookMade:
-        """From now on, what /watch would tell is POSTed there: signed with the secret, at least once, in order for a
-        key, and tried again for hours where it is not taken. Answer 2xx within 15 seconds. The URL must be public;
-        redirects are not followed. docs/webhooks.md shows how to check the signature.
+        """From now on, changes that /watch would send are POSTed to the URL. Deliveries are signed with the secret,
+        arrive at least once and in order per key, and are retried for hours if they fail. Answer 2xx within 15 seconds.
+        The URL must be public; redirects are not followed. docs/webhooks.md shows how to check the signature.
         """
         seen, secret = await self._webhooks.create(
             self._next_id(), body.url, graphs=body.graphs, kinds=body.kinds, known=self._graphs, secret=body.secret,
@@ -120,17 +123,19 @@ class WebhooksResource:
 
     @get("/webhooks/{webhook_id}", "A webhook, and how its deliveries stand", callers="server")
     async def webhook(self, call: Call, webhook_id: Id) -> WebhookAnswer:
-        """Its secret is not told again."""
+        """The secret is not returned."""
         return self._answer(await self._webhooks.progress_of(webhook_id))
 
     @delete("/webhooks/{webhook_id}", "End a webhook", callers="server", status=204)
     async def delete_webhook(self, call: Call, webhook_id: Id) -> None:
-        """A delivery that is on its way may still arrive. Its dead letters are forgotten."""
+        """A delivery that is already on its way may still arrive. The webhook's dead letters are deleted."""
         await self._webhooks.delete(webhook_id)
 
     @get("/webhooks/{webhook_id}/dead", "Changes that a webhook did not take", callers="server")
     async def webhook_dead_letters(self, call: Call, webhook_id: Id, limit: DeadLimit = None) -> DeadLetters:
-        """Those that were tried for `webhook_retry_hours` and given up, so that others could follow."""
+        """Deliveries that failed for `webhook_retry_hours` and were given up, so that later changes could be
+        delivered.
+        """
         found = await self._webhooks.dead(webhook_id)
         changes = await self._watch.tell([failure.event for failure in found[: limit or DEAD_SHOWN_MAX]])
         letters = [
@@ -146,8 +151,8 @@ class WebhooksResource:
 
     @post("/webhooks/{webhook_id}/replay", "Send dead letters again", callers="server")
     async def replay_webhook(self, call: Call, webhook_id: Id) -> CountAnswer:
-        """Sends all of them once, beside new changes, marked `replayed`; those not taken become dead letters again.
-        Answers how many.
+        """Sends every dead letter once, beside new changes, marked `replayed`. Deliveries that fail become dead letters
+        again. `count`: how many are sent.
         """
         return CountAnswer(await self._webhooks.replay(webhook_id))
 
