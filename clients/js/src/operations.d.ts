@@ -5,7 +5,7 @@ import type { CallOptions, Int64, Listing, Many, Program, UploadFile, UploadOpti
 /** A method for every operation of the API. */
 export interface Operations {
   /**
-   * Is there an edge?
+   * Whether an edge exists.
    *
    * The follow check. A missing or removed edge answers false, never an error. A user token also gets false if
    * the app hides the account at the other end.
@@ -154,20 +154,20 @@ export interface Operations {
    */
   seeFewer(user: Int64, options?: CallOptions): Promise<FewerAnswer>;
   /**
-   * See a user's posts as before.
+   * Undo seeing fewer posts of a user.
    *
    * Repeating it changes nothing.
    */
   seeAsBefore(user: Int64, options?: CallOptions): Promise<FewerAnswer>;
   /**
-   * Who asks to follow me.
+   * Follow requests to the acting user.
    *
    * Newest first. Accounts that the app hides are left out; their requests wait until the app shows them
    * again.
    */
   followRequests(options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
-   * Who asks to follow me.
+   * Follow requests to the acting user.
    *
    * Newest first. Accounts that the app hides are left out; their requests wait until the app shows them
    * again.
@@ -187,7 +187,7 @@ export interface Operations {
    */
   declineFollowRequest(user: Int64, options?: CallOptions): Promise<Followed>;
   /**
-   * One user and many targets.
+   * The acting user's relationship to many targets.
    *
    * One call returns all that the buttons in a list of profiles need.
    */
@@ -269,26 +269,26 @@ export interface Operations {
    */
   mutualsPage(user: Int64, other: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
-   * Their followers whom I follow.
+   * Followers of a user whom I follow.
    *
    * Sorted by when the acting user followed them, newest first.
    */
   followersYouKnow(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
-   * Their followers whom I follow.
+   * Followers of a user whom I follow.
    *
    * Sorted by when the acting user followed them, newest first.
    */
   followersYouKnowPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
-   * People by the beginning of a name.
+   * Search people by the beginning of a name.
    *
    * Searches all people whom the caller may see. `q` matches the beginning of the username, of the display name,
    * or of its second or third word, ignoring case. Sorted by name. A page may be short although more follow.
    */
   searchUsers(options?: { q?: string; limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
-   * People by the beginning of a name.
+   * Search people by the beginning of a name.
    *
    * Searches all people whom the caller may see. `q` matches the beginning of the username, of the display name,
    * or of its second or third word, ignoring case. Sorted by name. A page may be short although more follow.
@@ -334,7 +334,7 @@ export interface Operations {
    */
   patchUser(user: Int64, options?: ProfileRequest & CallOptions): Promise<ProfileAnswer>;
   /**
-   * How far a job has come.
+   * The progress of a job.
    *
    * For a server key, or for the user whose edges the job changes. A job is kept for a day after it is done.
    */
@@ -388,7 +388,7 @@ export interface Operations {
    */
   unhideSuggestion(user: Int64, options?: CallOptions): Promise<SuggestionHidden>;
   /**
-   * Make a post.
+   * Create a post.
    *
    * The post is stored before the answer; it reaches feeds afterwards (`fanoutStatus`).
    */
@@ -418,14 +418,14 @@ export interface Operations {
    */
   lookupPosts(ids: Many<Int64>, options?: CallOptions): Promise<PostsLookedUp["posts"]>;
   /**
-   * What a user posted.
+   * The posts of a user.
    *
    * Newest first, without posts that the acting user may not see. If they may see few of very many posts, a page
    * may be short or empty although more follow.
    */
   userPosts(user: Int64, options?: { limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<PostAnswer, PostsAnswer>;
   /**
-   * What a user posted.
+   * The posts of a user.
    *
    * Newest first, without posts that the acting user may not see. If they may see few of very many posts, a page
    * may be short or empty although more follow.
@@ -450,7 +450,7 @@ export interface Operations {
    */
   likePost(post: Int64, options?: CallOptions): Promise<Liked>;
   /**
-   * Take a like back.
+   * Remove a like.
    *
    * Repeating it changes nothing.
    */
@@ -470,13 +470,13 @@ export interface Operations {
    */
   postLikesPage(post: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
-   * What a user saved.
+   * The posts that a user saved.
    *
    * Only the user may read this list. Newest save first, without posts that they may no longer see.
    */
   savedPosts(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<PostAnswer, PostsAnswer>;
   /**
-   * What a user saved.
+   * The posts that a user saved.
    *
    * Only the user may read this list. Newest save first, without posts that they may no longer see.
    */
@@ -500,19 +500,19 @@ export interface Operations {
    */
   sharePost(post: Int64, options?: CallOptions): Promise<Shared>;
   /**
-   * Take a share back.
+   * Remove a share.
    *
    * Repeating it changes nothing.
    */
   unsharePost(post: Int64, options?: CallOptions): Promise<Shared>;
   /**
-   * Tell that a post was seen.
+   * Record a view of a post.
    *
    * A user counts once, however often they view the post.
    */
   viewPost(post: Int64, options?: CallOptions): Promise<Viewed>;
   /**
-   * Tell that many posts were seen.
+   * Record views of many posts.
    *
    * Marks up to 100 posts, such as a whole page, in one write. One answer per id, in the order of the request:
    * null where the single route would answer 404.
@@ -576,7 +576,7 @@ export interface Operations {
    */
   likeComment(comment: Int64, options?: CallOptions): Promise<Liked>;
   /**
-   * Take a like back.
+   * Remove a like.
    *
    * Repeating it changes nothing.
    */
@@ -631,26 +631,26 @@ export interface Operations {
    */
   feedPage(options?: { type?: "latest" | "ranked"; limit?: number; cursor?: string; refresh?: boolean; requestId?: string } & CallOptions): Promise<FeedAnswer>;
   /**
-   * Why a post stands where it does in my home.
+   * Why a post has its place in my home.
    *
    * 404 if the post is hidden from the acting user or does not exist.
    */
   whyPost(post: Int64, options?: CallOptions): Promise<WhyAnswer>;
   /**
-   * Tell a story.
+   * Create a story.
    *
    * A story is a post that expires after `story_hours`. It appears in no feed and in no list of posts.
    */
   createStory(content: ContentRequest, options?: Omit<StoryRequest, "content"> & { key?: string } & CallOptions): Promise<StoryAnswer>;
   /**
-   * Whose stories there are for me.
+   * The strip of stories for the acting user.
    *
    * One entry per author: the user's own first, then authors with unseen stories, then the rest. Within each part
    * the closest authors come first.
    */
   storyStrip(options?: { limit?: number; cursor?: string } & CallOptions): Listing<StripEntryAnswer, StripAnswer>;
   /**
-   * Whose stories there are for me.
+   * The strip of stories for the acting user.
    *
    * One entry per author: the user's own first, then authors with unseen stories, then the rest. Within each part
    * the closest authors come first.
@@ -669,7 +669,7 @@ export interface Operations {
    */
   deleteStory(story: Int64, options?: CallOptions): Promise<void>;
   /**
-   * Tell that a story was seen.
+   * Record a view of a story.
    *
    * Repeating it changes nothing. Authors do not count as viewers of their own stories.
    */
@@ -701,7 +701,7 @@ export interface Operations {
    */
   userStoriesPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<StoriesAnswer>;
   /**
-   * Make a board.
+   * Create a board.
    *
    * Users who follow the owner follow the new board at once, unless it is secret.
    */
@@ -763,25 +763,25 @@ export interface Operations {
    */
   dismissCollaborator(board: Int64, user: Int64, options?: CallOptions): Promise<InvitedAnswer>;
   /**
-   * Who pins on a board.
+   * The collaborators of a board.
    *
    * Newest first. Only the owner and the collaborators may read this list.
    */
   boardCollaborators(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
   /**
-   * Who pins on a board.
+   * The collaborators of a board.
    *
    * Newest first. Only the owner and the collaborators may read this list.
    */
   boardCollaboratorsPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
-   * Boards of others on which a user pins.
+   * Boards that a user collaborates on.
    *
    * Only the user may read this list. The newest invitation comes first.
    */
   collaborations(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
   /**
-   * Boards of others on which a user pins.
+   * Boards that a user collaborates on.
    *
    * Only the user may read this list. The newest invitation comes first.
    */
@@ -832,13 +832,13 @@ export interface Operations {
    */
   countBoardFollowers(board: Int64, options?: CallOptions): Promise<CountAnswer["count"]>;
   /**
-   * The boards that a user follows by themselves.
+   * The boards that a user follows directly.
    *
    * Newest follow first. Boards that the user follows only through their owner are left out.
    */
   boardsFollowed(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
   /**
-   * The boards that a user follows by themselves.
+   * The boards that a user follows directly.
    *
    * Newest follow first. Boards that the user follows only through their owner are left out.
    */
@@ -858,31 +858,31 @@ export interface Operations {
    */
   boardsUnfollowedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
   /**
-   * Users of whom a user follows single boards.
+   * Users of whom a user follows only single boards.
    *
    * Newest first. Users whom the user follows as a whole are left out.
    */
   implicitFollowing(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
-   * Users of whom a user follows single boards.
+   * Users of whom a user follows only single boards.
    *
    * Newest first. Users whom the user follows as a whole are left out.
    */
   implicitFollowingPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
-   * Who follows single boards of a user.
+   * Users who follow only single boards of a user.
    *
    * Newest first. Users who follow this user as a whole are left out.
    */
   implicitFollowers(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
-   * Who follows single boards of a user.
+   * Users who follow only single boards of a user.
    *
    * Newest first. Users who follow this user as a whole are left out.
    */
   implicitFollowersPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
   /**
-   * How much a user follows of boards.
+   * Counts of a user's boards and board follows.
    *
    * All counts are exact.
    */
@@ -894,13 +894,13 @@ export interface Operations {
    */
   pinPost(board: Int64, post: Int64, options?: CallOptions): Promise<PinnedAnswer>;
   /**
-   * What is on a board.
+   * The pins of a board.
    *
    * Newest pin first. Posts that the acting user may not see are left out.
    */
   boardPins(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<PostAnswer, PostsAnswer>;
   /**
-   * What is on a board.
+   * The pins of a board.
    *
    * Newest pin first. Posts that the acting user may not see are left out.
    */
@@ -912,7 +912,7 @@ export interface Operations {
    */
   unpinPost(board: Int64, post: Int64, options?: CallOptions): Promise<PinnedAnswer>;
   /**
-   * What others did that concerns the acting user.
+   * The notifications of the acting user.
    *
    * Newest first, kept for 90 days. Leaves out what the user may not see, has muted or does not want, and what
    * was undone. These rules are applied at read time, as everywhere.
@@ -922,7 +922,7 @@ export interface Operations {
    */
   notifications(options?: { limit?: number; cursor?: string; grouped?: boolean } & CallOptions): Listing<NotificationAnswer, NotificationsAnswer>;
   /**
-   * What others did that concerns the acting user.
+   * The notifications of the acting user.
    *
    * Newest first, kept for 90 days. Leaves out what the user may not see, has muted or does not want, and what
    * was undone. These rules are applied at read time, as everywhere.
@@ -958,27 +958,27 @@ export interface Operations {
    */
   reportMention(eventId: string, actor: Int64, mentioned: Int64, options?: Omit<MentionRequest, "eventId" | "actor" | "mentioned"> & CallOptions): Promise<MentionAnswer>;
   /**
-   * What the acting user wants to be told of.
+   * The notification preferences of the acting user.
    *
    * The defaults, if the user has set none.
    */
   preferences(options?: CallOptions): Promise<PreferencesAnswer>;
   /**
-   * Set what the acting user wants to be told of.
+   * Set the notification preferences of the acting user.
    *
    * Lists apply new preferences at once. For up to a minute notifications may still be stored under the old
    * preferences; they are then not shown.
    */
   putPreferences(options?: PreferencesRequest & CallOptions): Promise<PreferencesAnswer>;
   /**
-   * Have notifications ring on a device.
+   * Register a device for push notifications.
    *
    * Send this each time the app starts: the same device keeps its id. A device that another user registered
    * before is moved to this user. A user can have at most 20 devices.
    */
   addDevice(kind: "apns" | "fcm" | "webpush", options?: Omit<DeviceRequest, "kind"> & CallOptions): Promise<DeviceAnswer>;
   /**
-   * Where notifications ring.
+   * The devices of the acting user.
    *
    * Oldest registration first. Devices that their provider no longer knows are left out.
    */
@@ -990,7 +990,7 @@ export interface Operations {
    */
   device(device: Int64, options?: CallOptions): Promise<DeviceAnswer>;
   /**
-   * Have nothing ring on a device any more.
+   * Unregister a device.
    *
    * Call it when a user logs out. A push that is already on its way may still arrive.
    */
@@ -1010,7 +1010,7 @@ export interface Operations {
    */
   putLabels(kind: "post" | "user", id: Int64, labels: Array<"hide" | "limit" | "sensitive">, options?: Omit<LabelsRequest, "labels"> & CallOptions): Promise<LabelsAnswer>;
   /**
-   * Take all labels off.
+   * Remove all labels.
    *
    * Takes effect at once. Repeating it changes nothing.
    */
@@ -1030,26 +1030,26 @@ export interface Operations {
    */
   webhooks(options?: CallOptions): Promise<WebhooksAnswer["webhooks"]>;
   /**
-   * A webhook, and how its deliveries stand.
+   * A webhook, and the state of its deliveries.
    *
    * The secret is not returned.
    */
   webhook(webhook: Int64, options?: CallOptions): Promise<WebhookAnswer>;
   /**
-   * End a webhook.
+   * Delete a webhook.
    *
    * A delivery that is already on its way may still arrive. The webhook's dead letters are deleted.
    */
   deleteWebhook(webhook: Int64, options?: CallOptions): Promise<void>;
   /**
-   * Changes that a webhook did not take.
+   * Dead letters of a webhook.
    *
    * Deliveries that failed for `webhook_retry_hours` and were given up, so that later changes could be
    * delivered.
    */
   webhookDeadLetters(webhook: Int64, options?: { limit?: number } & CallOptions): Promise<DeadLetters>;
   /**
-   * Send dead letters again.
+   * Replay dead letters.
    *
    * Sends every dead letter once, beside new changes, marked `replayed`. Deliveries that fail become dead letters
    * again. `count`: how many are sent.

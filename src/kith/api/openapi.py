@@ -16,23 +16,23 @@ from kith.core.ids import NodeId
 
 ERRORS = {
     400: "The request cannot be served as written.",
-    401: "No credentials, or credentials that do not hold.",
-    403: "Known, but not allowed.",
-    404: "It does not exist, or must not be seen.",
-    409: "Refused by the present state.",
+    401: "No credentials, or invalid ones.",
+    403: "The caller is known, but may not do this.",
+    404: "It does not exist, or is hidden from the caller.",
+    409: "The current state does not allow it.",
     413: "The body or the batch is too large.",
-    416: "The file does not reach so far.",
+    416: "The range is past the end of the file.",
     429: "Too many requests; see Retry-After.",
     503: (
-        "Not now; see Retry-After. OVERLOADED: nothing was done. Otherwise a write may have been made all the same; "
-        "repeat it, with the same Idempotency-Key where the operation takes one."
+        "Not available now; see Retry-After. OVERLOADED: nothing was done. With any other code a write may have been "
+        "done: repeat it, with the same Idempotency-Key if the operation takes one."
     ),
 }
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments, media, stories, home feeds and their streams. "
-    "Ids, positions and updatedAt are strings in answers. A server key names in X-Kith-User for whom it acts: the id "
-    "of a user, or `system` for the back office, which sees all; without it, it sees what a visitor may. Send "
-    "`Authorization: Bearer KEY`, a server key or a user token, and JSON. An error is "
+    "Ids, positions and updatedAt are strings in answers. Send JSON, and `Authorization: Bearer KEY` with a server key "
+    "or a user token. A server key says in X-Kith-User for whom it acts: a user's id, or `system` for the back office, "
+    "which sees everything. Without the header it sees what a visitor sees. An error is "
     '`{"error": {"code", "message", "details"}}`; its message says what to do.'
 )
 _REF = "#/components/schemas/{name}"

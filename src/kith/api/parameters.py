@@ -18,7 +18,7 @@ Id = Annotated[NodeId, Meta(description="64-bit id, decimal.", examples=["1"])]
 """An id in a path; the handler gets it as a number."""
 Limit = Annotated[int | None, Meta(description=f"Items a page, 1 to {LIMIT_MAX}; default {LIMIT_DEFAULT}.")]
 ObjectLimit = Annotated[int | None, Meta(description=f"Items a page, 1 to {OBJECTS_MAX}; default {LIMIT_DEFAULT}.")]
-Cursor = Annotated[str | None, Meta(description="Where to go on; from a page's `pagination`.")]
+Cursor = Annotated[str | None, Meta(description="Where to continue: a cursor from a page's `pagination`.")]
 Since = Annotated[
     int | None,
     Meta(
@@ -28,19 +28,19 @@ Since = Annotated[
     ),
 ]
 Until = Annotated[
-    int | None, Meta(description="Only positions before this one: exclusive.", ge=POSITION_MIN, le=POSITION_MAX)
+    int | None, Meta(description="Only positions before this one, exclusive.", ge=POSITION_MIN, le=POSITION_MAX)
 ]
 Sort = Annotated[Literal["name"] | None, Meta(description="By name, instead of newest first.")]
 NamePrefix = Annotated[
     str | None,
     Meta(
-        description="Only people whose username, display name or a word of it begins so, in any case; by name. Of a "
-        f"list of more than {LISTED_MAX:,} people the newest so many are looked at, and `partial` says so."
+        description="Only people whose username, display name or a word of it begins with this, ignoring case; sorted "
+        f"by name. Of a list of more than {LISTED_MAX:,} people only the newest are searched, and `partial` is true."
     ),
 ]
 StateName = Annotated[Literal["normal", "negative", "archived", "removed"], Meta(description="State of the edges.")]
 IdempotencyKey = Annotated[
     str | None,
     Header("Idempotency-Key"),
-    Meta(description="Repeating the same content with the same key within 24 h makes nothing a second time."),
+    Meta(description="A repeated request with the same key and content within 24 h creates nothing new."),
 ]

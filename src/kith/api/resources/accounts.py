@@ -54,7 +54,7 @@ class AccountsResource:
         await self._profiles.forget(user_id)  # only now, when no request can write the profile any more
         return started
 
-    @get("/jobs/{job_id}", "How far a job has come")
+    @get("/jobs/{job_id}", "The progress of a job")
     async def get_job(self, call: Call, job_id: str) -> JobAnswer:
         """For a server key, or for the user whose edges the job changes. A job is kept for a day after it is done."""
         job = await self._jobs.get(job_id)

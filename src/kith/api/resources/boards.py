@@ -143,7 +143,7 @@ class BoardsResource:
         self._collaborators = Collaborators(boards)
         self._access, self._present = access, present
 
-    @post("/boards", "Make a board", status=201, callers="acting", quota="posts")
+    @post("/boards", "Create a board", status=201, callers="acting", quota="posts")
     async def create_board(self, call: Call, body: BoardRequest, idempotency_key: IdempotencyKey = None) -> BoardAnswer:
         """Users who follow the owner follow the new board at once, unless it is secret."""
         making = self._boards.create(call.acting, body.name, secret=body.secret, key=idempotency_key)
@@ -207,7 +207,7 @@ class BoardsResource:
         """The owner may dismiss any collaborator; a collaborator may leave. Their pins stay."""
         return InvitedAnswer(False, call.wrote(await self._collaborators.dismiss(call.acting, board_id, user_id)))
 
-    @get("/boards/{board_id}/collaborators", "Who pins on a board")
+    @get("/boards/{board_id}/collaborators", "The collaborators of a board")
     async def board_collaborators(
         self, call: Call, board_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> UsersAnswer:
@@ -217,7 +217,7 @@ class BoardsResource:
         shown = await self._access.without_unseen(call.caller, page)
         return UsersAnswer(await self._present.users(shown), call.pagination(list_key, shown))
 
-    @get("/users/{user_id}/collaborations", "Boards of others on which a user pins")
+    @get("/users/{user_id}/collaborations", "Boards that a user collaborates on")
     async def collaborations(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> BoardsAnswer:
@@ -274,7 +274,7 @@ class BoardsResource:
         """The count is exact."""
         return CountAnswer(await self._following.follower_count(call.viewer, board_id))
 
-    @get("/users/{user_id}/boards-followed", "The boards that a user follows by themselves")
+    @get("/users/{user_id}/boards-followed", "The boards that a user follows directly")
     async def boards_followed(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> BoardsAnswer:
@@ -300,7 +300,7 @@ class BoardsResource:
             call, list_key, await self._following.unfollowed(user_id, self._window(call, list_key, limit, cursor))
         )
 
-    @get("/users/{user_id}/implicit-following", "Users of whom a user follows single boards")
+    @get("/users/{user_id}/implicit-following", "Users of whom a user follows only single boards")
     async def implicit_following(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
@@ -309,7 +309,7 @@ class BoardsResource:
         reading = self._following.implicit_following(user_id, call.window(list_key, limit, cursor))
         return await self._people(call, list_key, await self._access.if_lists_seen(call.caller, [user_id], reading))
 
-    @get("/users/{user_id}/implicit-followers", "Who follows single boards of a user")
+    @get("/users/{user_id}/implicit-followers", "Users who follow only single boards of a user")
     async def implicit_followers(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
@@ -318,7 +318,7 @@ class BoardsResource:
         reading = self._following.implicit_followers(user_id, call.window(list_key, limit, cursor))
         return await self._people(call, list_key, await self._access.if_lists_seen(call.caller, [user_id], reading))
 
-    @get("/users/{user_id}/interests", "How much a user follows of boards")
+    @get("/users/{user_id}/interests", "Counts of a user's boards and board follows")
     async def interests(self, call: Call, user_id: Id) -> InterestsAnswer:
         """All counts are exact."""
         reading = self._following.interests(user_id)
@@ -343,7 +343,7 @@ class BoardsResource:
         changed, mark = await self._pins.remove(call.acting, board_id, post_id)
         return PinnedAnswer(False, changed, call.wrote(mark))
 
-    @get("/boards/{board_id}/pins", "What is on a board")
+    @get("/boards/{board_id}/pins", "The pins of a board")
     async def board_pins(
         self, call: Call, board_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> PostsAnswer:

@@ -19,7 +19,7 @@ from kith.posts.comments import Comments
 from kith.posts.threads import ThreadOrder
 
 CommentSort = Annotated[
-    ThreadOrder, Meta(description="top: most liked first, by counts of up to 5 s ago where there are many.")
+    ThreadOrder, Meta(description="top: most liked first; with many comments the like counts may be up to 5 s old.")
 ]
 
 
@@ -84,7 +84,7 @@ class CommentsResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.like(call.acting, comment_id))
 
-    @delete("/comments/{comment_id}/like", "Take a like back", callers="acting")
+    @delete("/comments/{comment_id}/like", "Remove a like", callers="acting")
     async def unlike_comment(self, call: Call, comment_id: Id) -> Liked:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))

@@ -137,7 +137,7 @@ class ConsoleResource:
         """Its scripts and styles."""
         return page_file(self._page, call, CONSOLE_PATH, file)
 
-    @get(CONSOLE_PATH + "/numbers", "How it is and was", absolute=True, callers="server", documented=False)
+    @get(CONSOLE_PATH + "/numbers", "Metrics of the last hour", absolute=True, callers="server", documented=False)
     async def console_numbers(
         self,
         call: Call,

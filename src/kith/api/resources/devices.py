@@ -69,7 +69,7 @@ class DevicesResource:
     ) -> None:
         self._devices, self._offer, self._next_id, self._check = devices, offer, next_id, check
 
-    @post("/devices", "Have notifications ring on a device", callers="acting", status=201)
+    @post("/devices", "Register a device for push notifications", callers="acting", status=201)
     async def add_device(self, call: Call, body: DeviceRequest) -> DeviceAnswer:
         """Send this each time the app starts: the same device keeps its id. A device that another user registered
         before is moved to this user. A user can have at most 20 devices.
@@ -81,7 +81,7 @@ class DevicesResource:
         call.wrote(mark)
         return _answer(device)
 
-    @get("/devices", "Where notifications ring", callers="acting")
+    @get("/devices", "The devices of the acting user", callers="acting")
     async def devices(self, call: Call) -> DevicesAnswer:
         """Oldest registration first. Devices that their provider no longer knows are left out."""
         found = (await self._devices.of([call.acting]))[call.acting]
@@ -92,7 +92,7 @@ class DevicesResource:
         """`registeredAt` is when the app last registered it."""
         return _answer(await self._devices.one(call.acting, device_id))
 
-    @delete("/devices/{device_id}", "Have nothing ring on a device any more", callers="acting", status=204)
+    @delete("/devices/{device_id}", "Unregister a device", callers="acting", status=204)
     async def delete_device(self, call: Call, device_id: Id) -> None:
         """Call it when a user logs out. A push that is already on its way may still arrive."""
         call.wrote(await self._devices.remove(call.acting, device_id))

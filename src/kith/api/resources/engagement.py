@@ -78,7 +78,7 @@ class EngagementResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._engagement.add(LIKES, call.acting, post_id))
 
-    @delete("/posts/{post_id}/like", "Take a like back", callers="acting")
+    @delete("/posts/{post_id}/like", "Remove a like", callers="acting")
     async def unlike_post(self, call: Call, post_id: Id) -> Liked:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._engagement.drop(LIKES, call.acting, post_id))
@@ -94,7 +94,7 @@ class EngagementResource:
         page = await self._engagement.likers(call.viewer, post_id, call.window_of_objects(list_key, limit, cursor))
         return UsersAnswer(await self._present.users(page), call.pagination(list_key, page))
 
-    @get("/users/{user_id}/saved", "What a user saved")
+    @get("/users/{user_id}/saved", "The posts that a user saved")
     async def saved_posts(
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> PostsAnswer:
@@ -120,17 +120,17 @@ class EngagementResource:
         """Repeating it changes nothing."""
         return counted(call, Shared, await self._engagement.add(SHARES, call.acting, post_id))
 
-    @delete("/posts/{post_id}/share", "Take a share back", callers="acting")
+    @delete("/posts/{post_id}/share", "Remove a share", callers="acting")
     async def unshare_post(self, call: Call, post_id: Id) -> Shared:
         """Repeating it changes nothing."""
         return counted(call, Shared, await self._engagement.drop(SHARES, call.acting, post_id))
 
-    @post("/posts/{post_id}/view", "Tell that a post was seen", callers="acting")
+    @post("/posts/{post_id}/view", "Record a view of a post", callers="acting")
     async def view_post(self, call: Call, post_id: Id) -> Viewed:
         """A user counts once, however often they view the post."""
         return counted(call, Viewed, await self._engagement.add(VIEWS, call.acting, post_id))
 
-    @post("/posts/view", "Tell that many posts were seen", callers="acting")
+    @post("/posts/view", "Record views of many posts", callers="acting")
     async def view_posts(self, call: Call, body: LookupRequest) -> PostsViewed:
         """Marks up to 100 posts, such as a whole page, in one write. One answer per id, in the order of the request:
         null where the single route would answer 404.

@@ -38,8 +38,8 @@ _DOCUMENT = {
     "responses": {
         "200": {"description": "The file.", "content": _BINARY},
         "206": {"description": "The part that was asked for.", "content": _BINARY},
-        "304": {"description": "It is what you have."},
-        "307": {"description": "It lies in a bucket, there."},
+        "304": {"description": "The client's copy is current."},
+        "307": {"description": "The file is in a bucket, at this address."},
     }
 }
 
@@ -75,8 +75,8 @@ class FilesResource:
     async def media_file(
         self,
         call: Call,
-        folder: Annotated[str, Meta(description="First part of the address.")],
-        file: Annotated[str, Meta(description="Second part of the address.")],
+        folder: Annotated[str, Meta(description="First part of the file's address.")],
+        file: Annotated[str, Meta(description="Second part of the file's address.")],
     ) -> File | Bytes:
         """Addresses come with posts and profiles and cannot be guessed. Supports `Range` and `If-None-Match`. If the
         files are stored in a bucket, the answer is 307 with an address there that is valid for an hour.

@@ -148,7 +148,7 @@ class GraphResource:
         self._batch_max, self._select_ids_max = batch_max, select_ids_max
         self._lists = OrderedLists(graph.store)
 
-    @get("/graph/{graph}/{source}/{destination}", "Is there an edge?", answers=Exists)
+    @get("/graph/{graph}/{source}/{destination}", "Whether an edge exists", answers=Exists)
     async def check(self, call: Call, graph: GraphName, source: Id, destination: Id) -> bytes:
         """The follow check. A missing or removed edge answers false, never an error. A user token also gets false if
         the app hides the account at the other end.

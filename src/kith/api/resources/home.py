@@ -30,8 +30,8 @@ RequestId = Annotated[
     str | None,
     Header("X-Request-Id"),
     Meta(
-        description=f"Your name for this request: 1 to {REQUEST_ID_CHARS_MAX} printable ASCII characters, no spaces. "
-        "What was served is logged under it; `meta.requestId` says what name was used."
+        description=f"Your id for this request: 1 to {REQUEST_ID_CHARS_MAX} printable ASCII characters, no spaces. "
+        "The served posts are logged under it; `meta.requestId` returns the id that was used."
     ),
 ]
 FeedType = Literal["ranked", "latest"]
@@ -102,7 +102,7 @@ class HomeResource:
         type: Annotated[FeedType, Meta(description="`ranked`: best first; `latest`: newest first.")] = "ranked",
         limit: FeedLimit = None,
         cursor: Cursor = None,
-        refresh: Annotated[bool, Meta(description="Read past the timeline, from the outboxes.")] = False,
+        refresh: Annotated[bool, Meta(description="Read the outboxes instead of the timeline.")] = False,
     ) -> bytes:
         """Posts of the users whom the acting user follows, posts pinned on boards that they follow, and their own
         posts. Each post appears once, however far they scroll.
@@ -125,7 +125,7 @@ class HomeResource:
         meta = FeedMeta(type, datetime.now(UTC), request_id, degraded)
         return b'{"posts":%b,"pagination":%b,"meta":%b}' % (posts, _encode(pagination), _encode(meta))
 
-    @get("/posts/{post_id}/why", "Why a post stands where it does in my home", callers="acting", quota="feed")
+    @get("/posts/{post_id}/why", "Why a post has its place in my home", callers="acting", quota="feed")
     async def why_post(self, call: Call, post_id: Id) -> WhyAnswer:
         """404 if the post is hidden from the acting user or does not exist."""
         found = await self._posts.get(call.acting, post_id)

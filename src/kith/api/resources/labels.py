@@ -57,7 +57,7 @@ class LabelsResource:
         call.wrote(mark)
         return _answer(kind, object_id, labels)
 
-    @delete("/labels/{kind}/{object_id}", "Take all labels off", callers="server")
+    @delete("/labels/{kind}/{object_id}", "Remove all labels", callers="server")
     async def delete_labels(self, call: Call, kind: LabelledKind, object_id: Id) -> LabelsAnswer:
         """Takes effect at once. Repeating it changes nothing."""
         labels, mark = await self._moderation.set(kind, object_id, 0)

@@ -15,7 +15,7 @@ from kith.core.ids import NodeId
 from kith.media.library import MediaLibrary
 from kith.media.media import ALT_TEXT_CHARS_MAX
 
-MediaId = Annotated[NodeId, Meta(description="Id of a picture or video, as its upload answered.")]
+MediaId = Annotated[NodeId, Meta(description="Id of a picture or video, from the answer to its upload.")]
 _FORM = {
     "type": "object",
     "required": ["file"],

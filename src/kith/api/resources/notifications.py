@@ -29,7 +29,7 @@ from kith.streams.messages import preview_of
 
 ACTORS_SHOWN = 3
 _encode = msgspec.json.Encoder().encode
-Grouped = Annotated[bool, Meta(description="Whether likes, shares and follows are gathered; default true.")]
+Grouped = Annotated[bool, Meta(description="Whether likes, shares and follows are grouped; default true.")]
 
 
 class NoticePostAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -147,7 +147,7 @@ class NotificationsResource:
         self._note, self._kept = note, KeptAnswers[bytes](immediate=notifications.immediate)
 
     @get(
-        "/notifications", "What others did that concerns the acting user", callers="acting",
+        "/notifications", "The notifications of the acting user", callers="acting",
         answers=NotificationsAnswer,
     )  # fmt: skip
     async def notifications(

@@ -121,7 +121,7 @@ class PostsResource:
     def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter, shown: PostEncoder) -> None:
         self._posts, self._access, self._present, self._shown = posts, access, present, shown
 
-    @post("/posts", "Make a post", status=201, callers="acting", quota="posts")
+    @post("/posts", "Create a post", status=201, callers="acting", quota="posts")
     async def create_post(self, call: Call, body: PostRequest, idempotency_key: IdempotencyKey = None) -> PostCreated:
         """The post is stored before the answer; it reaches feeds afterwards (`fanoutStatus`)."""
         draft = msgspec.structs.replace(
@@ -181,7 +181,7 @@ class PostsResource:
         """Permanent, content included. Only the author may delete a post."""
         call.wrote(await self._posts.delete(call.acting, post_id))
 
-    @get("/users/{user_id}/posts", "What a user posted")
+    @get("/users/{user_id}/posts", "The posts of a user")
     async def user_posts(
         self,
         call: Call,

@@ -61,12 +61,12 @@ class PreferencesResource:
     def __init__(self, preferences: PreferencesKept, check: Callable[[NodeId], Awaitable[None]]) -> None:
         self._preferences, self._check = preferences, check
 
-    @get("/preferences", "What the acting user wants to be told of", callers="acting")
+    @get("/preferences", "The notification preferences of the acting user", callers="acting")
     async def get_preferences(self, call: Call) -> PreferencesAnswer:
         """The defaults, if the user has set none."""
         return _answer(await self._preferences.of(call.acting))
 
-    @put("/preferences", "Set what the acting user wants to be told of", callers="acting")
+    @put("/preferences", "Set the notification preferences of the acting user", callers="acting")
     async def put_preferences(self, call: Call, body: PreferencesRequest) -> PreferencesAnswer:
         """Lists apply new preferences at once. For up to a minute notifications may still be stored under the old
         preferences; they are then not shown.

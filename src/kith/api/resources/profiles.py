@@ -36,7 +36,7 @@ from kith.records.tables import Remembered
 USERS_MAX = 20_000
 """How many encoded profiles a process caches, 0.7 KB each."""
 _encode = msgspec.json.Encoder().encode
-Username = Annotated[str, Meta(description="In any spelling.")]
+Username = Annotated[str, Meta(description="A username; spelling does not matter.")]
 
 
 class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):

@@ -143,12 +143,12 @@ class RelationsResource:
         """
         return _fewer(call, await self._relations.see_fewer(call.acting, user_id))
 
-    @delete("/users/{user_id}/see-fewer", "See a user's posts as before", callers="acting")
+    @delete("/users/{user_id}/see-fewer", "Undo seeing fewer posts of a user", callers="acting")
     async def see_as_before(self, call: Call, user_id: Id) -> FewerAnswer:
         """Repeating it changes nothing."""
         return _fewer(call, await self._relations.see_as_before(call.acting, user_id))
 
-    @get("/follow-requests", "Who asks to follow me", callers="acting")
+    @get("/follow-requests", "Follow requests to the acting user", callers="acting")
     async def follow_requests(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Newest first. Accounts that the app hides are left out; their requests wait until the app shows them
         again.
@@ -169,7 +169,7 @@ class RelationsResource:
         """The user may ask again."""
         return _followed(call, await self._relations.decline(call.acting, user_id))
 
-    @post_query("/relationships", "One user and many targets", callers="acting")
+    @post_query("/relationships", "The acting user's relationship to many targets", callers="acting")
     async def relationships(self, call: Call, body: RelationshipsRequest) -> RelationshipsAnswer:
         """One call returns all that the buttons in a list of profiles need."""
         targets = [parse_id(target, "targets") for target in body.targets]
@@ -265,7 +265,7 @@ class RelationsResource:
         page = await self._access.if_lists_seen(call.caller, [user_id, other_id], reading)
         return await self._people(call, list_key, page)
 
-    @get("/users/{user_id}/followers-you-know", "Their followers whom I follow", callers="acting")
+    @get("/users/{user_id}/followers-you-know", "Followers of a user whom I follow", callers="acting")
     async def followers_you_know(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
@@ -279,7 +279,7 @@ class RelationsResource:
         shown = await self._access.without_hidden_users(call.caller, page)
         return UsersAnswer(await self._present.users(shown), call.pagination(list_key, shown))
 
-    @get("/search/users", "People by the beginning of a name")
+    @get("/search/users", "Search people by the beginning of a name")
     async def search_users(
         self, call: Call, q: NamePrefix = "", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> UsersAnswer:

@@ -91,7 +91,7 @@ class SpreadResource:
     def __init__(self, graph: Graph, records: RecordStore, log: LogStore, fanout: FanoutState, walks: Walks) -> None:
         self._graph, self._records, self._log, self._fanout, self._walks = graph, records, log, fanout, walks
 
-    @get("/console/spread/{post_id}", "A post on its way", absolute=True, callers="server", documented=False)
+    @get("/console/spread/{post_id}", "How far a post has spread", absolute=True, callers="server", documented=False)
     async def spread(self, call: Call, post_id: Id) -> SpreadAnswer:
         """The state of its fan-out, and of its mentions tier by tier."""
         (record,) = await self._records.get_many(RecordKind.POST, [post_id])

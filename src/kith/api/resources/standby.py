@@ -102,7 +102,7 @@ class StandbyResource:
         call.started = time.perf_counter()
         return Bytes(b"", [], 204) if segment is None else Bytes(segment, [_RAW])
 
-    @get("/standby/epoch", "Who is the primary, for one that was", callers="server", documented=False)
+    @get("/standby/epoch", "The epoch of this machine's store", callers="server", documented=False)
     async def standby_epoch(self, call: Call) -> Epoch:
         """The epoch of this machine's store."""
         return await self._source.epoch()

@@ -197,7 +197,13 @@ class StoredResource:
         there, back = await self._graph.store.ends(self._graph.graphs.number(graph), pairs)
         return StoredEdges(_edge(graph, there), _edge(graph, back))
 
-    @get("/console/log", "Who reads the log", absolute=True, callers="server", documented=False)
+    @get(
+        "/console/log",
+        "Consumers of the log, leases and dead events",
+        absolute=True,
+        callers="server",
+        documented=False,
+    )
     async def log_readers(self, call: Call) -> LogAnswer:
         """Consumers with their lag, leases, dead events."""
         groups, gone = [], []

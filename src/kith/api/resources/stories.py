@@ -110,14 +110,14 @@ class StoriesResource:
     def __init__(self, stories: Stories, strip: Strip, access: ReadPolicy, present: Presenter) -> None:
         self._stories, self._strip, self._access, self._present = stories, strip, access, present
 
-    @post("/stories", "Tell a story", status=201, callers="acting", quota="posts")
+    @post("/stories", "Create a story", status=201, callers="acting", quota="posts")
     async def create_story(self, call: Call, body: StoryRequest, idempotency_key: IdempotencyKey = None) -> StoryAnswer:
         """A story is a post that expires after `story_hours`. It appears in no feed and in no list of posts."""
         made, mark = await self._stories.create(call.acting, body.draft(), idempotency_key)
         call.wrote(mark)
         return (await self._answers(call.viewer, [made]))[0]
 
-    @get("/stories", "Whose stories there are for me", callers="acting", quota="feed")
+    @get("/stories", "The strip of stories for the acting user", callers="acting", quota="feed")
     async def story_strip(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> StripAnswer:
         """One entry per author: the user's own first, then authors with unseen stories, then the rest. Within each part
         the closest authors come first.
@@ -149,7 +149,7 @@ class StoriesResource:
         """Permanent, content included. Only the author may delete a story."""
         call.wrote(await self._stories.delete(call.acting, story_id))
 
-    @post("/stories/{story_id}/view", "Tell that a story was seen", callers="acting")
+    @post("/stories/{story_id}/view", "Record a view of a story", callers="acting")
     async def view_story(self, call: Call, story_id: Id) -> StoryViewed:
         """Repeating it changes nothing. Authors do not count as viewers of their own stories."""
         at_ms, mark = await self._stories.view(call.acting, story_id)

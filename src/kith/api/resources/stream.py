@@ -35,15 +35,18 @@ from kith.streams.stream import WATCHED_MAX, Stream
 
 ShownIds = Annotated[
     str | None,
-    Meta(description="Ids of posts on the screen, by commas: they are watched. Otherwise the newest at home."),
+    Meta(
+        description="Ids of the posts on the screen, separated by commas: these are watched. Default: the newest posts "
+        "of home."
+    ),
 ]
 ResumeFrom = Annotated[
     str | None,
     Named("lastEventId"),
-    Meta(description="Where to resume, for clients that cannot set Last-Event-ID; the header counts where both are."),
+    Meta(description="Where to resume, for clients that cannot set Last-Event-ID. If both are sent, the header wins."),
 ]
 LastEventId = Annotated[
-    str | None, Header("Last-Event-ID"), Meta(description="The id of the last event that the client got.")
+    str | None, Header("Last-Event-ID"), Meta(description="The id of the last event that the client received.")
 ]
 HOME_WATCHED = 20
 """How many of the newest posts of the reader's home are watched if the client does not name posts."""
@@ -134,7 +137,7 @@ class StreamResource:
 
     @get(
         "/feed/stream",
-        "What changes, as it happens",
+        "Live events for the acting user",
         callers="acting",
         streams=True,
         media_type="text/event-stream",

@@ -23,16 +23,17 @@ from kith.watch.told import Change
 from kith.watch.wanted import Wanted, wanted_of
 from kith.watch.watch import Frame, Watch
 
-WatchedNames = Annotated[str | None, Meta(description="Names, by commas; all where it is left out.")]
+WatchedNames = Annotated[str | None, Meta(description="Names, separated by commas. Default: all.")]
 WatchedNodes = Annotated[
     str | None,
-    Meta(description="Ids, by commas: only what is about them (ends of an edge, what was made, who made it)."),
+    Meta(description="Ids, separated by commas: only changes about these (ends of an edge, an object, its author)."),
 ]
 After = Annotated[
-    str | None, Meta(description="A token that was told before: what follows it comes first. Otherwise from now on.")
+    str | None,
+    Meta(description="A token from an earlier change: start with the changes after it. Default: from now on."),
 ]
-LastWatchId = Annotated[str | None, Header("Last-Event-ID"), Meta(description="As `after`, for clients of SSE.")]
-Accept = Annotated[str | None, Header("Accept"), Meta(description="`application/x-ndjson`: a line a change.")]
+LastWatchId = Annotated[str | None, Header("Last-Event-ID"), Meta(description="The same as `after`, for SSE clients.")]
+Accept = Annotated[str | None, Header("Accept"), Meta(description="`application/x-ndjson`: one line per change.")]
 _RETRY_AFTER_S = 5.0
 _NDJSON = "application/x-ndjson"
 _encoder = msgspec.json.Encoder()

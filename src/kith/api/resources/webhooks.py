@@ -121,17 +121,17 @@ class WebhooksResource:
         """Oldest first."""
         return WebhooksAnswer([self._answer(seen) for seen in await self._webhooks.progress_of_all()])
 
-    @get("/webhooks/{webhook_id}", "A webhook, and how its deliveries stand", callers="server")
+    @get("/webhooks/{webhook_id}", "A webhook, and the state of its deliveries", callers="server")
     async def webhook(self, call: Call, webhook_id: Id) -> WebhookAnswer:
         """The secret is not returned."""
         return self._answer(await self._webhooks.progress_of(webhook_id))
 
-    @delete("/webhooks/{webhook_id}", "End a webhook", callers="server", status=204)
+    @delete("/webhooks/{webhook_id}", "Delete a webhook", callers="server", status=204)
     async def delete_webhook(self, call: Call, webhook_id: Id) -> None:
         """A delivery that is already on its way may still arrive. The webhook's dead letters are deleted."""
         await self._webhooks.delete(webhook_id)
 
-    @get("/webhooks/{webhook_id}/dead", "Changes that a webhook did not take", callers="server")
+    @get("/webhooks/{webhook_id}/dead", "Dead letters of a webhook", callers="server")
     async def webhook_dead_letters(self, call: Call, webhook_id: Id, limit: DeadLimit = None) -> DeadLetters:
         """Deliveries that failed for `webhook_retry_hours` and were given up, so that later changes could be
         delivered.
@@ -149,7 +149,7 @@ class WebhooksResource:
         ]
         return DeadLetters(letters, len(found))
 
-    @post("/webhooks/{webhook_id}/replay", "Send dead letters again", callers="server")
+    @post("/webhooks/{webhook_id}/replay", "Replay dead letters", callers="server")
     async def replay_webhook(self, call: Call, webhook_id: Id) -> CountAnswer:
         """Sends every dead letter once, beside new changes, marked `replayed`. Deliveries that fail become dead letters
         again. `count`: how many are sent.
