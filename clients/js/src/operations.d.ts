@@ -1074,7 +1074,7 @@ export interface ErrorAnswer {
   error: ErrorPart;
 }
 
-/** What went wrong: a code for programs, a message for people, fields for both. */
+/** What went wrong: `code` for programs, `message` for people, `details` for both. */
 export interface ErrorPart {
   code: string;
   message: string;
@@ -1135,20 +1135,23 @@ export interface EdgeAnswer {
   expiresAt?: string | null;
 }
 
-/** A page of a list, newest first. `partial`: of a list by name that is too long, this is about its newest. */
+/**
+ * A page of a list, newest first. `partial`: the list was too long to sort by name, so only its newest entries
+ * were.
+ */
 export interface ListAnswer {
   items: Item[];
   pagination: Pagination;
   partial?: boolean;
 }
 
-/** One entry of a list: the other end, and its position. */
+/** One entry of a list: the node at the other end of the edge, and its position. */
 export interface Item {
   id: string;
   position: string;
 }
 
-/** Where to go on. `hasMore` is about older items; `prevCursor` is there when newer ones exist. */
+/** Cursors of the neighbouring pages. `hasMore`: older items exist. `prevCursor`: null unless newer items exist. */
 export interface Pagination {
   nextCursor: string | null;
   prevCursor: string | null;
@@ -1240,20 +1243,20 @@ export interface RelationshipAnswer {
   muting: boolean;
 }
 
-/** A page of users, newest first; it may be short and still have more. */
+/** A page of users, newest first. A page may be short although more follow. */
 export interface UsersAnswer {
   items: UserItem[];
   pagination: Pagination;
 }
 
-/** A user in a list, and their position in it. */
+/** A user in a list, with their position in it. */
 export interface UserItem {
   id: string;
   position: string;
   user: AuthorAnswer;
 }
 
-/** Who made it. */
+/** The author of a post, comment or story, or another user. */
 export interface AuthorAnswer {
   id: string;
   username: string | null;
@@ -1298,7 +1301,7 @@ export interface ProfileAnswer {
   labels: string[];
 }
 
-/** Ids of objects of one kind, 100 at most. */
+/** Ids of objects of one kind, at most 100. */
 export interface LookupRequest {
   ids: Int64[];
 }
@@ -1405,7 +1408,7 @@ export interface PostCreated {
   fanoutStatus?: string;
 }
 
-/** What a post says. */
+/** The content of a post. */
 export interface ContentAnswer {
   type: "image" | "link" | "text" | "video";
   text: string;
@@ -1413,7 +1416,7 @@ export interface ContentAnswer {
   media: MediaAnswer[];
 }
 
-/** A picture or video. Whoever knows the addresses sees it; videos have no thumbnail. */
+/** A picture or video. Everyone who knows its URL can see it. Videos have no thumbnail. */
 export interface MediaAnswer {
   id: string;
   type: "image" | "video";
@@ -1425,11 +1428,11 @@ export interface MediaAnswer {
 }
 
 /**
- * A post. `audience` is there for its author only, where the visibility is custom.
- * `labels`: of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the author.
+ * A post. `audience`: for its author only, and only if the visibility is `custom`. `labels` come from
+ * the app's moderation: everyone sees `sensitive`, only the author sees `hide` and `limit`.
  *
- * In a ranked feed: `ranking`; `seen`: true, where the acting user saw it before; `copies`: where there are any, the
- * posts that are not shown beside this one because they are copies of it.
+ * Only in a ranked feed: `ranking`; `seen`, true if the acting user saw the post before; `copies`, the copies of this
+ * post that are left out.
  */
 export interface PostAnswer {
   id: string;
@@ -1451,7 +1454,10 @@ export interface PostAnswer {
   copies?: string[];
 }
 
-/** What a post has got, exactly; `commentCount`: comments and replies. `isLiked`, `isSaved`: by the acting user. */
+/**
+ * The exact counts of a post. `commentCount` counts comments and replies. `isLiked`, `isSaved`: by the
+ * acting user.
+ */
 export interface EngagementAnswer {
   likeCount: number;
   commentCount: number;
@@ -1469,8 +1475,8 @@ export interface LocationAnswer {
 }
 
 /**
- * A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post; or
- * followed_board, where a board brought it.
+ * A post's score, 0 to 1, and the main reason for it: friend_interaction, recent, popular, content_type or
+ * own_post; followed_board if a board brought the post.
  */
 export interface RankingAnswer {
   score: number;
@@ -1504,7 +1510,7 @@ export interface ContentChange {
   mediaIds?: Int64[] | null;
 }
 
-/** A page of posts, newest first; of very many it may be short and still have more. */
+/** A page of posts, newest first. If there are very many, a page may be short although more follow. */
 export interface PostsAnswer {
   items: PostAnswer[];
   pagination: Pagination;
@@ -1556,9 +1562,9 @@ export interface CommentRequest {
 }
 
 /**
- * A comment. `replyTo`: the comment it answers. `replies`: the oldest of them, where it is an entry of a page;
- * `replyCount` counts all. `labels`: those of its author, as on posts. `deleted`: it was deleted, or its author left;
- * it has neither text nor author, and is there for its replies.
+ * A comment. `replyTo`: the comment that it answers. `replies`: its oldest replies, if it is an entry of a page;
+ * `replyCount` counts all replies. `labels`: those of its author, shown as on posts. `deleted`: the comment was
+ * deleted or its author left; only a stub without text and author remains, to hold its replies.
  */
 export interface CommentAnswer {
   id: string;
@@ -1575,7 +1581,7 @@ export interface CommentAnswer {
   replies: CommentAnswer[];
 }
 
-/** A page of comments. `partial`: the order `top` ranked the newest only, and there are more. */
+/** A page of comments. `partial`: the order `top` ranked only the newest comments, and there are more. */
 export interface CommentsAnswer {
   items: CommentAnswer[];
   pagination: Pagination;

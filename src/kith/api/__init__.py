@@ -1,8 +1,10 @@
-"""HTTP: every request goes through `door`, by the table of operations, to a method of a resource in `resources/`.
+"""The HTTP API. `door` handles every request: it finds the operation in the table and calls a method of a resource in
+`resources/`.
 
-The table: `operations` (a row each, made of a method) · `routing` (finds the row of a path) · `parameters` (types of
-what requests say) · `bodies` (decoded, or refused) · `openapi` and `docs` (the table as a document). What a handler
-gets: `call`, with `consistency` (sees the caller's own writes); `forms` (uploads). What is answered: `answers` and
-`presenter` (shapes) · `post_encoder` (posts, encoded once) · `errors` (ours as statuses) · `behind` (how old a standby
-is). Bounds: `sink` (what a slow reader of a stream may cost). Before the door: `cors` (pages of other origins).
+The table: `operations` (one row per operation, built from its method), `routing` (finds the row for a path),
+`parameters` (types of path, query and header parameters), `bodies` (decodes request bodies), `openapi` and `docs` (the
+table as a document). What a handler gets: `call`, with `consistency` (read your own writes), and `forms` (uploads).
+Answers: `answers` and `presenter` (shapes), `post_encoder` (posts, encoded once), `errors` (errors as HTTP statuses),
+`behind` (the lag of a standby). Bounds: `sink` (what a slow reader of a stream may cost). Before the door: `cors`
+(pages of other origins).
 """

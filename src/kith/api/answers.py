@@ -1,4 +1,4 @@
-"""Shapes that several resources answer with. 64-bit values are strings in answers."""
+"""Answer shapes that several resources share. 64-bit values are strings in answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kith.core.paging import Mark
 
 LOOKUP_MAX = 100
 OBJECTS_MAX = 100
-"""Posts or comments a page; 1,000 would keep everybody else waiting for a tenth of a second."""
+"""Most posts or comments on a page. A page of 1,000 would block other requests for a tenth of a second."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -30,7 +30,7 @@ def ms_of_time(time: datetime) -> int:
 
 
 class Bytes(NamedTuple):
-    """An answer that is no JSON of ours, with a status and headers of its own."""
+    """An answer that is not JSON of an operation, with its own status and headers."""
 
     body: bytes
     headers: list[tuple[str, str]]
@@ -38,7 +38,7 @@ class Bytes(NamedTuple):
 
 
 class File(NamedTuple):
-    """A part of a file, sent as fast as the client takes it."""
+    """A part of a file, sent as fast as the client reads it."""
 
     path: Path
     start: int
@@ -48,7 +48,7 @@ class File(NamedTuple):
 
 
 class Pagination(msgspec.Struct, frozen=True, rename="camel"):
-    """Where to go on. `hasMore` is about older items; `prevCursor` is there when newer ones exist."""
+    """Cursors of the neighbouring pages. `hasMore`: older items exist. `prevCursor`: null unless newer items exist."""
 
     next_cursor: str | None
     prev_cursor: str | None
@@ -56,14 +56,16 @@ class Pagination(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One entry of a list: the other end, and its position."""
+    """One entry of a list: the node at the other end of the edge, and its position."""
 
     id: str
     position: str
 
 
 class ListAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A page of a list, newest first. `partial`: of a list by name that is too long, this is about its newest."""
+    """A page of a list, newest first. `partial`: the list was too long to sort by name, so only its newest entries
+    were.
+    """
 
     items: list[Item]
     pagination: Pagination
@@ -71,7 +73,7 @@ class ListAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def items_of(marks: Sequence[Mark]) -> list[Item]:
-    """The items of a page, encoded: as structs of strings they would take four times as long.
+    """The items of a page, already encoded; as structs of strings they would take four times as long.
 
     [[1,2],[3,4]] becomes [{"id":"1","position":"2"},{"id":"3","position":"4"}].
     """
@@ -83,7 +85,7 @@ def items_of(marks: Sequence[Mark]) -> list[Item]:
 
 
 class LookupRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Ids of objects of one kind, 100 at most."""
+    """Ids of objects of one kind, at most 100."""
 
     ids: list[int | str]
 
@@ -95,7 +97,7 @@ class CountAnswer(msgspec.Struct, frozen=True):
 
 
 class ErrorPart(msgspec.Struct, frozen=True):
-    """What went wrong: a code for programs, a message for people, fields for both."""
+    """What went wrong: `code` for programs, `message` for people, `details` for both."""
 
     code: str
     message: str
@@ -109,25 +111,25 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 def ranged(query: str, since: int | None, until: int | None) -> str:
-    """The query of a list between bounds, so that a cursor is good for these bounds only."""
+    """The query of a list with its bounds added, so that a cursor is valid for these bounds only."""
     if since is not None and until is not None and since > until:
         raise BadRequest("`since` must not be greater than `until`", since=str(since), until=str(until))
     return query if since is None and until is None else f"{query} since {since} until {until}"
 
 
 def check_batch(size: int, batch_max: int) -> None:
-    """BatchTooLarge beyond the bound."""
+    """Raise BatchTooLarge for more than `batch_max` items."""
     if size > batch_max:
         raise BatchTooLarge(f"{size} in one request; send at most {batch_max}", max=batch_max)
 
 
 def check_lookup(ids: Sequence[int | str]) -> list[NodeId]:
-    """The ids of a request for many; BatchTooLarge beyond LOOKUP_MAX."""
+    """The ids of a lookup; BatchTooLarge for more than LOOKUP_MAX."""
     if len(ids) > LOOKUP_MAX:
         raise BatchTooLarge(f"at most {LOOKUP_MAX} ids a request; send several", max=LOOKUP_MAX)
     return [parse_id(id_, "ids") for id_ in ids]
 
 
 def ids_of(raw: Sequence[int | str], field: str) -> tuple[int, ...]:
-    """Ids of a request, each once, in their order."""
+    """Ids of a request in their order, without repetitions."""
     return tuple(dict.fromkeys(parse_id(one, field) for one in raw))

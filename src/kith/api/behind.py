@@ -1,4 +1,4 @@
-"""What a standby says with every answer: how old it may be."""
+"""Adds the lag of a standby to each of its answers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ BEHIND_HEADER = "kith-behind"
 
 
 class Behind:
-    """Adds `Kith-Behind` to what a standby answers: ms since it was known to have all that the primary had.
+    """Adds the header `Kith-Behind` to the answers of a standby: ms since it was known to have every event of the
+    primary.
 
-    `behind_ms`: None while that is not known, of which the header says `unknown`.
+    `behind_ms`: None while that is not known; the header then says `unknown`.
     """
 
     def __init__(self, door: Serve, behind_ms: Callable[[], int | None]) -> None:

@@ -1,4 +1,4 @@
-"""One request as its resource sees it: who asks, where lists begin, and what the answer carries beside its body."""
+"""One request as a resource sees it: the caller, the page asked for, and the headers of the answer."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kith.people.privacy import Viewer
 
 Made = TypeVar("Made")
 _WHOLE = Pagination(None, None, has_more=False)
-"""Of a page that is the whole list."""
+"""The pagination of a page that is the whole list."""
 
 
 class ClientTokens(NamedTuple):
-    """What every request carries for its client: cursors and read-your-writes tokens."""
+    """Makes and reads what clients carry from request to request: cursors and read-your-writes tokens."""
 
     cursors: Cursors
     consistency: Consistency
 
 
 class Call:
-    """One request: who asks, and what there is to answer with."""
+    """One request: its caller, its parameters, and the headers of its answer."""
 
     __slots__ = ("_seen", "_upload_bytes_max", "_wrote", "caller", "carried", "exchange", "headers", "started")
 
@@ -43,22 +43,22 @@ class Call:
         started: float,
         upload_bytes_max: int,
     ) -> None:
-        """`seen`: the mark of the client's token. `started`: `time.perf_counter()` when it came. Who waits for
-        something to happen sets it anew after that, as waiting is no time to answer.
+        """`seen`: the mark of the client's token. `started`: `time.perf_counter()` when the request arrived. A handler
+        that waits for an event resets it afterwards, because that wait is no latency.
         """
         self.exchange, self.caller, self.carried = exchange, caller, carried
         self._seen, self.started = seen, started
-        self.headers: Pairs = []  # of the answer, errors included: the token of what was written
+        self.headers: Pairs = []  # of the answer, also of an error: the token of the last write
         self._upload_bytes_max, self._wrote = upload_bytes_max, NO_MARK
 
     @property
     def acting(self) -> NodeId:
-        """The user acted for; BadRequest if nobody was named."""
+        """The user acted for. BadRequest if the request names none."""
         return self.caller.acting()
 
     @property
     def viewer(self) -> Viewer:
-        """Whose view it is: the user's acted for, the back office's, or a visitor's."""
+        """Whose view applies: the acting user's, the back office's, or a visitor's."""
         return self.caller.viewer
 
     def header(self, name: str) -> str | None:
@@ -66,12 +66,12 @@ class Call:
         return self.exchange.headers.get(name)
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body of an upload as it comes; BodyTooLarge beyond the bound of uploads."""
+        """The body of an upload in chunks. BodyTooLarge beyond the limit for uploads."""
         return self.exchange.chunks(self._upload_bytes_max)
 
     def wrote(self, mark: WriteMark) -> str | None:
-        """The token of what was written so far, which the answer carries in its header; None if nothing changed. It
-        stands for what the client's token does, too: clients keep the newest alone.
+        """Record a write. Returns the token of all writes so far, which the answer sends in its header; None if nothing
+        changed. The token also covers the client's own token, because clients keep only the newest one.
         """
         consistency = self.carried.consistency
         if mark.at != NOWHERE:
@@ -84,25 +84,27 @@ class Call:
         return token
 
     async def writing(self, write: Awaitable[tuple[Made, WriteMark]]) -> Made:
-        """What a write made. The answer carries its token from then on, also if something else fails."""
+        """Await a write and return what it made. From then on the answer carries its token, even if something else
+        fails.
+        """
         made, mark = await write
         self.wrote(mark)
         return made
 
     @property
     def has_written(self) -> bool:
-        """Whether something was committed; a failure after that takes nothing back."""
+        """Whether something was committed. A later failure does not undo it."""
         return bool(self.headers)
 
     def must_reflect(self) -> LogPosition:
-        """The place in the log that the answer must reflect: that of the client's token."""
+        """The log position that the answer must reflect: that of the client's token."""
         return self._seen.at
 
     def window(
         self, list_key: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
     ) -> Window:
-        """The page asked for of the list named `list_key`; a cursor is of use for the same list alone. It has been
-        through `ranged` where bounds may be given.
+        """The requested page of the list named `list_key`. A cursor is valid only for the list that it came from. For a
+        list with bounds, `list_key` must come from `ranged`.
         """
         bound = self._bound(list_key) if cursor else ""
         window = self.carried.cursors.window(cursor, bound, LIMIT_DEFAULT if limit is None else limit)
@@ -111,7 +113,7 @@ class Call:
     def window_of_objects(
         self, list_key: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
     ) -> Window:
-        """As `window`, of a list whose items are answered whole, with their authors and numbers."""
+        """As `window`, for a list whose items are full objects with authors and counts: its pages are smaller."""
         if limit is not None and limit > OBJECTS_MAX:
             raise BadRequest(f"limit must be from 1 to {OBJECTS_MAX}", limit=limit)
         return self.window(list_key, limit, cursor, since, until)
@@ -128,7 +130,7 @@ class Call:
         )
 
     def next_cursor(self, list_key: str, end: Mark, until: int | None = None) -> str:
-        """The cursor that goes on after `end`. `until`: that of its window."""
+        """The cursor of the page after `end`. `until`: the bound of its window."""
         return self.carried.cursors.next(self._bound(list_key), end, until)
 
     def seal(self, list_key: str, content: bytes) -> str:
@@ -136,13 +138,13 @@ class Call:
         return self.carried.cursors.seal(self._bound(list_key), content)
 
     def unseal(self, list_key: str, cursor: str) -> bytes:
-        """What a cursor of `seal` carries; BadCursor."""
+        """The content of a cursor from `seal`. BadCursor."""
         return self.carried.cursors.open(cursor, self._bound(list_key))
 
     def answer(self, list_key: str, page: Page) -> ListAnswer:
-        """A page as the client gets it."""
+        """The answer with a page."""
         return ListAnswer(items_of(page.items), self.pagination(list_key, page))
 
     def _bound(self, list_key: str) -> str:
-        """What a cursor is good for: one list, of one reader."""
+        """What a cursor is bound to: one list, read by one reader."""
         return f"{self.caller.reader()} {list_key}"

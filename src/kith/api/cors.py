@@ -1,7 +1,7 @@
-"""CORS: lets the web pages of named origins read what the API answers (Fetch standard, section 3.2).
+"""CORS: lets web pages of configured origins read the API's answers (Fetch standard, section 3.2).
 
-Stands before the door only where `cors_origins` names somebody. There is no credentials mode: who asks is told by the
-Authorization header, which a page sets itself and no browser sends for it, so nothing rests on cookies.
+It wraps the door only if `cors_origins` names an origin. There is no credentials mode: the caller is identified by the
+Authorization header, which pages set themselves and browsers never add, so nothing depends on cookies.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from kith.http.headers import Pairs
 
 ANYONE = "*"
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
-_PREFLIGHT_S = 7_200  # for which a browser remembers what it was told; Chrome keeps it no longer
+_PREFLIGHT_S = 7_200  # how long browsers may cache a preflight; Chrome caches none longer
 _TAKEN = ("authorization", "content-type", TOKEN_HEADER, "x-kith-user", "if-none-match", "if-range", "range")
-"""Request headers that are taken everywhere; the table of operations names the others."""
+"""Request headers that every operation allows; the table of operations adds the others."""
 _SHOWN = (
     TOKEN_HEADER, "retry-after", "ratelimit", "ratelimit-policy", "location", "etag", "allow", "www-authenticate",
     "accept-ranges", "content-range", "content-disposition", BEHIND_HEADER,
 )  # fmt: skip
-"""Headers of answers that pages may read."""
+"""Response headers that pages may read."""
 
 
 class CrossOrigin:
-    """Answers preflights, and adds to every other answer what lets a page of these origins read it."""
+    """Answers preflights, and adds CORS headers to all other answers."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class CrossOrigin:
         operations: Sequence[Operation],
         observe: Callable[[str, float, int], None],
     ) -> None:
-        """`observe` counts a preflight, as the door counts the rest."""
+        """`observe` counts preflights, as the door counts all other requests."""
         self._door, self._observe, self._origins = door, observe, frozenset(origins)
         self._varies: Pairs = [] if ANYONE in self._origins else [("vary", "origin")]
         self._shown = ("access-control-expose-headers", ", ".join(_SHOWN))
@@ -62,7 +62,7 @@ class CrossOrigin:
             await self._door(exchange)
 
     def _allowed(self, origin: str | None) -> Pairs:
-        """What lets a page of this origin in; nothing for another one."""
+        """The headers that let pages of this origin in; none for an origin that is not allowed."""
         if origin is None:
             return []
         if ANYONE in self._origins:

@@ -1,4 +1,4 @@
-"""/docs: the OpenAPI document as one page that needs nothing from elsewhere."""
+"""/docs: the OpenAPI document as one self-contained page."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[
 
 
 def _values(parameter: dict[str, Any]) -> str:
-    """What a parameter may be, and what it is where it is left out."""
+    """The allowed values of a parameter, and its default."""
     schema = parameter.get("schema", {})
     said = _shape(schema, {}, "")
     if schema.get("default") is not None:
@@ -76,8 +76,8 @@ def _schema(holder: dict[str, Any], schemas: dict[str, Any], mark: str = "") -> 
 
 
 def _shape(schema: dict[str, Any], schemas: dict[str, Any], indent: str, mark: str = "") -> str:
-    """What a schema describes, as JSON would show it; one that holds itself is shown once. `mark`: behind the name of a
-    field that may be left out.
+    """The shape of the JSON that a schema describes. A schema that contains itself is expanded once. `mark` follows the
+    name of each optional field.
     """
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]

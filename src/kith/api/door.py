@@ -1,7 +1,7 @@
-"""The door: every request goes through here, from `kith.http` to a resource's method and back.
+"""The door: handles every request, from `kith.http` to a resource's method and back.
 
-In this order: find the operation, admit the caller, read what the request says, call, encode, count. Which frameworks
-were measured beside it stands in docs/decisions/0002-one-door.md.
+The order: find the operation, admit the caller, read the parameters, call the handler, encode the answer, count it.
+docs/decisions/0002-one-door.md compares it with frameworks.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kith.core.tokens import NO_MARK
 from kith.http.exchange import JSON, Exchange
 
 Observe = Callable[[str, float, int], None]
-"""Counts an answer: the operation's name, `time.perf_counter()` at its beginning, the status."""
+"""Called for each answer with the operation's name, `time.perf_counter()` at its start, and the status."""
 _NOBODY = Caller(False, None, "")
 _encode = msgspec.json.Encoder().encode
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What a request may cost."""
+    """The limits of one request."""
 
     body_bytes_max: int
     timeout_s: float
@@ -55,14 +55,14 @@ class Door:
         observe: Observe,
         refusal: Callable[[], KithError] | None = None,
     ) -> None:
-        """`refusal`: makes the error of every write, where this process serves a store that takes none."""
+        """`refusal` makes the error that refuses every write, if this process serves a store that accepts none."""
         self._routes = Routes(operations)
         self._guard, self._quotas, self._carried = guard, quotas, carried
         self._bounds, self._observe, self._refusal = bounds, observe, refusal
         self._deadline, self._upload_deadline = Deadline(bounds.timeout_s), Deadline(bounds.upload_timeout_s)
 
     async def __call__(self, exchange: Exchange) -> None:
-        """Answer one request, and count it."""
+        """Answer one request and count it."""
         started, name = time.perf_counter(), "unmatched"
         call: Call | None = None
         try:
@@ -81,7 +81,7 @@ class Door:
                     answer = await self._deadline.within(operation.handler(call, *positional, **named))
                 elif operation.spec.streams:
                     await operation.handler(call, *positional, **named)
-                    return  # it was counted when it began
+                    return  # the handler counted it when the stream began
                 else:
                     answer = await self._run(operation, call, positional, named)
                 if type(answer) is File:
@@ -98,8 +98,8 @@ class Door:
         self._observe(name, started if call is None else call.started, status)
 
     async def _run(self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]) -> object:
-        """What a handler with a body or a quota answers. A request that wrote nothing and is refused gets back what it
-        took from its quota.
+        """Run a handler that has a body or a quota, and return its answer. A request that fails without having written
+        anything gets its quota back.
         """
         spec, charge = operation.spec, None
         try:
@@ -118,7 +118,7 @@ class Door:
     async def _read_beside_quota(
         self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
     ) -> object:
-        """What a read answers. It begins while its quota is asked, and is given up where that refuses."""
+        """Run a read while its quota is checked; the read is cancelled if the quota refuses it."""
         assert operation.spec.quota is not None  # noqa: S101 - see `_run`
         reading = asyncio.ensure_future(self._work(operation, call, positional, named))
         try:
@@ -137,7 +137,7 @@ class Door:
     def _work(
         self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
     ) -> Coroutine[Any, Any, object]:
-        """What the handler answers, within its time."""
+        """The handler's work, limited by its deadline."""
         if operation.decoder is not None:
             return self._deadline.within(self._with_body(operation, call, positional, named))
         deadline = self._upload_deadline if operation.spec.upload else self._deadline
@@ -154,7 +154,9 @@ class Door:
         return 204
 
     def _admit(self, exchange: Exchange, operation: Operation) -> Caller:
-        """The caller, counted, if they may call the operation; nobody where anyone may."""
+        """The caller, counted against the rate limit, if they may call the operation; `_NOBODY` for public
+        operations.
+        """
         if operation.spec.callers == "anyone":
             return _NOBODY
         headers, spec = exchange.headers, operation.spec
@@ -184,7 +186,7 @@ class Door:
 
 
 def _refuse(exchange: Exchange, error: KithError, call: Call | None) -> int:
-    """Answer with an error, and with the token of what was written before it; its status."""
+    """Answer with an error, and with the token of anything written before it. Returns the status."""
     status, headers, body = respond(error)
     exchange.respond(status, headers if call is None else [*headers, *call.headers], body)
     return status

@@ -1,6 +1,6 @@
-"""Our errors as HTTP. The only place that knows status numbers.
+"""Maps Kith's errors to HTTP. Only this file knows status numbers.
 
-Body: `{"error": {"code", "message", "details"}}`, as in the feed article.
+The body is `{"error": {"code", "message", "details"}}`, as in the feed article.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = structlog.get_logger("kith.api")
 
 
 def status_of(error: errors.KithError) -> int:
-    """The status of the nearest class that has one; 500 for the rest."""
+    """The status of the error's nearest class in `_STATUS`; 500 if there is none."""
     for kind in type(error).__mro__:
         if kind in _STATUS:
             return _STATUS[kind]
@@ -44,7 +44,7 @@ def body_of(code: str, message: str, details: dict[str, Any]) -> bytes:
 
 
 def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
-    """The headers that belong to an error, content type included."""
+    """The headers of an error, content type included."""
     headers = [("content-type", "application/json")]
     if isinstance(error, errors.RateLimited):
         headers.append(("retry-after", str(math.ceil(error.retry_after_s))))
@@ -64,13 +64,13 @@ def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
 
 
 def respond(error: errors.KithError) -> tuple[int, list[tuple[str, str]], bytes]:
-    """Status, headers and body of an error. What clients are not told stands in the log."""
+    """Status, headers and body of an error. Details that clients must not see go to the log."""
     if error.for_clients != error.message:
         _log.warning("a request could not be answered", code=error.code, error=error.message)
     return status_of(error), headers_of(error), body_of(error.code, error.for_clients, error.details)
 
 
 def unexpected(error: Exception, where: str) -> errors.KithError:
-    """The answer to an error that nobody foresaw: the log says what it was, the client learns nothing of it."""
+    """The error for an unexpected exception: the log has the details, the client learns nothing of it."""
     _log.error("unexpected error", where=where, exc_info=error)
     return errors.KithError("something went wrong here; the server's log says what")

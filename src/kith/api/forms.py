@@ -1,6 +1,6 @@
-"""The form that an upload is sent in: one file and a text, read as they come, never held in memory whole.
+"""Reads the multipart form of an upload: one file and one text, streamed, never held in memory whole.
 
-Text fields are bounded as they come, too.
+Text fields are limited while they are read.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kith.core.errors import BadRequest, BodyTooLarge, InvalidContent, StoreFull
 from kith.media.media import ALT_TEXT_CHARS_MAX
 
 FORM_BYTES = 64 << 10
-"""What a form may have beside its file: the text and the headers of its parts."""
-_IN_MEMORY_BYTES = 1 << 20  # larger files go to a temporary file
+"""Limit of everything in a form but the file: the text and the headers of its parts, in bytes."""
+_IN_MEMORY_BYTES = 1 << 20  # a larger file is spooled to a temporary file
 _TEXT_BYTES_MAX = 4 * ALT_TEXT_CHARS_MAX
 _FILE, _TEXT = "file", "altText"
 
 
 class Upload(NamedTuple):
-    """What was sent. `file` may be read and changed; it is gone with the request."""
+    """The parsed form. `file` may be read and changed; it is deleted when the request ends."""
 
     file: BinaryIO
     size: int  # bytes
@@ -32,8 +32,8 @@ class Upload(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def uploaded(content_type: str, body: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[Upload]:
-    """The upload in a form of multipart/form-data. Errors: BadRequest; BodyTooLarge beyond `bytes_max`, at once;
-    StoreFull where the folder for temporary files has no room.
+    """The upload in a multipart/form-data body. Errors: BadRequest; BodyTooLarge as soon as the file exceeds
+    `bytes_max`; StoreFull if the folder for temporary files is full.
     """
     kind, options = multipart.parse_options_header(content_type)
     if kind != "multipart/form-data" or not options.get("boundary"):
@@ -44,7 +44,7 @@ async def uploaded(content_type: str, body: AsyncIterator[bytes], bytes_max: int
             with multipart.PushMultipartParser(
                 options["boundary"],
                 max_segment_count=2,
-                header_charset="latin-1",  # whatever names its file has
+                header_charset="latin-1",  # accepts file names in any encoding
             ) as parser:
                 async for chunk in body:
                     for part in parser.parse(chunk):
@@ -65,7 +65,7 @@ class _Form:
         self._seen: list[str | None] = []
 
     def take(self, part: multipart.MultipartSegment | bytes | bytearray | None) -> None:
-        """The head of a part, a piece of one, or (None) its end."""
+        """Take the next piece from the parser: the head of a part, some of its content, or None at its end."""
         if isinstance(part, multipart.MultipartSegment):
             if part.name not in (_FILE, _TEXT) or part.name in self._seen:
                 raise BadRequest(f"this form takes `file` and `altText`, once each, and not {part.name!r}")
@@ -81,7 +81,7 @@ class _Form:
                 raise InvalidContent(f"altText takes at most {ALT_TEXT_CHARS_MAX} characters", max=ALT_TEXT_CHARS_MAX)
 
     def done(self) -> Upload:
-        """The whole form; BadRequest if it has no file."""
+        """The complete form. BadRequest if it has no file."""
         if _FILE not in self._seen:
             raise BadRequest("the form has no field `file`")
         try:

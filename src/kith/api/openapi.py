@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the table of operations."""
+"""Builds the OpenAPI document from the table of operations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ABOUT = (
 )
 _REF = "#/components/schemas/{name}"
 OR_STRING = {"x-or-string": True}
-"""Marks numbers that may also be sent as strings, because JavaScript loses integers above 2**53."""
+"""Marks numbers that may also be sent as strings, because JavaScript loses precision above 2**53."""
 _ID = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 
 
@@ -64,7 +64,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _complete(schema: Any) -> None:
-    """Say in a schema what msgspec leaves out: words are strings; which numbers may be strings too."""
+    """Adds to a schema what msgspec leaves out: the type of enums, and which numbers may also be strings."""
     if isinstance(schema, list):
         for one in schema:
             _complete(one)
@@ -73,7 +73,7 @@ def _complete(schema: Any) -> None:
             schema["type"] = "string"
         if schema.pop("x-or-string", False):
             schema["type"] = ["integer", "string"]
-        if schema.get("items") is False:  # a tuple: its length says that too, and some generators of clients stop at it
+        if schema.get("items") is False:  # a tuple: its length says so too, and some client generators fail on it
             parts = schema.pop("prefixItems")
             schema["items"] = parts[0] if parts.count(parts[0]) == len(parts) else {"anyOf": parts}
         for one in schema.values():

@@ -1,9 +1,9 @@
-"""The table of operations is the API: dispatch, arguments, permissions, quotas, metrics and the document come from it.
+"""The table of operations: dispatch, arguments, permissions, quotas, metrics and the OpenAPI document all use it.
 
-A resource is a class whose methods are operations: `@get("/posts/{post_id}", "A post")` above a coroutine whose
-parameters say what it takes. The first is the `Call`; then come the parts of the path, in their order; `body` is the
-decoded body, which may be left out where it has a default; the rest is the query, or a header where its type says so
-(`Header`). The docstring is its description.
+A resource is a class whose methods are operations: a coroutine under a decorator such as `@get("/posts/{post_id}", "A
+post")`. Its first parameter is the `Call`, followed by the parameters of the path, in their order. `body` is the
+decoded body; it is optional if it has a default. All other parameters come from the query, or from a header if their
+type says so (`Header`). The docstring is the operation's description.
 """
 
 from __future__ import annotations
@@ -25,59 +25,61 @@ from kith.http.exchange import Exchange
 
 BASE = "/api/v1"
 Callers = Literal["anyone", "known", "acting", "server"]
-"""Who may call: anyone, without credentials; whoever is known; who acts for a user; a server key."""
+"""Who may call: anyone, without credentials; every known caller; a caller that acts for a user; a server key."""
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 Read = Callable[[str], Any]
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 _QUERIES_KEPT, _QUERY_CHARS_MAX = 100, 256
-"""Parsed queries that an operation keeps, and the longest that is kept: long cursors hardly come again."""
+"""Parsed queries that an operation caches, and the longest query that is cached, in characters: longer ones have
+cursors, which are seldom sent twice.
+"""
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class Header(NamedTuple):
-    """Marks a parameter that comes in a header of this name."""
+    """Marks a parameter that is read from the header of this name."""
 
     name: str
 
 
 class Named(NamedTuple):
-    """Marks a parameter of the query that clients call so."""
+    """Gives a query parameter another name for clients."""
 
     name: str
 
 
 class Parameter(NamedTuple):
-    """Something that a request says beside its body. `key`: the handler's name of it; `name`: the client's."""
+    """A parameter of a request, beside its body. `key`: its name in the handler. `name`: its name for clients."""
 
     key: str
     name: str
     place: Literal["path", "query", "header"]
-    type: Any  # as annotated, for the document
+    type: Any  # as annotated, for the OpenAPI document
     read: Read
     default: Any = inspect.Parameter.empty
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the decorator above a handler says."""
+    """The arguments of the decorator above a handler."""
 
     method: str
-    path: str  # from the base path on, unless `absolute`
+    path: str  # below the base path, unless `absolute`
     summary: str
-    name: str | None = None  # in metrics and the document; else the handler's
+    name: str | None = None  # in metrics and the OpenAPI document; default: the handler's name
     status: int = 200
     callers: Callers = "known"
     write: bool = False
     quota: QuotaName | None = None
-    upload: bool = False  # the handler reads the body itself, and has as long as an upload may take
-    streams: bool = False  # the handler answers itself, for as long as it likes
+    upload: bool = False  # the handler reads the body itself, within the upload timeout
+    streams: bool = False  # the handler sends the answer itself, without a deadline
     numbers_as_strings: bool = False  # in the body
-    answers: Any = None  # the type of the answer, where the handler encodes it itself
+    answers: Any = None  # the type of the answer, if the handler returns it encoded
     absolute: bool = False
     documented: bool = True
-    errors: Sequence[int] = (400, 401, 403, 404, 409, 413, 429, 503)  # statuses that the document names
+    errors: Sequence[int] = (400, 401, 403, 404, 409, 413, 429, 503)  # error statuses in the OpenAPI document
     media_type: str = "application/json"
-    openapi: Mapping[str, Any] = {}  # what else the document says of it
+    openapi: Mapping[str, Any] = {}  # merged into the operation in the OpenAPI document
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -85,22 +87,22 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     spec: Spec
     name: str
-    resource: str  # the name of its file; the tag of the operation in the document
+    resource: str  # the name of its module; the tag in the OpenAPI document
     path: str
     description: str
     handler: Handler
     parameters: Sequence[Parameter]
     body: type | None
-    body_default: Any  # what an empty body stands for; None: one must be sent
+    body_default: Any  # replaces an empty body; None: a body is required
     answer_type: Any
     path_reads: Sequence[Read]
     read_query: Callable[[str], Mapping[str, Any]]  # by the handler's names; BadRequest
     headers: Sequence[tuple[str, str]]  # of the request: (lower-case name, key)
     decoder: BodyDecoder | None
-    plain: bool  # takes no body, and nothing from a quota
+    plain: bool  # has no body and no quota, and does not stream
 
     def arguments(self, parts: Sequence[str], exchange: Exchange) -> tuple[list[Any], dict[str, Any]]:
-        """What the handler is called with, beside the call and the body. BadRequest, BadId."""
+        """The handler's arguments, without the call and the body. BadRequest, BadId."""
         query = exchange.query_string
         named = dict(self.read_query(query)) if query else {}
         positional = [read(part) for read, part in zip(self.path_reads, parts, strict=True)]
@@ -113,7 +115,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return positional, named
 
     def decode(self, raw: bytes) -> Any:
-        """The decoded body; BadRequest says what is wrong with it, and where."""
+        """The decoded body. BadRequest says what is wrong with it, and where."""
         assert self.decoder is not None  # noqa: S101 - asked only of operations with a body
         if not raw:
             if self.body_default is not None:
@@ -123,8 +125,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapping[str, Any]]:
-    """How a query is read. `reads`: the handler's name, and how a value is read, by the client's name. What queries
-    such as `limit=20` say is kept.
+    """The parser of a query. `reads`: by the client's name of a parameter, the handler's name and the parser of its
+    value. The results for short queries such as `limit=20` are cached.
     """
 
     def read(query: str) -> Mapping[str, Any]:
@@ -148,14 +150,14 @@ def _query_reader(reads: Mapping[str, tuple[str, Read]]) -> Callable[[str], Mapp
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:
-    """The names and values of a query, as `parse_qsl`, which takes three times as long where nothing is encoded."""
+    """The names and values in a query, as `parse_qsl` returns them; three times as fast if nothing is encoded."""
     if "%" in query or "+" in query:
         return parse_qsl(query, keep_blank_values=True)
     return [pair.partition("=")[::2] for pair in query.split("&") if pair]
 
 
 def route(method: str, path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
-    """Make a method of a resource an operation; `says`: further fields of its Spec."""
+    """Make a method of a resource an operation. `says`: further fields of its Spec."""
 
     def mark(handler: Method) -> Method:
         handler.__spec__ = Spec(method=method, path=path, summary=summary, **says)  # type: ignore[attr-defined]
@@ -170,7 +172,7 @@ def get(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
 
 
 def post_query(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
-    """A read that is a POST, as its question is a body."""
+    """A read that uses POST because its query is sent in the body."""
     return route("POST", path, summary, **says)
 
 
@@ -195,7 +197,7 @@ def delete(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
 
 
 def operations_of(resource: object) -> list[Operation]:
-    """The rows that a resource adds to the table, in the order of its methods."""
+    """The operations of a resource, in the order of its methods."""
     methods = (getattr(resource, name) for name in vars(type(resource)))
     file = type(resource).__module__.rpartition(".")[2]
     return [_operation(method.__spec__, method, file) for method in methods if hasattr(method, "__spec__")]
@@ -250,13 +252,13 @@ def _is_annotated(type_: Any) -> bool:
 
 
 def _reader(type_: Any, name: str) -> Read:
-    """How a value of this type is read from text."""
+    """The parser of a text to a value of this type."""
     metas = [one for one in get_args(type_)[1:] if isinstance(one, msgspec.Meta)] if _is_annotated(type_) else []
     bare = get_args(type_)[0] if _is_annotated(type_) else type_
     kinds = [kind for kind in (get_args(bare) if get_origin(bare) is not Literal else ()) if kind is not type(None)]
     kind = kinds[0] if kinds else bare
     if kind is NodeId:
-        return lambda raw: parse_id(raw, name)  # a `partial` by the name takes twice as long
+        return lambda raw: parse_id(raw, name)  # a `partial` with the name takes twice as long
     if kind is int:
         return _whole(name, metas)
     if kind is bool:

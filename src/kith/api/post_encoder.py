@@ -1,8 +1,8 @@
-"""Posts as JSON, by themselves and on a page of home: what is the same for every reader is encoded once.
+"""Posts as JSON, alone or on a page of home. What is the same for every reader is encoded once and cached.
 
-Kept in a process by the id of the post: its JSON before and after the numbers, which holds for the very post, profile
-and pictures that it was made from; its numbers; and by reader, which posts they like and saved. The log tells when one
-of these changes (`records.memory`); so each page shows what is so now. An own post is encoded for its author anew.
+The cache of a process holds, by post id: the JSON before and after the counts, valid for the post, profile and pictures
+that it was made from; the counts; and by reader, which posts they like and saved. The log reports changes of each
+(`records.memory`), so every page is current. For its author a post is always encoded afresh.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from kith.records.store import RecordKind
 from kith.records.tables import LastMade, Remembered
 
 POSTS_MAX, PROFILES_MAX, MEDIA_MAX, READERS_MAX = 20_000, 20_000, 20_000, 4_000
-"""What is kept in a process: 1 KB a post, 0.5 a profile or picture, 3 a reader."""
+"""Entries of the caches of a process: 1 KB per post, 0.5 KB per profile or picture, 3 KB per reader."""
 PAGES_MAX = 4_000
-"""Readers whose last page is kept as JSON, 13 KB each."""
+"""Readers whose last page is cached as JSON, 13 KB each."""
 _OWN_MAX = 100
-"""Of how many posts it is kept whether a reader likes and saved them; beyond, only of those on the last page."""
+"""For how many posts the cache knows whether a reader likes and saved them. Above that it keeps only the last
+page's.
+"""
 V = TypeVar("V")
 _encode = msgspec.json.Encoder().encode
 _NO_COUNTS = PostCounts(0, 0, 0, 0, False, False)
@@ -50,8 +52,8 @@ _OWN = {
 
 
 class _Encoded(msgspec.Struct, frozen=True, gc=False):
-    """The JSON of a post before and after its numbers, and what it was made from. `pictures`: of it and its author;
-    None: one that is not there.
+    """The JSON of a post before and after its counts, and what it was made from. `pictures`: those of the post and its
+    author; None for one that is deleted.
     """
 
     post: Post
@@ -62,7 +64,7 @@ class _Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Page(NamedTuple):
-    """The posts of a page as a reader was shown them. `said`: of their places."""
+    """The page of posts that a reader was shown last. `said`: the ranking data shown with the posts."""
 
     posts: Sequence[Post]
     said: tuple[object, ...]
@@ -70,7 +72,7 @@ class _Page(NamedTuple):
 
 
 class PageEncoder:
-    """What the posts of one page are shown with, by the ids of authors, pictures and posts."""
+    """Everything that the posts of one page are shown with, by the id of the author, picture or post."""
 
     def __init__(self, encoder: PostEncoder, reader: NodeId) -> None:
         self._encoder, self._reader = encoder, reader
@@ -78,10 +80,12 @@ class PageEncoder:
         self.media: dict[int, Media | None] = {}
         self.totals: dict[int, bytes] = {}
         self.own: dict[int, bytes] = {}
-        self.moment: int | None = None  # of the memory, when the first of it was read
+        self.moment: int | None = None  # of the memory, at the first read
 
     async def read(self, posts: Sequence[Post]) -> None:
-        """Read what these posts are shown with, while it is asked which may be shown (see `posts.Prefetch`)."""
+        """Read what these posts are shown with, while the service checks which of them may be shown (see
+        `posts.Prefetch`).
+        """
         if posts:
             await self._encoder.read(self._reader, posts, self)
 
@@ -95,7 +99,7 @@ class PageEncoder:
 
 
 class PostEncoder:
-    """Reads what posts are shown with, and encodes them. `immediate`: whether its stores answer at once."""
+    """Reads what posts are shown with, and encodes them. `immediate`: whether its stores answer without waiting."""
 
     def __init__(
         self,
@@ -119,8 +123,8 @@ class PostEncoder:
         self._of_profiles, self._of_media = memory.changes([RecordKind.USER]), memory.changes([RecordKind.MEDIA])
 
     async def one(self, reader: NodeId, id_: int) -> bytes:
-        """A post as `reader` sees it; PostNotFound where it does not exist, or is not there for them. For stores that
-        are `immediate`: it asks them in turn.
+        """A post as `reader` sees it. PostNotFound if it does not exist or is hidden from them. Only for stores that
+        are `immediate`, because it queries them one after another.
         """
         await self._memory.refresh()
         posts, shown, questions = self._posts.posts, self.of(reader), Questions()
@@ -140,13 +144,17 @@ class PostEncoder:
         return b"".join(self._parts(reader, seen[0], shown, self._encoded.now)) + b"}"
 
     async def _is_for_all(self, post: Post, reader: NodeId) -> bool:
-        """Whether no rule keeps anything of a post from anybody, or this reader from its author."""
+        """Whether no rule can hide the post or anything of it: it is public and unlabelled, its author is unrestricted,
+        and no block involves the reader.
+        """
         if post.visibility != "public" or post.labels or not await self._unrestricted.are_unrestricted((post.author,)):
             return False
         return await self._unrestricted.is_in_no_block(reader)
 
     def _knows(self, post: Post, into: PageEncoder) -> bool:
-        """Whether all that a post is shown with to everybody is kept; only of posts without pictures."""
+        """Take what the post is shown with from the cache; false if something is missing. Posts with pictures are never
+        taken.
+        """
         profile, totals = self._profiles.now.get(post.author), self._totals.now.get(post.id)
         if profile is None or totals is None or _pictures_of(post, profile):
             return False
@@ -170,7 +178,7 @@ class PostEncoder:
         )
 
     async def _read_people(self, posts: Sequence[Post], into: PageEncoder) -> None:
-        """The profiles of their authors, and the pictures of both."""
+        """The profiles of the posts' authors, and the pictures of both."""
         moment = self._memory.moment
         if missing := _take(self._profiles.now, {post.author for post in posts}, into.profiles):
             found = dict(zip(missing, await self._profile_store.get_many(missing), strict=True))
@@ -204,14 +212,16 @@ class PostEncoder:
             self._own.keep(moment, {reader: {**kept, **found} if len(kept) + len(found) <= _OWN_MAX else found})
 
     def as_before(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate]) -> bytes | None:
-        """The posts of the page as JSON, if it is what the reader was shown last and nothing of it changed."""
+        """The JSON of the page, if it equals the page that the reader was shown last and nothing of it changed; else
+        None.
+        """
         kept = self._pages.get(reader)
         if kept is None or kept.posts != page.posts or kept.said != _said(page):
             return None
         return kept.encoded
 
     def encoded(self, reader: NodeId, page: HomePage[Mark] | HomePage[Slate], shown: PageEncoder) -> bytes:
-        """The posts of a page as the JSON of a list, kept for when the reader comes again."""
+        """The posts of a page as the JSON of a list; cached for the reader's next request."""
         encoded = self._encode_all(reader, page, shown)
         self._pages.keep(
             shown.moment or 0,
@@ -241,19 +251,19 @@ class PostEncoder:
     def _parts(
         self, reader: NodeId, post: Post, shown: PageEncoder, encoded: Mapping[int, _Encoded]
     ) -> tuple[bytes, bytes, bytes, bytes]:
-        """A post as JSON, but for its end. `encoded`: what is kept by now."""
+        """A post as JSON, without its end. `encoded`: the cached posts."""
         known = encoded.get(post.id)
         if known is None or known.post is not post or post.author == reader or not _is_current(known, shown):
             known = self._encode(reader, post, shown)
         return known.head, shown.totals[post.id], shown.own[post.id], known.rest
 
     def _encode(self, reader: NodeId, post: Post, shown: PageEncoder) -> _Encoded:
-        """A post as `reader` sees it; kept, unless it is their own."""
+        """A post as `reader` sees it; cached, unless it is their own."""
         profile = shown.profiles[post.author]
         pictures = tuple((id_, shown.media[id_]) for id_ in _pictures_of(post, profile))
         there = {id_: media for id_, media in pictures if media is not None}
         raw = _encode(self._present.post_shown(reader, post, _NO_COUNTS, profile, there))
-        head, _, rest = raw.partition(_NO_NUMBERS)  # it occurs once: a quote within a text is escaped
+        head, _, rest = raw.partition(_NO_NUMBERS)  # it occurs only once: quotes within texts are escaped
         made = _Encoded(post, profile, pictures, head + _NUMBERS, rest[:-1])
         if reader != post.author:
             self._encoded.keep(self._memory.moment, {post.id: made})
@@ -261,26 +271,26 @@ class PostEncoder:
 
 
 def _take(kept: Mapping[int, V], ids: Collection[int], into: dict[int, V]) -> list[int]:
-    """Put what is kept of these ids into another; the ids of which nothing is kept."""
+    """Copy the cached values of these ids to `into`; returns the ids that are not cached."""
     into.update({id_: kept[id_] for id_ in ids if id_ in kept})
     return [id_ for id_ in ids if id_ not in kept]
 
 
 def _said(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:
-    """What a page says of its posts beside what they are."""
+    """The ranking data that a page shows beside its posts."""
     return page.placed, page.seen, page.copies
 
 
 def _is_current(known: _Encoded, shown: PageEncoder) -> bool:
-    """Whether a post is encoded with its author and pictures as they are now."""
+    """Whether a cached post was encoded with the current profile and pictures."""
     if known.profile is not shown.profiles[known.post.author]:
         return False
     return not known.pictures or all(shown.media[id_] is picture for id_, picture in known.pictures)
 
 
 def _rankings(placed: Mapping[int, Placed]) -> dict[int, bytes]:
-    """By post, what is said of its place; encoded together, which takes a third of the time. It can be cut at `},{`, as
-    reasons are fixed words.
+    """By post, its ranking as JSON. All are encoded together, in a third of the time, and split at `},{`, which cannot
+    occur within: reasons are fixed words.
     """
     if not placed:
         return {}
@@ -289,7 +299,7 @@ def _rankings(placed: Mapping[int, Placed]) -> dict[int, bytes]:
 
 
 def _pictures_of(post: Post, profile: Profile) -> Collection[int]:
-    """The ids of the media of a post and of its author's picture."""
+    """The ids of the media of a post and of its author's avatar."""
     if profile.avatar is None:
         return post.media
     return (*post.media, profile.avatar)

@@ -1,4 +1,4 @@
-"""Posts, comments and media as clients get them: with their authors and numbers, one batch a kind for a whole page.
+"""Posts, comments and media as clients get them, with authors and counts. A whole page takes one batch read per kind.
 
 Times are RFC 3339 in UTC. Ids are strings; counts are numbers.
 """
@@ -31,7 +31,7 @@ from kith.records.store import RecordKind
 
 
 class MediaAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A picture or video. Whoever knows the addresses sees it; videos have no thumbnail."""
+    """A picture or video. Everyone who knows its URL can see it. Videos have no thumbnail."""
 
     id: str
     type: MediaType
@@ -43,7 +43,7 @@ class MediaAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AuthorAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Who made it."""
+    """The author of a post, comment or story, or another user."""
 
     id: str
     username: str | None
@@ -53,7 +53,7 @@ class AuthorAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class UserItem(msgspec.Struct, frozen=True):
-    """A user in a list, and their position in it."""
+    """A user in a list, with their position in it."""
 
     id: str
     position: str
@@ -61,14 +61,14 @@ class UserItem(msgspec.Struct, frozen=True):
 
 
 class UsersAnswer(msgspec.Struct, frozen=True):
-    """A page of users, newest first; it may be short and still have more."""
+    """A page of users, newest first. A page may be short although more follow."""
 
     items: list[UserItem]
     pagination: Pagination
 
 
 class ContentAnswer(msgspec.Struct, frozen=True):
-    """What a post says."""
+    """The content of a post."""
 
     type: PostType
     text: str
@@ -77,7 +77,9 @@ class ContentAnswer(msgspec.Struct, frozen=True):
 
 
 class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What a post has got, exactly; `commentCount`: comments and replies. `isLiked`, `isSaved`: by the acting user."""
+    """The exact counts of a post. `commentCount` counts comments and replies. `isLiked`, `isSaved`: by the
+    acting user.
+    """
 
     like_count: int
     comment_count: int
@@ -88,8 +90,8 @@ class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RankingAnswer(msgspec.Struct, frozen=True):
-    """A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post; or
-    followed_board, where a board brought it.
+    """A post's score, 0 to 1, and the main reason for it: friend_interaction, recent, popular, content_type or
+    own_post; followed_board if a board brought the post.
     """
 
     score: float
@@ -105,11 +107,11 @@ class LocationAnswer(msgspec.Struct, frozen=True):
 
 
 class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A post. `audience` is there for its author only, where the visibility is custom.
-    `labels`: of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the author.
+    """A post. `audience`: for its author only, and only if the visibility is `custom`. `labels` come from
+    the app's moderation: everyone sees `sensitive`, only the author sees `hide` and `limit`.
 
-    In a ranked feed: `ranking`; `seen`: true, where the acting user saw it before; `copies`: where there are any, the
-    posts that are not shown beside this one because they are copies of it.
+    Only in a ranked feed: `ranking`; `seen`, true if the acting user saw the post before; `copies`, the copies of this
+    post that are left out.
     """
 
     id: str
@@ -132,16 +134,16 @@ class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PostsAnswer(msgspec.Struct, frozen=True):
-    """A page of posts, newest first; of very many it may be short and still have more."""
+    """A page of posts, newest first. If there are very many, a page may be short although more follow."""
 
     items: list[PostAnswer]
     pagination: Pagination
 
 
 class CommentAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A comment. `replyTo`: the comment it answers. `replies`: the oldest of them, where it is an entry of a page;
-    `replyCount` counts all. `labels`: those of its author, as on posts. `deleted`: it was deleted, or its author left;
-    it has neither text nor author, and is there for its replies.
+    """A comment. `replyTo`: the comment that it answers. `replies`: its oldest replies, if it is an entry of a page;
+    `replyCount` counts all replies. `labels`: those of its author, shown as on posts. `deleted`: the comment was
+    deleted or its author left; only a stub without text and author remains, to hold its replies.
     """
 
     id: str
@@ -159,7 +161,7 @@ class CommentAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class CommentsAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of comments. `partial`: the order `top` ranked the newest only, and there are more."""
+    """A page of comments. `partial`: the order `top` ranked only the newest comments, and there are more."""
 
     items: list[CommentAnswer]
     pagination: Pagination
@@ -168,7 +170,7 @@ class CommentsAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ShownWith(NamedTuple):
-    """What posts are shown with, of those for which it was read: their authors, media and, by post, numbers."""
+    """What posts are shown with, as far as it was read: authors and media by id, and counts by post."""
 
     authors: dict[int, AuthorAnswer]
     media: dict[int, Media]
@@ -176,7 +178,7 @@ class ShownWith(NamedTuple):
 
 
 class Presenter:
-    """Makes answers of what the services found. `media_base_url` stands before the key of a file in its address."""
+    """Makes answers from what the services found. `media_base_url` is the URL before the key of a media file."""
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class Presenter:
         self._base_url, self._immediate = media_base_url, profiles.store.immediate
 
     async def posts(self, viewer: Viewer, posts: Sequence[Post], known: ShownWith | None = None) -> list[PostAnswer]:
-        """Posts that the viewer may see, as answers. `known`: what was read of some of them before."""
+        """Posts that the viewer may see, as answers. `known`: what was already read for some of them."""
         if known is None:
             known = ShownWith({}, {}, {})
         missing = [post for post in posts if post.id not in known.counts]
@@ -201,12 +203,14 @@ class Presenter:
         return [self._post(viewer, post, counts[post.id], authors[post.author], media) for post in posts]
 
     def reading(self, viewer: Viewer) -> tuple[ShownWith, Prefetch]:
-        """An empty `ShownWith`, and the prefetch that fills it."""
+        """An empty `ShownWith`, and a prefetch that fills it."""
         known = ShownWith({}, {}, {})
         return known, partial(self.read_shown_with, viewer, into=known)
 
     async def read_shown_with(self, viewer: Viewer, posts: Sequence[Post], into: ShownWith) -> None:
-        """Read what posts are shown with, `into` what is known. It may be asked before it is known who may see them."""
+        """Read what posts are shown with, `into` a `ShownWith`. It may run before it is known which posts the viewer
+        may see.
+        """
         if not posts:
             return
         ids = [post.id for post in posts]
@@ -220,7 +224,7 @@ class Presenter:
         into.counts.update(zip(ids, counts, strict=True))
 
     async def seen_posts(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[PostAnswer | None]:
-        """Posts as they were read, as answers; None for each that does not exist, or that the viewer must not see."""
+        """The given posts as answers; None for each that does not exist or that the viewer may not see."""
         there = [post for post in posts if post is not None]
         if not there:
             return [None] * len(posts)
@@ -263,7 +267,7 @@ class Presenter:
         )
 
     async def comments(self, viewer: Viewer, found: StoredComments) -> tuple[list[CommentAnswer], CommentPage]:
-        """What the viewer, who may see the post, sees of a page of comments, with the first replies to each."""
+        """A page of comments for a viewer who may see the post, with the first replies to each."""
         page, authors = await together(
             self._immediate, self._comments.shown(viewer, found), self.authors(found.authors)
         )
@@ -281,7 +285,7 @@ class Presenter:
         authors: Mapping[int, AuthorAnswer],
         replies: Sequence[CommentAnswer] = (),
     ) -> CommentAnswer:
-        """A comment. `authors`: its author among them; `replies`: those to show under it."""
+        """A comment. `authors` has at least its author. `replies`: those to show under it."""
         return CommentAnswer(
             id=str(comment.id),
             post=str(comment.post),
@@ -298,7 +302,7 @@ class Presenter:
         )
 
     def content(self, post: Post, known: Mapping[int, Media]) -> ContentAnswer:
-        """What a post says. `known`: its media that are still there."""
+        """The content of a post. `known`: its media that still exist."""
         there = [self.media(known[id_]) for id_ in post.media if id_ in known]
         return ContentAnswer(post.type, post.text, post.link, there)
 
@@ -308,11 +312,11 @@ class Presenter:
         return [UserItem(str(mark.id), str(mark.position), users[mark.id]) for mark in page.items]
 
     async def authors(self, ids: Sequence[int]) -> dict[int, AuthorAnswer]:
-        """The users with these ids, as they stand beside what they made; one batch a kind."""
+        """The users with these ids, as they are shown beside their posts. One batch read per kind."""
         return (await self.authors_and_media(ids))[0]
 
     async def authors_noted(self, ids: Sequence[int], reads: Reads) -> dict[int, AuthorAnswer]:
-        """As `authors`; what is read for them is noted."""
+        """As `authors`, recording in `reads` what was read."""
         records = await reads.records(self._profiles.store, RecordKind.USER, ids)
         profiles = dict(zip(ids, map(read_profile, records), strict=True))
         avatars = [profile.avatar for profile in profiles.values() if profile.avatar is not None]
@@ -321,7 +325,7 @@ class Presenter:
     async def authors_and_media(
         self, ids: Sequence[int], media: Iterable[int] = ()
     ) -> tuple[dict[int, AuthorAnswer], dict[int, Media]]:
-        """The users with these ids, and what is there of `media`: the pictures of both in one batch."""
+        """The users with these ids, and the media of `media` that exist. Avatars and media are read in one batch."""
         known = list(dict.fromkeys(ids))
         profiles = await self._profiles.get_many(known)
         avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
@@ -340,7 +344,7 @@ class Presenter:
     def post_shown(
         self, viewer: Viewer, post: Post, numbers: PostCounts, profile: Profile, pictures: Mapping[int, Media]
     ) -> PostAnswer:
-        """One post as the viewer, who may see it, gets it. `pictures`: those that are there of it and its author."""
+        """One post for a viewer who may see it. `pictures`: the existing media of the post and its author."""
         author = self._authors({post.author: profile}, pictures)[post.author]
         return self._post(viewer, post, numbers, author, pictures)
 
@@ -356,7 +360,7 @@ class Presenter:
         )  # fmt: skip
 
     def avatar_url(self, avatar: int | None, known: Mapping[int, Media]) -> str | None:
-        """Where the picture of a profile is shown: its thumbnail; None where there is none (any more)."""
+        """The URL of an avatar's thumbnail; None if the profile has no avatar or it was deleted."""
         media = None if avatar is None else known.get(avatar)
         return None if media is None else self.media(media).thumbnail_url
 
@@ -367,10 +371,10 @@ def time_of(ms: int) -> datetime:
 
 
 def read_attributes(packed: bytes) -> dict[str, Any]:
-    """An app's own JSON object."""
+    """The app's own JSON object."""
     return {} if packed == NO_ATTRIBUTES else msgspec.json.decode(packed, type=dict[str, Any])
 
 
 def shown_labels(labels: int, viewer: Viewer, author: int) -> list[str]:
-    """What a viewer is told of labels."""
+    """The labels that a viewer may see."""
     return shown(labels, own=viewer in (SYSTEM, author)) if labels else []

@@ -1,4 +1,4 @@
-"""Finds the operation of a method and a path: a tree of path segments, a literal before a parameter."""
+"""Finds the operation for a method and a path, in a tree of path segments. A literal segment wins over a parameter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kith.core.errors import MethodNotAllowed, NotFound
 
 
 class _Node:
-    """What may follow one segment."""
+    """The operations of one path, and the segments that may follow."""
 
     __slots__ = ("literals", "operations", "parameter")
 
@@ -20,7 +20,7 @@ class _Node:
 
 
 class Routes:
-    """The operations by their paths."""
+    """The operations, found by path."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._root = _Node()
@@ -37,7 +37,7 @@ class Routes:
             node.operations[operation.spec.method] = operation
 
     def find(self, method: str, path: str) -> tuple[Operation, list[str]]:
-        """The operation, and the segments of the path that are parameters. NotFound; MethodNotAllowed."""
+        """The operation, and the path segments that are its parameters. NotFound; MethodNotAllowed."""
         node, values = self._match(path)
         operation = node.operations.get("GET" if method == "HEAD" else method)
         if operation is None or (method == "HEAD" and operation.spec.streams):
@@ -46,7 +46,7 @@ class Routes:
         return operation, values
 
     def methods(self, path: str) -> list[str]:
-        """The methods that a path takes, HEAD and OPTIONS included. NotFound."""
+        """The methods of a path, including HEAD and OPTIONS. NotFound."""
         return self._methods(self._match(path)[0])
 
     def _methods(self, node: _Node) -> list[str]:
@@ -67,7 +67,7 @@ class Routes:
 
 
 def _straight(node: _Node, segments: Sequence[str]) -> tuple[_Node, list[str]] | None:
-    """Where the segments lead without looking back, which is right for nearly every path."""
+    """Match without backtracking, which is right for nearly every path."""
     values = []
     for segment in segments:
         following = node.literals.get(segment)
@@ -81,7 +81,7 @@ def _straight(node: _Node, segments: Sequence[str]) -> tuple[_Node, list[str]] |
 
 
 def _search(node: _Node, segments: Sequence[str], at: int, values: list[str]) -> _Node | None:
-    """The node that the segments from `at` on lead to; fills `values` with those that are parameters."""
+    """The node for the segments from `at` on, with backtracking; collects parameters in `values`."""
     if at == len(segments):
         return node if node.operations else None
     literal = node.literals.get(segments[at])
