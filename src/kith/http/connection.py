@@ -1,8 +1,8 @@
-"""The connection of one client: its requests are read, and answered one after the other.
+"""One client connection: parses its requests and answers them one after the other.
 
-What a client sends ahead of its answers waits, within bounds; beyond, nothing more is read. An answer after which the
-connection ends is followed by a while in which what still comes is thrown away: if the connection was closed with bytes
-unread, the client's machine would throw away the answer.
+Pipelined requests wait, within limits; above these the connection stops reading. After its last answer a connection
+lingers for a while and discards further input. If it were closed with unread bytes, the client's machine would discard
+the answer.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from kith.http.serving_state import ServingState
 
 _HEAD_BYTES_MAX = 1 << 16
 _HEADERS_MAX = 100
-_AHEAD_MAX = 16  # requests that wait for the one that is being answered
-_AHEAD_BYTES_MAX = 1 << 18  # of bodies that nobody has read yet
-_PIECE_BYTES = 1 << 14  # read at once, so that few requests begin before it is seen that they wait
-_HELD_BYTES_MAX = 1 << 16  # of answers that are written and not sent
+_AHEAD_MAX = 16  # requests that wait for the one being answered
+_AHEAD_BYTES_MAX = 1 << 18  # of request bodies that no handler has read yet
+_PIECE_BYTES = 1 << 14  # parsed at once: small, so that few requests are begun before it shows that they must wait
+_HELD_BYTES_MAX = 1 << 16  # of answers that are written and not yet sent
 _DISCARDED_BYTES_MAX = 1 << 24
 LINGER_S = 2.0
-"""How long a connection stays after its last answer, for the client to read it and go."""
+"""How long a connection lingers after its last answer, so that the client can read it and disconnect."""
 
 _log = structlog.get_logger("kith.http")
 
 
 class Connection(asyncio.Protocol):
-    """A client. `on_...` are called by the parser, the methods of `asyncio.Protocol` by the loop."""
+    """One client connection. The parser calls `on_...`; the event loop calls the methods of `asyncio.Protocol`."""
 
     __slots__ = (
         "_answering", "_arriving", "_discarded", "_gone", "_head_bytes", "_held", "_in_head", "_is_at_end",
@@ -47,35 +47,35 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.socket: int | None = None  # its descriptor
         self.closed = self.draining = False
-        self._is_at_end = False  # nothing more comes
-        self.quiet_since_s = shared.now_s  # since when it waits for a request, or lingers
-        self._queue: deque[Exchange] = deque()  # begun, and not answered yet
-        self._arriving = Exchange(self)  # the last one that began
+        self._is_at_end = False  # the client sends no more
+        self.quiet_since_s = shared.now_s  # since when it is idle or lingers
+        self._queue: deque[Exchange] = deque()  # begun and not yet answered
+        self._arriving = Exchange(self)  # the last exchange that began
         self._target, self._in_head = b"", False
-        self._is_between = True  # the parser has read nothing of a request that is not here whole
-        self._head_bytes = 0  # that came without any of a body between them
-        self._refusal: KithError | None = None  # what is wrong with the one that arrives
-        self._unread = 0  # bytes of bodies
-        self._rest = memoryview(b"")  # that came and is not read yet; then no more is taken from the client
+        self._is_between = True  # the parser is not inside a request
+        self._head_bytes = 0  # bytes of a head so far, without a body in between
+        self._refusal: KithError | None = None  # the error of the request that is being parsed
+        self._unread = 0  # bytes of request bodies that no handler has read
+        self._rest = memoryview(b"")  # received and not parsed; meanwhile reading is paused
         self._answering: asyncio.Task[None] | None = None
         self._is_reading, self._is_finishing, self._discarded = True, False, 0
-        self._held = b""  # written, and not sent yet: see `ServingState.hold`
-        self._room: asyncio.Future[None] | None = None  # while the client takes no more
+        self._held = b""  # written and not yet sent: see `ServingState.hold`
+        self._room: asyncio.Future[None] | None = None  # set while the client's buffer is full
         self._gone: asyncio.Future[None] | None = None
-        self._sent = 0  # bytes, ever
-        self._taken, self._taken_at_s = -1, 0.0  # of those the client, at the last look at which more waited for it
+        self._sent = 0  # bytes handed to the transport, ever
+        self._taken, self._taken_at_s = -1, 0.0  # bytes read by the client, and when that last changed
 
-    # The loop tells what happened.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is here."""
+        """A client connected."""
         self._transport = cast(asyncio.Transport, transport)
         handle = transport.get_extra_info("socket")
         self.socket = None if handle is None else handle.fileno()
         self._shared.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The client disconnected."""
         self.closed, self.socket, self._transport = True, None, None
         self._end_of_input()
         self._queue.clear()
@@ -83,10 +83,10 @@ class Connection(asyncio.Protocol):
         if self._room is not None:
             self.resume_writing()
         self._shared.lost(self)
-        del self._parser, self._arriving  # which know this: without them it is freed at once, and not left in a cycle
+        del self._parser, self._arriving  # they refer back here: without this cycle the connection is freed at once
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still wait for answers."""
+        """The client sends no more, but may still wait for answers."""
         self.send_held()
         self._end_of_input()
         return self._answering is not None
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
             self._gone.set_result(None)
 
     def data_received(self, data: bytes | memoryview) -> None:
-        """Read requests, and begin to answer the first."""
+        """Parse requests, and start answering if nothing is being answered."""
         if len(data) > _PIECE_BYTES:
             self._read_in_pieces(memoryview(data))
             return
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
 
     def _parse(self, data: bytes | memoryview) -> None:
-        """Have the parser read on."""
+        """Feed the parser, and note what it refuses."""
         arriving, unread = self._arriving, self._unread
         try:
             try:
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
             self._refusal = BadRequest("HTTP has no such method; see /docs")
         except httptools.HttpParserError as error:
             self._refusal = self._refusal or BadRequest(f"this is not HTTP/1.1 that we can read: {error}")
-        if not arriving.complete and self._arriving is arriving:  # the part that it began with may be of those before
+        if not arriving.complete and self._arriving is arriving:  # else part of the data may be an earlier request's
             self._head_bytes = self._head_bytes + len(data) if self._unread == unread else 0
             if self._head_bytes > _HEAD_BYTES_MAX:
                 why = f"the head of a request, or what comes after its body, has at most {_HEAD_BYTES_MAX} bytes"
@@ -149,10 +149,10 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
 
     def _read_on(self, data: memoryview, at: int) -> None:
-        """Read on at `at`, after the head of a request that offers HTTP/2 or a WebSocket, as if it offered none.
+        """Continue at `at`, after the head of a request that offers HTTP/2 or a WebSocket, as if it offered neither.
 
-        The parser takes such a request to end with its head. So its head is read once more, without the offer: what
-        follows may be its body, and must not be read as a request.
+        The parser ends such a request after its head. What follows may be the request's body and must not be parsed as
+        another request. So its head is fed to a new parser without the offer.
         """
         while self._refusal is None:
             offered = self._queue.pop()
@@ -169,16 +169,16 @@ class Connection(asyncio.Protocol):
                 return
 
     def pause_writing(self) -> None:
-        """The client takes no more now."""
+        """The client's buffer is full."""
         self._room = self._shared.loop.create_future()
 
     def resume_writing(self) -> None:
-        """It took what waited."""
+        """The client's buffer has room again."""
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)
 
-    # The parser tells what it read. An exception here would be lost in it.
+    # Callbacks of the parser, which would swallow an exception raised here.
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -186,16 +186,16 @@ class Connection(asyncio.Protocol):
         self._target, self._in_head = b"", True
 
     def on_url(self, part: bytes) -> None:
-        """A part of its target."""
+        """A part of the request's target."""
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header."""
-        if self._in_head:  # not after the body, where no proxy looks for who asks
+        if self._in_head:  # trailers after the body are ignored: a proxy does not check them for credentials
             self._arriving.headers.add(name, value)
 
     def on_headers_complete(self) -> None:
-        """Its head is here."""
+        """The head is complete."""
         parser, exchange = self._parser, self._arriving
         self._in_head, self._head_bytes = False, 0
         try:
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
             self._queue.append(exchange)
 
     def on_body(self, chunk: bytes) -> None:
-        """A part of its body."""
+        """A part of the body."""
         if self._refusal is not None:
             return
         self._unread += len(chunk)
@@ -217,34 +217,34 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
-        """It is here whole."""
+        """The request is complete."""
         self._is_between = True
         self._arriving.end()
 
     # Answering.
 
     async def _answer_all(self) -> None:
-        """Answer what is there, one after the other."""
+        """Answer the waiting requests, one after the other."""
         shared = self._shared
         while self._queue and not self._is_finishing:
             exchange = self._queue.popleft()
             shared.send_if_late()
             try:
                 await shared.door(exchange)
-            except (Exception, asyncio.CancelledError):  # also that something was cancelled for which it waited
+            except (Exception, asyncio.CancelledError):  # also if what the handler awaits was cancelled
                 _log.exception("an answer broke off", path=exchange.path)
                 self.abort()
-            exchange.take()  # what of its body nobody wanted
+            exchange.take()  # discards what the handler did not read
             if not exchange.answered:
                 self.abort()
             elif not exchange.persistent:
                 self.finish()
-            if self._queue:  # one who sends ahead may take no answers
+            if self._queue:  # a pipelining client may not be reading answers
                 self.send_held()
             if self._room is not None:
                 await self.wait_for_room()
             if not self._is_reading:
-                self._resume_reading()  # the body of the next may be what has to come
+                self._resume_reading()  # the next request may wait for its body
         self._answering = None
         self.quiet_since_s = shared.now_s
         if self._refusal is not None and not self._is_finishing:
@@ -254,13 +254,13 @@ class Connection(asyncio.Protocol):
         self._resume_reading()
 
     def refuse(self, error: KithError) -> None:
-        """Answer what cannot be read as a request; nothing more is read."""
+        """Answer an unreadable request with an error, and read nothing more."""
         exchange = Exchange(self)
         exchange.respond(*self._shared.refusal(error))
         self.finish()
 
     def write(self, raw: bytes) -> None:
-        """Hand bytes to the client, who may be gone."""
+        """Write bytes to the client, if it is still connected."""
         if self._held:
             self._held += raw
             if len(self._held) > _HELD_BYTES_MAX:
@@ -270,7 +270,7 @@ class Connection(asyncio.Protocol):
             self._shared.hold(self)
 
     def send_held(self) -> None:
-        """Send what was written so far."""
+        """Send everything written so far."""
         held, self._held = self._held, b""
         transport = self._transport
         if held and transport is not None and not transport.is_closing():
@@ -278,14 +278,14 @@ class Connection(asyncio.Protocol):
             transport.write(held)
 
     async def wait_for_room(self) -> None:
-        """Wait until the client takes more."""
+        """Wait until the client's buffer has room."""
         self.send_held()
         while self._room is not None and not self.closed:
             await asyncio.shield(self._room)
 
     async def wait_until_gone(self) -> None:
-        """Wait until the client has gone, or its last answer ended. What else it asks is thrown away: while that waited
-        unread, nobody would see the client go.
+        """Wait until the client disconnects or its last answer ends. Further input is discarded; if it stayed unread, a
+        disconnect would go unnoticed.
         """
         if self._is_at_end or self._is_finishing:
             return
@@ -303,13 +303,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def last_lines(self) -> bytes:
-        """The end of the head of every answer."""
+        """The last lines of every answer's head."""
         return self._shared.last_lines
 
-    # Reading on, or not.
+    # Pausing and resuming reading.
 
     def taken(self, size: int) -> None:
-        """So much of a body was read."""
+        """A handler has read this many bytes of a body."""
         self._unread -= size
         self._resume_reading()
 
@@ -337,10 +337,10 @@ class Connection(asyncio.Protocol):
         if self._discarded > _DISCARDED_BYTES_MAX:
             self.abort()
 
-    # Its end.
+    # Ending.
 
     def finish(self) -> None:
-        """End after what was written so far: the client is told that nothing more comes, and may go by itself."""
+        """Send what was written so far, then tell the client that nothing more comes, so that it may disconnect."""
         if self._is_finishing or self._transport is None:
             return
         self.send_held()
@@ -356,24 +356,24 @@ class Connection(asyncio.Protocol):
             self._resume_reading()
 
     def close(self) -> None:
-        """Close after what was written so far."""
+        """Close after sending what was written so far."""
         self.send_held()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once, whatever waits to be answered or sent."""
+        """Close at once, without sending what waits."""
         self._queue.clear()
         if self._transport is not None:
             self._transport.abort()
 
     def end_at_rest(self) -> None:
-        """End where no request is being answered; `draining` ends the others with their answer."""
+        """Close if no request is being answered. While `draining`, busy connections close with their answer."""
         if self._answering is None and not self._is_finishing:
             self.close()
 
     def look(self, now_s: float, idle_s: float) -> None:
-        """End it if it is idle for too long, or takes nothing of what waits for it. Asked every now and then."""
+        """Close the connection if it is idle too long or its client reads nothing. Called regularly."""
         waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if waiting:
             taken = self._sent - waiting

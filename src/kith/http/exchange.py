@@ -1,4 +1,4 @@
-"""One request and its answer, over a connection of HTTP/1.1."""
+"""One request and its answer, over an HTTP/1.1 connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kith.core.errors import BadRequest, BodyTooLarge, KithError
 from kith.http.headers import Headers, Pairs
 
 JSON: Pairs = [("content-type", "application/json")]
-"""The headers of nearly every answer, which are ready as bytes."""
+"""The headers of nearly every answer; their bytes are prepared."""
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
 _JSON_LINES = {status: line + b"content-type: application/json\r\n" for status, line in _STATUS_LINES.items()}
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")}
@@ -27,8 +27,8 @@ _QUEUED = struct.Struct("i")
 
 
 class Wire(Protocol):
-    """The connection, as a request and its answer know it. `socket`: its descriptor, until it is closed; `draining`:
-    no other request is taken after this one; `last_lines`: the end of the head of every answer.
+    """The connection, as its exchanges see it. `socket`: its file descriptor until it is closed. `draining`: it takes
+    no further request after this one. `last_lines`: the last lines of every answer's head.
     """
 
     socket: int | None
@@ -47,9 +47,10 @@ class Wire(Protocol):
 
 
 class Exchange:
-    """One request, which is answered once by `respond`, `respond_file` or `stream`.
+    """One request, answered once by `respond`, `respond_file` or `stream`.
 
-    `path` is percent-decoded but for %2F, `query_string` as it was sent. `added`: headers of whatever answer it gets.
+    `path` is percent-decoded except %2F; `query_string` is as it was sent. `added`: headers for the answer, whatever it
+    is.
     """
 
     __slots__ = (
@@ -63,36 +64,36 @@ class Exchange:
         self.added: Pairs = []
         self.method = self.path = self.query_string = ""
         self.version = "1.1"
-        self.persistent = True  # whether the connection is good for another request after this one
-        self.complete = False  # whether the whole request is here
+        self.persistent = True  # whether the connection can take another request after this one
+        self.complete = False  # whether the whole request has arrived
         self.answered = False
-        self._chunks: list[bytes] = []  # of the body, that nobody has read
+        self._chunks: list[bytes] = []  # of the body, not read yet
         self._waiter: asyncio.Future[None] | None = None
-        self._failure: KithError | None = None  # why the rest of the body does not come
+        self._failure: KithError | None = None  # why the rest of the body will not arrive
 
     @classmethod
     def of_get(cls, connection: Wire, target: bytes, headers: Headers) -> Exchange:
-        """A GET of HTTP/1.1 that is here whole, of a plain target."""
+        """A complete HTTP/1.1 GET with a plain target."""
         exchange = cls(connection, headers)
         exchange.method, exchange.complete = "GET", True
         exchange.path, _, exchange.query_string = target.decode().partition("?")
         return exchange
 
-    # What came, told by the connection.
+    # Called by the connection as the request arrives.
 
     def begin(self, method: bytes, target: bytes, version: str, persistent: bool) -> None:
-        """The head is here. BadRequest if its target is no path."""
+        """The head arrived. BadRequest if its target is not a path."""
         self.method, self.version, self.persistent = _METHODS.get(method) or method.decode(), version, persistent
         if not target.isascii():
             raise BadRequest("the address of a request is ASCII; write other letters as %XX of their UTF-8")
         if version != "1.1":
             if version != "1.0":
                 raise BadRequest(f"this is HTTP/{version}; send HTTP/1.1")
-            if "transfer-encoding" in self.headers:  # which 1.0 does not have: others may see its end elsewhere
+            if "transfer-encoding" in self.headers:  # not part of 1.0: a proxy may see the end of the request elsewhere
                 self.persistent = False
         self._refuse_codings()
         text = target.decode()
-        if not text.startswith("/"):  # http://host/path, as a proxy is asked
+        if not text.startswith("/"):  # http://host/path, the form for proxies
             scheme, mark, rest = text.partition("://")
             if not (scheme and mark):
                 raise BadRequest("the address of a request begins with /; see /docs")
@@ -102,30 +103,30 @@ class Exchange:
         self.path = _decoded(path) if "%" in path else path
 
     def _refuse_codings(self) -> None:
-        """BadRequest if the body is packed, which nothing here unpacks."""
+        """BadRequest if the body is compressed or otherwise encoded, which is not supported."""
         for name, plain in (("transfer-encoding", "chunked"), ("content-encoding", "identity")):
             coding = self.headers.single(name)
             if coding is not None and coding.strip().lower() != plain:
                 raise BadRequest(f"{name} is {coding[:40]!r}, and bodies are not unpacked here; send the body as it is")
 
     def head(self, target: bytes) -> bytes:
-        """The head once more, without the offer of another protocol."""
+        """The head as bytes again, without the offer of another protocol."""
         first = b"%b %b HTTP/%b" % (self.method.encode(), target, self.version.encode())
         return b"\r\n".join([first, *self.headers.lines(without=b"upgrade"), b"", b""])
 
     def arrived(self, chunk: bytes) -> None:
-        """A part of the body is here."""
+        """A part of the body arrived."""
         self._chunks.append(chunk)
         self._wake()
 
     def end(self) -> None:
-        """The body is all here."""
+        """The whole body arrived."""
         self.complete = True
         if self._waiter is not None:
             self._wake()
 
     def fail(self, why: KithError) -> None:
-        """The rest of the body does not come."""
+        """The rest of the body will not arrive."""
         self._failure = self._failure or why
         self._wake()
 
@@ -136,7 +137,7 @@ class Exchange:
     # Reading.
 
     async def body(self, bytes_max: int) -> bytes:
-        """The whole body. BodyTooLarge as soon as it is known to be; BadRequest if the connection ends before it."""
+        """The whole body. BodyTooLarge as soon as its size is known; BadRequest if the connection ends first."""
         if not self.complete:
             return b"".join([chunk async for chunk in self.chunks(bytes_max)])
         whole = self.take()
@@ -145,7 +146,7 @@ class Exchange:
         return whole
 
     async def chunks(self, bytes_max: int) -> AsyncIterator[bytes]:
-        """The body as it comes. Errors: as of `body`."""
+        """The body in chunks as they arrive. Errors as for `body`."""
         declared, size = self.headers.get("content-length"), 0
         if declared is not None and declared.isdigit() and int(declared.lstrip("0") or "0") > bytes_max:
             raise _too_large(bytes_max)
@@ -159,7 +160,7 @@ class Exchange:
             yield chunk
 
     async def _read(self) -> bytes | None:
-        """What came of the body since the last time, or comes next; None at its end."""
+        """The part of the body that arrived since the last call, or the next one; None at its end."""
         while not self._chunks:
             if self.complete:
                 return None
@@ -170,7 +171,7 @@ class Exchange:
         return self.take()
 
     def take(self) -> bytes:
-        """What came of the body and nobody has read; empty if nothing did."""
+        """The part of the body that arrived and was not read yet; may be empty."""
         if not self._chunks:
             return b""
         chunks, self._chunks = self._chunks, []
@@ -179,19 +180,19 @@ class Exchange:
         return taken
 
     async def disconnected(self) -> None:
-        """Wait until the client has gone, or the answer has ended."""
+        """Wait until the client disconnects or the answer ends."""
         await self._connection.wait_until_gone()
 
     # Answering.
 
     def respond(self, status: int, headers: Pairs, body: bytes) -> None:
-        """Answer with these bytes."""
+        """Send an answer with this body."""
         head = self._head(status, headers, len(body))
         self._connection.write(head if self.method == "HEAD" or status in _BODILESS else head + body)
 
     async def respond_file(self, status: int, headers: Pairs, file: Path, start: int, end: int) -> None:
-        """Answer with the bytes of a file from `start` to `end`, as fast as the client takes them. OSError, before
-        anything was sent, if it cannot be read. Cut off where it turns out to be shorter.
+        """Send the bytes of a file from `start` to `end`, as fast as the client reads them. OSError, before anything is
+        sent, if the file cannot be read. If the file is shorter than expected, the answer is cut off.
         """
         with await asyncio.to_thread(file.open, "rb", buffering=0) as content:
             self._connection.write(self._head(status, headers, end - start))
@@ -208,14 +209,14 @@ class Exchange:
                 await self._connection.wait_for_room()
 
     def stream(self, status: int, headers: Pairs) -> Outgoing:
-        """Begin an answer of unknown length. The connection ends with it."""
+        """Begin an answer of unknown length. The connection closes after it."""
         self.persistent = False
         is_chunked = self.version == "1.1"
         self._connection.write(self._head(status, headers, None))
         return Outgoing(self._connection, is_chunked)
 
     def _head(self, status: int, headers: Pairs, size: int | None) -> bytes:
-        """The head of the answer. `size`: of its body, in bytes; None while nobody knows."""
+        """The head of the answer. `size`: of its body in bytes; None if unknown."""
         if self.answered:
             raise RuntimeError("a request is answered once")
         self.answered = True
@@ -241,7 +242,7 @@ Serve = Callable[[Exchange], Awaitable[None]]
 
 
 class Outgoing:
-    """An answer of unknown length, of which more can be sent until it ends."""
+    """An answer of unknown length: more can be sent until it ends."""
 
     __slots__ = ("_connection", "_is_chunked")
 
@@ -250,38 +251,38 @@ class Outgoing:
 
     @property
     def closed(self) -> bool:
-        """Whether the client is gone: what is sent goes nowhere."""
+        """Whether the client has disconnected; what is sent then is lost."""
         return self._connection.closed
 
     def send(self, raw: bytes) -> None:
-        """Hand bytes over; they wait in this process while the client takes none."""
+        """Send bytes. They wait in this process while the client does not read."""
         if raw:
             self._connection.write(b"%x\r\n%b\r\n" % (len(raw), raw) if self._is_chunked else raw)
 
     def unsent(self) -> int:
-        """Bytes handed over that the client's machine has not confirmed: those that wait here, and in the kernel."""
+        """Bytes sent that the client's machine has not acknowledged: those in this process and in the kernel."""
         handle = self._connection.socket
         if handle is None:
             return 0
         try:
             queued: int = _QUEUED.unpack(fcntl.ioctl(handle, termios.TIOCOUTQ, bytes(_QUEUED.size)))[0]
-        except OSError:  # closed meanwhile, or a system that does not say
+        except OSError:  # closed meanwhile, or the system does not support it
             queued = 0
         return queued + self._connection.unsent()
 
     def end(self) -> None:
-        """End the answer, and with it the connection."""
+        """End the answer and the connection."""
         if self._is_chunked:
             self._connection.write(b"0\r\n\r\n")
         self._connection.finish()
 
     def cut(self) -> None:
-        """End the connection at once, whatever waits for the client."""
+        """Close the connection at once, without sending what waits."""
         self._connection.abort()
 
 
 def _lines(headers: Pairs) -> bytes:
-    """Headers as lines. ValueError if one has a line break in it."""
+    """Headers as lines. ValueError if one contains a line break."""
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if text.count("\n") != len(headers) or text.count("\r") != len(headers):
         raise ValueError("a header of an answer has a line break in it")
@@ -289,7 +290,7 @@ def _lines(headers: Pairs) -> bytes:
 
 
 def _decoded(path: str) -> str:
-    """A path, percent-decoded but for its %2F: a proxy that lets some paths through sees no / there."""
+    """A path, percent-decoded except %2F, so that a proxy that filters paths sees the same segments."""
     return unquote(path.replace("%2F", "%252F").replace("%2f", "%252f"), errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""Headers of a request, by lower-case name; and what is refused rather than guessed."""
+"""Request headers by lower-case name. Ambiguous ones are refused, not guessed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from kith.core.errors import BadRequest
 Pairs = list[tuple[str, str]]
 """Headers of an answer."""
 UNREADABLE = "\x7f"
-"""Stands for a header's value that is not ASCII; nothing accepts it."""
+"""Replaces a header value that is not ASCII; nothing accepts it."""
 
 
 class Headers:
-    """Headers of a request. They are sorted by name when the first is looked up."""
+    """The headers of a request. They are indexed by name at the first lookup."""
 
     __slots__ = ("_pairs", "_repeated", "_values")
 
@@ -21,14 +21,14 @@ class Headers:
         self._repeated: dict[str, list[bytes]] = {}  # of names sent twice
 
     def add(self, name: bytes, value: bytes) -> None:
-        """Note one more header."""
+        """Add a header."""
         self._pairs.append((name, value))
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def _sorted(self) -> dict[str, str]:
-        """The first value of each lower-case name."""
+        """Index the headers: the first value of each lower-case name."""
         values = self._values = {_name(name): _text(value) for name, value in reversed(self._pairs)}
         if len(values) < len(self._pairs):
             for name, value in self._pairs:
@@ -41,28 +41,30 @@ class Headers:
 
     @property
     def are_repeated(self) -> bool:
-        """Whether any was sent twice."""
+        """Whether any name was sent twice."""
         return len(self._values or self._sorted()) < len(self._pairs)
 
     def get(self, name: str) -> str | None:
-        """The value of a header, the first where it was sent more than once; None if it was not sent."""
+        """The value of a header, the first if it was sent more than once; None if it was not sent."""
         return (self._values or self._sorted()).get(name)
 
     def single(self, name: str) -> str | None:
-        """As `get`, of a header that says who asks. BadRequest if it was sent twice: which of both is meant?"""
+        """As `get`, for a header that identifies the caller. BadRequest if it was sent twice, because one of them is
+        wrong.
+        """
         value = self.get(name)
         if self._repeated and (values := self._repeated.get(name)):
             raise BadRequest(f"{name} was sent {len(values)} times; send it once, and have no proxy add another")
         return value
 
     def but(self, name: str, value: str) -> Headers:
-        """The same headers with another value of one that was sent once."""
+        """The same headers with another value for one that was sent once."""
         other = Headers()
         other._pairs, other._values = self._pairs, {**(self._values or self._sorted()), name: value}
         return other
 
     def lines(self, without: bytes) -> list[bytes]:
-        """The headers once more as lines, but for one of this lower-case name."""
+        """The headers as lines again, except the one with this lower-case name."""
         return [b"%b: %b" % (name, value.strip()) for name, value in self._pairs if name.lower() != without]
 
 

@@ -1,7 +1,7 @@
-"""Heads of requests that came before: the same bytes say the same again, so they are not parsed again.
+"""A cache of parsed request heads: equal bytes mean equal headers, so they are parsed once.
 
-Of most requests of a client only the address, and whom they act for, differ from those before. What is kept was read by
-the parser. It holds for a whole GET without a body, of plain letters in its address, and any digits in X-Kith-User.
+Most requests of a client differ only in the address and the acting user. The cache applies to a complete GET without a
+body whose address has plain characters only, with any digits in X-Kith-User. The parser produced every cached entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOT_PLAIN = ("content-length", "transfer-encoding", "expect", "upgrade")
 
 
 class KnownHeads:
-    """Headers by the bytes that said them."""
+    """Parsed headers, by the bytes of their head."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Headers] = {}
@@ -29,7 +29,7 @@ class KnownHeads:
         return len(self._known)
 
     def find(self, data: bytes) -> tuple[bytes, Headers] | None:
-        """The target and the headers of a request; None unless this is one, whole, with a head that is known."""
+        """The target and headers of a request; None unless `data` is one complete request whose head is cached."""
         key, target, user = _parts_of(data)
         headers = self._known.get(key)
         if headers is None:
@@ -37,7 +37,7 @@ class KnownHeads:
         return target, headers if user is None else headers.but("x-kith-user", user.decode())
 
     def learn(self, data: bytes, headers: Headers) -> None:
-        """Keep what the parser read of `data`, which was one request, after which the connection stays."""
+        """Cache what the parser read from `data`, which must be one request after which the connection stays open."""
         key = _parts_of(data)[0]
         if not key or data.find(_END) != len(data) - len(_END) or headers.are_repeated:
             return
@@ -49,7 +49,9 @@ class KnownHeads:
 
 
 def _parts_of(data: bytes) -> tuple[bytes, bytes, bytes | None]:
-    """The head without its address and user, the address, and the user if one is named; empty if it is not plain."""
+    """The head without its address and user, the address, and the user if there is one; empty if the head is
+    not plain.
+    """
     first = _FIRST_LINE.match(data)
     if first is None or len(data) > HEAD_BYTES_MAX:
         return b"", b"", None

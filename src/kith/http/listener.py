@@ -1,9 +1,9 @@
-"""All connections of one process: accepted, ended where they rest too long, drained at the end.
+"""The connections of one process: accepts them, closes idle ones, drains them at the end.
 
-Processes that serve one socket have to share its connections. A client opens a pool of them within a few hundred
-microseconds; the process that woke first would take them all, and keep them, while the others have none. So a process
-that is not alone takes one more than it had lately, and leaves the next to the others for a while, the longer the more
-it has. A connection that comes in the place of one that ended is taken at once (decision 43).
+Processes that serve one socket must share its connections. A client opens its pool within a few hundred microseconds;
+without sharing, the process that wakes first would take and keep them all. So a process that shares its socket accepts
+one connection more than it had lately, then pauses and leaves the next ones to the others. The pause grows with the
+number of its connections. A connection that replaces one that ended is accepted at once (decision 43).
 """
 
 from __future__ import annotations
@@ -23,43 +23,45 @@ from kith.http.serving_state import Refusal, ServingState
 from kith.http.sockets import BACKLOG
 
 _GROWS_S, _GROWS_S_MAX = 0.001, 0.002
-"""How long a process leaves the next connection to the others: _GROWS_S for each that it has, _GROWS_S_MAX at most."""
+"""How long a process leaves the next connection to others, in seconds: _GROWS_S per connection that it has, at most
+_GROWS_S_MAX.
+"""
 _GROWS_SHARE = 16
-"""After that pause it takes one more, and another one for each 16 that it has."""
+"""After that pause it accepts one more, plus one for each 16 that it has."""
 _REPLACED_S = 0.02
-"""How long after the last one a connection may come in the place of one that ended."""
+"""For how many seconds after the last one a connection counts as the replacement of one that ended."""
 _AT_ONCE = 64
-"""Connections that are accepted in one turn of the loop."""
+"""Most connections accepted in one turn of the loop."""
 _AGAIN_S = 0.1
-"""How long nothing is accepted where the system has no descriptor or no memory for it."""
+"""Pause in accepting after the system ran out of descriptors or memory, in seconds."""
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _LOOKED_EVERY_S = 1.0
 _ON_THEIR_WAY_S = 0.1
-"""How long a listener that ends waits for requests that were sent before their client could know."""
+"""How long a closing listener waits for requests that clients sent before they could know, in seconds."""
 _log = structlog.get_logger("kith.http")
 
 
 class Listener:
-    """Serves a socket that listens already."""
+    """Serves a socket that is already listening."""
 
     def __init__(self, door: Serve, refusal: Refusal, *, idle_s: float, connections_max: int) -> None:
-        """`idle_s`: how long a connection may take to send the head of a request, or rest before it, or take nothing of
-        its answer.
+        """`idle_s`: how long a connection may take to send the head of a request, stay idle before it, or read nothing
+        of its answer.
         """
         self._shared, self._idle_s = ServingState(door, refusal, connections_max), idle_s
         self._accepting: asyncio.Server | SharedSocket | None = None
         self._next_look: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """How many are connected."""
+        """The number of open connections."""
         return len(self._shared.connections)
 
     async def serve(self, listening: socket.socket, *, alone: bool = False) -> None:
-        """Accept connections from here on. `alone`: no other process does."""
+        """Start accepting connections. `alone`: no other process accepts from this socket."""
         shared = self._shared
         _end_unacknowledged(listening, self._idle_s)
         self._look()
-        if alone:  # it costs a fifth less a connection
+        if alone:  # costs a fifth less per connection
             self._accepting = await shared.loop.create_server(
                 lambda: Connection(shared), sock=listening, backlog=BACKLOG
             )
@@ -67,8 +69,8 @@ class Listener:
             self._accepting = SharedSocket(listening, shared)
 
     async def close(self, within_s: float) -> None:
-        """Accept no more, answer what has begun or is on its way, and end: after `within_s` whatever is left is cut
-        off.
+        """Stop accepting, answer requests that have begun or are on their way, and close. What is left after `within_s`
+        is cut off.
         """
         if self._accepting is not None:
             self._accepting.close()
@@ -84,8 +86,8 @@ class Listener:
             self._next_look.cancel()
 
     async def _end_at_rest(self) -> None:
-        """End connections that ask nothing. Those of busy clients end with their next answer, which says so: if they
-        were closed between two requests, the second would be lost.
+        """Close idle connections. Busy clients are told in their next answer that the connection closes; closing
+        between two requests would lose the second.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ON_THEIR_WAY_S):
@@ -94,7 +96,7 @@ class Listener:
             connection.end_at_rest()
 
     def _look(self) -> None:
-        """Note the time, and look after every connection."""
+        """Note the time, and check every connection."""
         shared = self._shared
         shared.now_s, shared.last_lines = time.monotonic(), b"date: %b\r\n\r\n" % formatdate(usegmt=True).encode()
         for connection in list(shared.connections):
@@ -103,28 +105,28 @@ class Listener:
 
 
 def _end_unacknowledged(listening: socket.socket, after_s: float) -> None:
-    """Have the system end connections whose client acknowledges nothing for so long, where it can (Linux).
+    """Have the system close connections whose client acknowledges nothing for this long, if it can (Linux).
 
-    A phone that lost its network says no goodbye: else its streams would count for the quarter of an hour for which the
-    system sends their heartbeats again. Connections take the option over from the socket that accepts them.
+    A phone that loses its network does not say goodbye. Otherwise its streams would count for a quarter of an hour, for
+    which the system retransmits their heartbeats. Accepted connections inherit the option from the listening socket.
     """
     if hasattr(socket, "TCP_USER_TIMEOUT") and listening.family in (socket.AF_INET, socket.AF_INET6):
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, round(1_000 * after_s)))
 
 
 class SharedSocket:
-    """Accepts this process's share of what comes over a socket that others accept from, too."""
+    """Accepts this process's share of the connections of a socket that other processes accept from too."""
 
     def __init__(self, listening: socket.socket, shared: ServingState) -> None:
         listening.setblocking(False)
         self._listening, self._shared, self._closed = listening, shared, False
-        self._beginning = set[asyncio.Task[None]]()  # accepted, and not connected yet
-        self._had, self._had_until_s = 0, 0.0  # connections that it had lately, and may have again at once
-        self._grows_s = 0.0  # when it may have more
+        self._beginning = set[asyncio.Task[None]]()  # accepted, not connected yet
+        self._had, self._had_until_s = 0, 0.0  # connections that it had lately; up to this many it accepts at once
+        self._grows_s = 0.0  # when it may accept more than it had
         self._resume()
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting."""
         if not self._closed:
             self._closed = True
             self._shared.loop.remove_reader(self._listening.fileno())
@@ -139,7 +141,7 @@ class SharedSocket:
         self._shared.loop.call_later(seconds, self._resume)
 
     def _accept(self) -> None:
-        """Accept what waits, or leave it to others for a while."""
+        """Accept waiting connections, or leave them to others for a while."""
         for _ in range(_AT_ONCE):
             wait_s = self._wait_s()
             if wait_s > 0:
@@ -159,7 +161,7 @@ class SharedSocket:
             self._take(accepted)
 
     def _wait_s(self) -> float:
-        """How long to leave the next connection to others."""
+        """How long to leave the next connection to others, in seconds."""
         now_s, has = time.monotonic(), self._has()
         if now_s > self._had_until_s:
             self._had = has
@@ -179,5 +181,5 @@ class SharedSocket:
 
     async def _begin(self, accepted: socket.socket) -> None:
         shared = self._shared
-        with contextlib.suppress(OSError):  # the client is gone already
+        with contextlib.suppress(OSError):  # the client has already disconnected
             await shared.loop.connect_accepted_socket(lambda: Connection(shared), accepted)

@@ -1,4 +1,4 @@
-"""What all connections of a process share."""
+"""What the connections of a process share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kith.http.headers import Pairs
 from kith.http.heads import KnownHeads
 
 Refusal = Callable[[KithError], tuple[int, Pairs, bytes]]
-"""An error as an answer: status, headers, body."""
+"""Makes an answer from an error: status, headers, body."""
 HELD_S = 0.001
-"""How long an answer is held while others are made."""
+"""How long an answer is held back while others are made, in seconds."""
 
 
 class Client(Protocol):
-    """A connection, as those see it who look after all of them."""
+    """A connection, as `ServingState` and the listener see it."""
 
     draining: bool
 
@@ -31,7 +31,9 @@ class Client(Protocol):
 
 
 class ServingState:
-    """`now_s`, and the date in `last_lines`, are as of the last look."""
+    """The state that connections share. `now_s`, and the date in `last_lines`, are those of the listener's last
+    check.
+    """
 
     def __init__(self, door: Serve, refusal: Refusal, connections_max: int) -> None:
         self.door, self.refusal, self._max = door, refusal, connections_max
@@ -42,10 +44,10 @@ class ServingState:
         self._held, self._held_since_s = list[Client](), 0.0
 
     def hold(self, connection: Client) -> None:
-        """Have a connection send what it holds once the loop has been through what is ready, or after HELD_S.
+        """Have a connection send its held answer at the end of this turn of the loop, or after HELD_S.
 
-        So the answers of one turn are sent one after the other. A client that waits is woken for each by itself
-        otherwise, and waking it costs more than sending (decision 43).
+        So the answers of a turn are sent together. Otherwise a waiting client is woken for each answer alone, and
+        waking it costs more than sending (decision 43).
         """
         if not self._held:
             self._held_since_s = time.perf_counter()
@@ -53,7 +55,7 @@ class ServingState:
         self._held.append(connection)
 
     def send_if_late(self) -> None:
-        """Send what is held for too long already, because this turn of the loop is a long one."""
+        """Send held answers that have waited longer than HELD_S, because this turn of the loop is long."""
         if self._held and time.perf_counter() - self._held_since_s > HELD_S:
             self._send_held()
 
@@ -70,7 +72,7 @@ class ServingState:
             connection.refuse(Overloaded("this process has as many connections as it takes; connect again later"))
 
     def lost(self, connection: Client) -> None:
-        """It is gone."""
+        """A client disconnected."""
         self.connections.discard(connection)
         if not self.connections:
             self.all_lost.set()

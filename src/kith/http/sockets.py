@@ -1,4 +1,4 @@
-"""Sockets that listen, for every door of Kith; what cannot be is refused with what to do."""
+"""Listening sockets for every door of Kith. If one cannot be opened, the error says what to do."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kith.core.errors import Unavailable
 
 BACKLOG = 4096
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
-"""How the system refuses an address that no machine, or not this one, can listen on."""
+"""Errors of the system for an address that does not belong to this machine or to any."""
 _BROADCAST = ipaddress.ip_address("255.255.255.255")
 
 
 def listen_on(host: str, port: int, *, name_host: str = "set `host` to", port_option: str = "--port") -> socket.socket:
-    """A socket that listens there. Unavailable if that cannot be, as where another program does.
+    """A socket that listens at this address. Unavailable if that fails, for example because another program uses it.
 
-    `name_host`: how another address is named; `port_option`: by what another port is.
+    `name_host`, `port_option`: how the error tells the user to choose another address or port.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -30,7 +30,7 @@ def listen_on(host: str, port: int, *, name_host: str = "set `host` to", port_op
             listening.listen(BACKLOG)
             opened.pop_all()
             return listening
-    except (OSError, TypeError, ValueError) as error:  # the last two: it is no name of a host
+    except (OSError, TypeError, ValueError) as error:  # the last two: not a valid host name
         why = error.strerror if isinstance(error, OSError) else "this is no name of a host"
         raise Unavailable(
             f"cannot listen on {host}:{port} ({why}); {_instead(error, name_host, port_option)}"
@@ -38,14 +38,14 @@ def listen_on(host: str, port: int, *, name_host: str = "set `host` to", port_op
 
 
 def _refuse_many_machines(host: str) -> None:
-    """OSError for an address that Linux lets one listen on, and nobody can connect to."""
+    """OSError for an address that Linux accepts for listening but nobody can connect to."""
     at = ipaddress.ip_address(host)
     if at.is_multicast or at == _BROADCAST:
         raise OSError(errno.EADDRNOTAVAIL, "it is of many machines")
 
 
 def _instead(error: Exception, name_host: str, port_option: str) -> str:
-    """What to do where nothing can listen, by how the system refuses it."""
+    """What the user can do, by the system's error."""
     if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
         return f"{name_host} an address of this machine"
     if error.errno in (errno.EACCES, errno.EPERM):
