@@ -1,4 +1,4 @@
-"""The port of credentials: server keys, and the secrets that tokens are signed with, shared by all processes."""
+"""The port of credentials: server keys, and the secrets that sign tokens, shared by all processes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Protocol
 
 
 class CredentialStore(Protocol):
-    """Keeps hashes of server keys, and secrets; the same for all processes.
+    """Stores hashes of server keys, and secrets; all processes see the same.
 
-    Durable once a call returns. Errors: StoreFull, StoreUnavailable.
+    A call is durable once it returns. Errors: StoreFull, StoreUnavailable.
     """
 
     async def server_keys(self) -> list[bytes]:
@@ -16,9 +16,9 @@ class CredentialStore(Protocol):
         ...
 
     async def add_server_key(self, hashed: bytes) -> None:
-        """Let the key with this hash in. May be repeated."""
+        """Accept the server key with this hash. Idempotent."""
         ...
 
     async def secret(self, name: str) -> bytes:
-        """A random secret of 32 bytes, made when it is first asked for. Calls at the same moment get the same one."""
+        """A random secret of 32 bytes, created on first use. Concurrent calls get the same one."""
         ...

@@ -1,11 +1,12 @@
-"""Who is asking, and how many requests a second they may send.
+"""Authenticates callers and limits their requests per second.
 
-A server key acts for any user (named in `X-Kith-User`), for the app's back office (`X-Kith-User: system`), or, without
-that header, for a visitor of whom nothing is known; a user token (JWT, signed by the app) acts only for its `sub`.
-Server keys are known by their SHA-256 only: they are random, so a fast hash does not weaken them. Verified credentials
-are remembered for REMEMBERED_S, so the hot path pays one dictionary lookup. A bad one costs a hash: a token is decoded
-only if its signature is the app's, and only once if it can never be valid. So failures need no limit, which an attacker
-could use up for everybody.
+A server key acts for any user (`X-Kith-User: ID`), for the app's back office (`X-Kith-User: system`), or, without that
+header, for an unknown visitor. A user token (a JWT signed by the app) acts only for its `sub`.
+
+Server keys are stored as SHA-256 only; they are random, so a fast hash does not weaken them. Verified credentials are
+cached for REMEMBERED_S seconds, so the hot path costs one dictionary lookup. An invalid credential costs a hash: a
+token is decoded only if the app signed it, and a token that can never become valid is decoded once. So failed attempts
+need no rate limit, which an attacker could exhaust for everyone.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from kith.core.ids import NodeId, parse_id
 from kith.people.privacy import SYSTEM, Viewer
 
 BACK_OFFICE = "system"
-"""What `X-Kith-User` says instead of an id, to act for the app itself."""
+"""The value of `X-Kith-User` that acts for the app itself."""
 REMEMBERED_MAX = 10_000
 REMEMBERED_S = 60.0
-_BURST_S = 2.0  # a bucket holds what this many seconds allow, so short bursts pass
+_BURST_S = 2.0  # seconds of requests that a bucket holds, so that short bursts pass
 _BUCKETS_MAX = 100_000
-_LEEWAY_S = 10  # clock skew between the app that signs tokens and us
+_LEEWAY_S = 10  # allowed clock skew between this server and the app that signs tokens
 _HASHES = {"HS256": "sha256", "HS384": "sha384", "HS512": "sha512"}
 _NOT_OURS = (
     "its signature is not ours; is `jwt_secret` the same in your app, and its algorithm one of `jwt_algorithms`?"
@@ -45,33 +46,35 @@ _JWT_PROBLEMS: dict[type[Exception], str] = {
 
 
 class Caller(NamedTuple):
-    """Who is asking. `user`: for whom they act; None: a server key that named nobody, or the back office (`system`)."""
+    """The caller of a request. `user`: the user acted for; None for the back office (`system`), and for a server key
+    that names no user.
+    """
 
     server: bool
     user: NodeId | None
-    key: str  # whose rate limit counts; never a secret
-    system: bool = False  # the app's back office, which sees all
+    key: str  # the key of their rate limit; never a secret
+    system: bool = False  # the app's back office, which sees everything
 
     @property
     def viewer(self) -> Viewer:
-        """Whose view it is of people and what they made: the user's, the back office's, or a visitor's."""
+        """Whose view of people and their posts applies: the user's, the back office's, or a visitor's."""
         return SYSTEM if self.system else self.user
 
     def acting(self) -> NodeId:
-        """The user acted for; BadRequest if a server key named nobody."""
+        """The user acted for. BadRequest if a server key names none."""
         if self.user is None:
             raise BadRequest("this is done for a user, and none was named; name them in the X-Kith-User header")
         return self.user
 
     def reader(self) -> str:
-        """What a cursor is bound to: the acting user, the back office, or visitors."""
+        """Who a cursor is bound to: the acting user, the back office, or visitors."""
         if self.user is not None:
             return f"user {self.user}"
         return "system" if self.system else "visitor"
 
 
 class Rates(NamedTuple):
-    """Requests a second, 0 for no limit."""
+    """Requests per second; 0 for no limit."""
 
     user_read: int
     user_write: int
@@ -88,7 +91,7 @@ class UserTokens(NamedTuple):
     audience: str
 
     def signed(self, token: str) -> bool:
-        """Whether the app signed this. Far cheaper than to read a token, and no proof that it holds."""
+        """Whether the app signed this token. Far cheaper than decoding it, and no proof that it is valid."""
         signed, _, signature = token.encode().rpartition(b".")
         try:
             sent = base64url_decode(signature)
@@ -105,12 +108,12 @@ class UserTokens(NamedTuple):
 
 
 def hash_key(key: str) -> bytes:
-    """How a server key is kept."""
+    """The hash under which a server key is stored."""
     return hashlib.sha256(key.encode()).digest()
 
 
 class Guard:
-    """Authenticates callers and counts their requests. `server_keys` are hashes."""
+    """Authenticates callers and limits their requests. `server_keys` are hashes."""
 
     def __init__(
         self,
@@ -121,15 +124,15 @@ class Guard:
     ) -> None:
         self._server_keys, self._tokens, self._rates, self._now_s = frozenset(server_keys), tokens, rates, now_s
         self._remembered: dict[str, tuple[Caller, float]] = {}
-        self._refused: dict[str, str] = {}  # tokens that the app signed and that will never hold, and why
+        self._refused: dict[str, str] = {}  # tokens that the app signed and that can never be valid, and why
         self._buckets: dict[tuple[str, bool], tuple[float, float]] = {}
 
     def let_in(self, server_keys: Iterable[bytes]) -> None:
-        """Know these hashes of server keys, too."""
+        """Accept these server keys too, given as hashes."""
         self._server_keys = self._server_keys.union(server_keys)
 
     def caller(self, authorization: str | None, acting: str | None) -> Caller:
-        """Who sends these headers; Unauthorized or Forbidden says why not."""
+        """The caller who sends these headers. Unauthorized or Forbidden, with the reason."""
         if authorization is None:
             raise Unauthorized("send `Authorization: Bearer <server key or user token>`")
         remembered = self._remembered.get(authorization)
@@ -151,14 +154,14 @@ class Guard:
         return caller
 
     def admit(self, caller: Caller, *, write: bool) -> None:
-        """Count one request; RateLimited says when to come back."""
+        """Count one request. RateLimited says when to retry."""
         rate = self._rates[2 * caller.server + write]
         if not rate:
             return
         now, burst = self._now_s(), rate * _BURST_S
         tokens, then = self._buckets.pop((caller.key, write), (burst, now))
         tokens = min(burst, tokens + (now - then) * rate)
-        if len(self._buckets) >= _BUCKETS_MAX:  # who asked longest ago begins anew
+        if len(self._buckets) >= _BUCKETS_MAX:  # evict the longest unused bucket: its caller gets a full one
             del self._buckets[next(iter(self._buckets))]
         self._buckets[(caller.key, write)] = (tokens - 1 if tokens >= 1 else tokens, now)
         if tokens < 1:
@@ -170,7 +173,7 @@ class Guard:
             )
 
     def lifetime_s(self, authorization: str | None) -> float | None:
-        """How long the credential of a caller still holds, in seconds; None: as long as this process."""
+        """How long a credential remains valid, in seconds; None: as long as this process runs."""
         if authorization is None or hash_key(_credential(authorization)) in self._server_keys:
             return None
         return self._verify_user(_credential(authorization))[1]
@@ -234,7 +237,7 @@ class Guard:
 
 
 def _credential(authorization: str) -> str:
-    """What an Authorization header carries; Unauthorized for other schemes."""
+    """The credential in an Authorization header. Unauthorized for other schemes."""
     scheme, _, credential = authorization.partition(" ")
     if scheme.lower() != "bearer" or not credential:
         raise Unauthorized("send `Authorization: Bearer <server key or user token>`")

@@ -1,9 +1,9 @@
-"""Who may read and do what, decided in one place for every door.
+"""Decides who may read and do what, for every door.
 
-Graphs: a server key reads everything, also when it names a user; a user token reads its own lists. People, posts,
-comments, stories, media: a caller who acts for a user sees what that user may; the back office (`X-Kith-User: system`)
-sees all; a server key that names nobody sees what a visitor may. What the app itself does (labels, profiles,
-deactivation) takes a server key, named or not.
+Graphs: a server key reads everything, even if it names a user; a user token reads its user's own lists. People, posts,
+comments, stories, media: a caller that acts for a user sees what that user may see. The back office (`X-Kith-User:
+system`) sees everything. A server key that names no user sees what a visitor sees. What the app
+itself does (labels, profiles, deactivation) needs a server key, which may or may not name a user.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from kith.people.unrestricted import UnrestrictedPeople
 
 T = TypeVar("T")
 _TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
-"""States of edges that hold. The others would tell users that somebody took something back, or left."""
+"""The states of an edge that user tokens may see. The others would reveal that somebody undid something, or left."""
 
 _COMMENTING, _FOLLOWING = "POST /posts/{id}/comments", "POST and DELETE /boards/{id}/follow"
 KEPT_BY_ROUTES = {
@@ -66,13 +66,14 @@ KEPT_BY_ROUTES = {
     PINS: "POST /boards/{id}/pins", NAMES: "PATCH /users/{id}",
 }  # fmt: skip
 """The graphs of posts, comments, stories and boards, with the route that writes each. Outboxes, comments and counts are
-exact because nothing else writes them: a raw edge could put a post into another's outbox, or count a like of nobody.
+exact because only these routes write them. A raw edge could put a post into another author's outbox, or count a like
+that nobody gave.
 """
 
 
 def check_raw_write(graph: str) -> None:
-    """Forbidden for a graph that only a route writes. Graphs of users and those that the app declared may be written
-    edge by edge, and imported.
+    """Forbidden for a graph that only its route may write. Graphs of users and graphs that the app declared may be
+    written edge by edge and imported.
     """
     route = KEPT_BY_ROUTES.get(graph)
     if route is not None:
@@ -90,7 +91,7 @@ def check_server(caller: Caller) -> None:
 
 
 def check_own(caller: Caller, user: NodeId) -> None:
-    """Forbidden to all who act for another user; a server key that names no user acts for anyone."""
+    """Forbidden if the caller acts for another user. A server key that names no user may act for anyone."""
     if caller.user is None:
         check_server(caller)
     elif caller.user != user:
@@ -98,7 +99,7 @@ def check_own(caller: Caller, user: NodeId) -> None:
 
 
 def check_own_read(caller: Caller, user: NodeId) -> None:
-    """As `check_own`, for what is shown to the user alone: Forbidden to a server key that names nobody, too."""
+    """As `check_own`, for data that only the user may see: a server key that names no user is refused too."""
     if not caller.system and caller.user != user:
         raise _others_own(user)
 
@@ -113,17 +114,17 @@ class ReadPolicy:
         checked: EdgeStore | None = None,
         unrestricted: UnrestrictedPeople | None = None,
     ) -> None:
-        """`checked`: answers whether an edge is there; by default the graph's store. `unrestricted`: where stores
-        answer at once, knows of whom the rules need not be asked.
+        """`checked`: the store that answers whether an edge exists; by default the graph's store. `unrestricted`: for
+        stores that answer without waiting, a cache of users to whom no privacy rule applies.
         """
         self._graphs, self._store, self._privacy = graph.graphs, checked or graph.store, privacy
         self._graph, self._follows, self._unrestricted = graph, graph.graphs.number(FOLLOWS), unrestricted
 
     def check_list(self, caller: Caller, listing: Listing) -> None:
-        """Forbidden unless the list is the caller's own: out of them in a graph of users, or into them in `follows`.
+        """Forbidden unless the list is the user's own: outgoing in a graph of users, or incoming in `follows`.
 
-        The routes under /users show other people's lists, with the rules of the product. What no longer holds is for
-        the app alone: it would tell users who unfollowed or blocked them, or left, and when.
+        Routes under /users show other people's lists, with the rules of the product. Edges that are no longer live are
+        for the app only: they would tell users who unfollowed or blocked them, or left, and when.
         """
         if caller.server:
             return
@@ -134,13 +135,13 @@ class ReadPolicy:
             raise Forbidden("a user token reads its own lists here; use /users/{id}/..., or a server key")
 
     def check_pair(self, caller: Caller, graph: int, source: int, destination: int) -> None:
-        """Forbidden unless the pair is the caller's own: from them, or in `follows` from or to them."""
+        """Forbidden unless the pair is the caller's own: from their user, or in `follows` also to them."""
         if caller.server or (caller.user is not None and self.owns(caller.user, graph, source, destination)):
             return
         raise Forbidden("a user token checks its own edges here; use a server key")
 
     def may_read_edge(self, caller: Caller, state: State) -> bool:
-        """Whether the caller may read a stored edge of this state, of a pair that they may read."""
+        """Whether the caller may read a stored edge in this state, if they may read its pair."""
         return caller.server or self.tells(state)
 
     def owns(self, user: NodeId, graph: int, source: int, destination: int) -> bool:
@@ -148,17 +149,19 @@ class ReadPolicy:
         return (source == user and self._is_theirs(graph)) or (destination == user and graph == self._follows)
 
     def tells(self, state: State) -> bool:
-        """Whether users are told of this state of an edge."""
+        """Whether user tokens may see an edge in this state."""
         return state in _TOLD_TO_USERS
 
     async def hidden_pairs(self, caller: Caller, graph: int, pairs: Sequence[tuple[int, int]]) -> list[bool]:
-        """For each pair that the caller may read: is the other end an account that the app hides from them?"""
+        """For each pair that the caller may read: whether the app hides the account at the other end from them."""
         if caller.server or graph in self._graphs.to_objects:
             return [False] * len(pairs)
         return await self._privacy.hidden([source if source != caller.user else other for source, other in pairs])
 
     async def shows_edge(self, caller: Caller, graph: int, source: int, destination: int) -> bool:
-        """Whether a pair that the caller may read has an edge, and the app does not hide its other end from them."""
+        """Whether a pair that the caller may read has an edge, and the app does not hide the account at the
+        other end.
+        """
         if caller.server or graph in self._graphs.to_objects:
             (there,) = await self._store.exists_many(graph, [(source, destination)])
             return there
@@ -169,28 +172,28 @@ class ReadPolicy:
         return answers.states[0] == State.NORMAL and not answers.nodes[0].labels & HIDE
 
     async def exist(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
-        """For each pair: is there an edge?"""
+        """For each pair: whether the edge exists."""
         return await self._store.exists_many(graph, pairs)
 
     async def without_hidden(self, caller: Caller, listing: Listing, page: Page) -> Page:
-        """A page of a list of a graph, less the accounts that the app hides from the caller."""
+        """A page of a graph's list, without accounts that the app hides from the caller."""
         return await self._privacy.without_hidden(page) if self._shows_users(caller, listing) else page
 
     async def without_hidden_ids(self, caller: Caller, listings: Sequence[Listing], ids: Sequence[int]) -> list[int]:
-        """Members of a set made of these lists, less the accounts that the app hides from the caller."""
+        """Members of a set made of these lists, without accounts that the app hides from the caller."""
         if not any(self._shows_users(caller, listing) for listing in listings):
             return list(ids)
         return [id_ for id_, hidden in zip(ids, await self._privacy.hidden(ids), strict=True) if not hidden]
 
     async def if_lists_seen(self, caller: Caller, users: Sequence[NodeId], reading: Coroutine[Any, Any, T]) -> T:
-        """What `reading` finds; Forbidden or UserNotFound where the caller may not see the lists of one of `users`."""
+        """The result of `reading`. Forbidden or UserNotFound if the caller may not see the lists of one of `users`."""
         checking = self._privacy.check_may_see(caller.viewer, *users)
         both: tuple[None, T] = await together(self._store.immediate, checking, reading)
         return both[1]
 
     async def people(self, caller: Caller, user: NodeId, direction: Direction, window: Window) -> Page:
-        """Followers of a user (IN), or whom they follow (OUT), less those whom the caller must not see. Forbidden or
-        UserNotFound where the caller may not see the list.
+        """The followers of a user (IN) or the users they follow (OUT), without those whom the caller may not see.
+        Forbidden or UserNotFound if the caller may not see the list.
         """
         viewer, listing, page = caller.viewer, Listing(self._follows, user, direction), None
         if self._unrestricted is not None and isinstance(viewer, int) and self._unrestricted.memory.is_quick:
@@ -214,23 +217,23 @@ class ReadPolicy:
         return await self._privacy.without_blockers(viewer, answers.pages[at])
 
     async def check_may_see_lists(self, caller: Caller, user: NodeId) -> None:
-        """Forbidden or UserNotFound where the caller may not see the lists of `user`."""
+        """Forbidden or UserNotFound if the caller may not see the lists of `user`."""
         await self._privacy.check_may_see(caller.viewer, user)
 
     async def without_unseen(self, caller: Caller, page: Page) -> Page:
-        """A page of people, less those whom the caller must not see."""
+        """A page of people, without those whom the caller may not see."""
         return await self._privacy.without_blockers(caller.viewer, page)
 
     async def without_hidden_users(self, caller: Caller, page: Page) -> Page:
-        """A page of people whom the caller chose, less those whom the app hides."""
+        """A page of people whom the caller chose, without those whom the app hides."""
         return page if caller.user is None else await self._privacy.without_hidden(page)
 
     def _is_theirs(self, graph: int) -> bool:
-        """Whether a list out of a user in this graph is the user's to read."""
+        """Whether a user's outgoing list in this graph is theirs to read."""
         return graph not in self._graphs.from_objects and graph not in self._graphs.by_others
 
     def _shows_users(self, caller: Caller, listing: Listing) -> bool:
-        """Whether a user token reads users in a list, of whom those that the app hides do not show."""
+        """Whether a user token reads users in this list; accounts that the app hides are then left out."""
         return not caller.server and listing.graph not in self._graphs.to_objects
 
 

@@ -1,8 +1,8 @@
-"""How often a user may do what costs others most: load feeds, post, engage, upload (article 001's limits).
+"""Limits how often a user may do what is expensive: load feeds, post, engage, upload (article 001's limits).
 
-For user tokens only: an app with a server key limits its users itself. Counted over all API processes. A refused
-request that wrote nothing gives back what it took, but for an upload, which costs as much when it is refused; one that
-is repeated under its Idempotency-Key counts again.
+It applies to user tokens only; an app with a server key limits its users itself. Requests are counted over all API
+processes. A refused request that wrote nothing gets its quota back, except an upload, which costs as much when it is
+refused. A request that is repeated under its Idempotency-Key counts again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kith.core.errors import RateLimited, Unavailable
 
 QuotaName = Literal["feed", "posts", "engagement", "media"]
 KINDS: tuple[QuotaName, ...] = get_args(QuotaName)
-"""The kinds that are counted, in the order of the store. An operation names its kind in `quota`."""
+"""The kinds of quota, in the order of the store. An operation names its kind in `quota`."""
 NEAR_SHARE, NEAR_MAX = 0.8, 20
 _UPLOADS = KINDS.index("media")
 _DONE = {
@@ -29,7 +29,7 @@ _DONE = {
 
 
 class Charge(NamedTuple):
-    """What a request took from a quota."""
+    """What a request took from a quota: which kind, whose, and in which part of the window."""
 
     kind: int
     user: int
@@ -37,7 +37,7 @@ class Charge(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A user who has used most of a quota, or all."""
+    """A user who has used most or all of a quota."""
 
     name: QuotaName
     user: int
@@ -46,7 +46,7 @@ class Near(NamedTuple):
 
 
 class Quotas:
-    """Counts requests against their quotas. `quotas`: by kind; what is left out has none."""
+    """Counts requests against quotas. `quotas`: by kind; a kind that is left out has no limit."""
 
     def __init__(
         self, store: QuotaStore, quotas: Mapping[QuotaName, Quota], now_s: Callable[[], float] = time.time
@@ -56,7 +56,7 @@ class Quotas:
         self.immediate = store.immediate
 
     async def take(self, caller: Caller, name: QuotaName) -> Charge | None:
-        """Count one request against a quota; None where nothing is counted. RateLimited says when to come back."""
+        """Count one request against a quota; None if it is not counted. RateLimited says when to retry."""
         kind = KINDS.index(name)
         quota = self._quotas.get(kind)
         if quota is None or caller.server or caller.user is None:
@@ -72,7 +72,7 @@ class Quotas:
         return Charge(kind, caller.user, taken.part)
 
     async def near(self) -> list[Near]:
-        """Users who have used NEAR_SHARE of a quota or more, NEAR_MAX of each kind, those with the most first."""
+        """Users who have used NEAR_SHARE of a quota or more: at most NEAR_MAX of each kind, highest use first."""
         found = []
         for kind, quota in self._quotas.items():
             used_min = max(1, int(NEAR_SHARE * quota.limit))
@@ -81,6 +81,6 @@ class Quotas:
         return found
 
     async def give_back(self, charge: Charge, error: BaseException) -> None:
-        """The request was refused after all, with this error."""
+        """Give a charge back, because the request failed with this error."""
         if charge.kind != _UPLOADS or isinstance(error, Unavailable):
             await self._store.give_back(*charge)
