@@ -1,9 +1,9 @@
 """Decides who may read and do what, for every door.
 
 Graphs: a server key reads everything, even if it names a user; a user token reads its user's own lists. People, posts,
-comments, stories, media: a caller that acts for a user sees what that user may see. The back office (`X-Kith-User:
-system`) sees everything. A server key that names no user sees what a visitor sees. What the app
-itself does (labels, profiles, deactivation) needs a server key, which may or may not name a user.
+comments, stories, media: a caller that acts for a user sees what that user may see. The back office
+(`X-Kith-User: system`) sees everything. A server key that names no user sees what a visitor sees. What the app itself
+does (labels, profiles, deactivation) needs a server key, which may or may not name a user.
 """
 
 from __future__ import annotations

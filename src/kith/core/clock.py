@@ -1,8 +1,8 @@
 """Versions of edges and records: a hybrid logical clock, 48 bits of milliseconds and 16 of counter.
 
-The value grows with every call, even when the machine's clock stands still or goes back, and it never falls behind a
-value that was observed. So two hosts with skewed clocks still agree on which write came last.
-Source: Kulkarni et al., "Logical Physical Clocks" (2014).
+Values strictly grow, even if the machine's clock stands still or goes back, and stay above every observed value. So two
+hosts with skewed clocks still agree on which write came last. Source: Kulkarni et al., "Logical Physical Clocks"
+(2014).
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ Hlc = NewType("Hlc", int)
 COUNTER_BITS = 16
 _COUNTER_MASK = (1 << COUNTER_BITS) - 1
 MS_MAX = (1 << 46) - 1
-"""The greatest millisecond accepted (year 4199). Two of the 48 bits stay free: engines put the state there."""
+"""The greatest accepted millisecond (year 4199). It leaves two of the 48 bits free, in which engines store the
+state.
+"""
 HLC_MAX = (MS_MAX << COUNTER_BITS) | _COUNTER_MASK
 SKEW_MS_MAX = 60_000
-"""How far a caller's version may be ahead of our clock. One further ahead would win every merge until then."""
+"""How many ms a caller's version may be ahead of our clock. A version further ahead would win every merge until
+then.
+"""
 
 
 def wall_ms() -> int:
@@ -41,7 +45,7 @@ def ms_of(value: int) -> int:
 
 
 class HybridClock:
-    """Makes strictly growing values. Thread-safe. `now_ms` is handed in, so that tests control the time."""
+    """Makes strictly growing values. Thread-safe. `now_ms` is injected, so that tests control the time."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._now_ms = now_ms
@@ -49,13 +53,13 @@ class HybridClock:
         self._lock = threading.Lock()
 
     def next(self) -> Hlc:
-        """A value greater than all that were made or observed before."""
+        """A value greater than all values made or observed before."""
         with self._lock:
             self._last = max(self._last + 1, self._now_ms() << COUNTER_BITS)
             return Hlc(self._last)
 
     def next_many(self, count: int) -> range:
-        """So many values (`Hlc`), ascending; see `next`."""
+        """`count` values (`Hlc`), ascending; see `next`."""
         with self._lock:
             first = max(self._last + 1, self._now_ms() << COUNTER_BITS)
             self._last = first + count - 1
@@ -64,14 +68,14 @@ class HybridClock:
     def observe(self, value: int) -> None:
         """Make only values above `value`, which another host made, from now on.
 
-        One that is more than SKEW_MS_MAX in the future is left alone: no host's clock is so far ahead.
+        A value more than SKEW_MS_MAX ahead of this clock is ignored, because no host's clock is that far ahead.
         """
         if ms_of(value) - self._now_ms() <= SKEW_MS_MAX:
             with self._lock:
                 self._last = max(self._last, value)
 
     def restore(self, value: int) -> None:
-        """Continue above our own last stored value, even if the machine's clock went back since."""
+        """Continue above the last value that this store has, even if the machine's clock went back since."""
         with self._lock:
             self._last = max(self._last, value)
 

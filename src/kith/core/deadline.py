@@ -1,7 +1,7 @@
-"""A deadline for a coroutine that costs nothing where the coroutine never waits, as most reads of an embedded store.
+"""A deadline for a coroutine that costs nothing if the coroutine never waits, as most reads of an embedded store.
 
-Where it waits, as writes do, it is noted in a table of all that wait as long; one timer looks after the oldest of them.
-A timer each, as `asyncio.timeout` sets, costs more than the rest of the deadline.
+A coroutine that waits, such as a write, is added to a table of waiting tasks; one timer watches the oldest of them. A
+timer per task, as `asyncio.timeout` sets, would cost more than everything else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class _Waiting:
-    """A task that waits, and whether its time has passed. `cancelling`: how often others had cancelled it before."""
+    """A waiting task, and whether its deadline passed. `cancelling`: its number of cancellations before the wait."""
 
     __slots__ = ("cancelling", "is_late", "task", "until_s")
 
@@ -24,22 +24,22 @@ class _Waiting:
 
 
 class Deadline:
-    """So many seconds for each piece of work. Belongs to one event loop."""
+    """A time limit for each piece of work. Belongs to one event loop."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._waiting: dict[_Waiting, None] = {}  # the oldest first, whose time passes first
+        self._waiting: dict[_Waiting, None] = {}  # oldest first, so the first deadline comes first
         self._timer: asyncio.TimerHandle | None = None
 
     async def within(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """What `work` answers; TimeoutError, and `work` is cancelled, if it takes longer."""
+        """The result of `work`. If it takes longer than the limit, `work` is cancelled and TimeoutError raised."""
         try:
             awaited = work.send(None)
         except StopIteration as done:
             answer: Result = done.value
             return answer
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None  # noqa: S101 - whoever awaits is a task
+        assert task is not None  # noqa: S101 - only a task can await
         waiting = _Waiting(task, loop.time() + self._seconds)
         self._waiting[waiting] = None
         if self._timer is None:
@@ -47,7 +47,7 @@ class Deadline:
         try:
             return await _resume(work, awaited)
         except asyncio.CancelledError as error:
-            if waiting.is_late and task.cancelling() == waiting.cancelling + 1:  # by nobody else
+            if waiting.is_late and task.cancelling() == waiting.cancelling + 1:  # nobody else cancelled it
                 raise TimeoutError from error
             raise
         finally:
@@ -56,7 +56,7 @@ class Deadline:
                 task.uncancel()
 
     def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel what waits too long, and look again when the time of the next passes."""
+        """Cancel tasks whose deadline passed, and set the timer for the next one."""
         self._timer, now_s = None, loop.time()
         for waiting in list(self._waiting):
             if waiting.until_s > now_s:
@@ -69,7 +69,7 @@ class Deadline:
 
 @types.coroutine
 def _resume(work: Coroutine[Any, Any, Result], awaited: Any) -> Generator[Any, Any, Result]:
-    """Go on with a coroutine that has been started and waits for `awaited`, as `await` would have."""
+    """Continue a started coroutine that waits for `awaited`, exactly as `await` would."""
     sent: Any = None
     while True:
         try:

@@ -5,22 +5,22 @@
     │   ├── SelfEdge · BadId · BadCursor · BadToken · BatchTooLarge · BodyTooLarge · ProgramTooComplex
     │   └── ClockTooFarAhead · InvalidContent · RangeNotThere
     ├── Unauthorized        no credentials, or invalid ones
-    ├── Forbidden           the caller is known, and may not do this
-    ├── NotFound            it does not exist, or the caller must not see it
+    ├── Forbidden           the caller is known, but may not do this
+    ├── NotFound            it does not exist, or the caller may not see it
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
     │       · BoardNotFound · WebhookNotFound · DeviceNotFound
     ├── MethodNotAllowed    the path exists, for another method
-    ├── Conflict            allowed in general, but not in the present state
+    ├── Conflict            allowed in general, but not in the current state
     │   ├── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken · WebhookLimitReached
     │   └── TokenTooOld · BoardLimitReached · NotFollowing · DeviceLimitReached
-    ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
-    ├── TooManyStreams      too many at once
-    ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
+    ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to retry
+    ├── TooManyStreams      too many streams open at once
+    ├── Unavailable         the service cannot do it now; a write that was started may still be done
     │   ├── StoreFull · StoreUnavailable · Overloaded · TimedOut · LeaseLost · FeedUnavailable
     │   └── ReadOnlyStandby · NotPrimary · StandbyBehind · NotConfirmed · StoreMoved
     └── StoreMismatch       the data folder cannot be opened as asked
 
-`code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds the fields that a
+`code` is part of the contract: clients switch on it. `message` says what to do next. `details` has the fields that a
 program can use. Only `api/errors.py` knows HTTP status numbers.
 """
 
@@ -111,7 +111,7 @@ class UserNotFound(NotFound):
 
 
 class PostNotFound(NotFound):
-    """No such post, a deleted one, or one that the viewer must not see; the answer does not say which."""
+    """No such post, a deleted one, or one that the viewer may not see; the answer does not say which."""
 
     code = "POST_NOT_FOUND"
 
@@ -123,7 +123,7 @@ class CommentNotFound(NotFound):
 
 
 class StoryNotFound(NotFound):
-    """Like PostNotFound, for a story; also where its time is over."""
+    """Like PostNotFound, for a story; also for an expired one."""
 
     code = "STORY_NOT_FOUND"
 
@@ -139,7 +139,7 @@ class WebhookNotFound(NotFound):
 
 
 class BoardNotFound(NotFound):
-    """Like PostNotFound, for a board; also a secret one, to all but its members."""
+    """Like PostNotFound, for a board; also for a secret one, to everyone but its owner and collaborators."""
 
     code = "BOARD_NOT_FOUND"
 
@@ -167,13 +167,13 @@ class RequesterLimitReached(Conflict):
 
 
 class IdempotencyKeyReused(Conflict):
-    """This user sent the key with another request before."""
+    """The user has already sent this key with another request."""
 
     code = "IDEMPOTENCY_KEY_REUSED"
 
 
 class UsernameTaken(Conflict):
-    """Another user has this name, in this spelling or another."""
+    """Another user has this name, in this or another spelling."""
 
     code = "USERNAME_TAKEN"
 
@@ -187,19 +187,19 @@ class DeviceLimitReached(Conflict):
 
 
 class TokenTooOld(Conflict):
-    """A token to watch from, behind which events were forgotten."""
+    """The events after a /watch token have been deleted from the log."""
 
     code = "TOKEN_TOO_OLD"
 
 
 class BoardLimitReached(Conflict):
-    """As many boards as a user may own, or members as a board may have."""
+    """The user owns as many boards as allowed, or the board has as many collaborators."""
 
     code = "BOARD_LIMIT_REACHED"
 
 
 class NotFollowing(Conflict):
-    """A board to unfollow that the user does not follow, and never did."""
+    """The user never followed the board that they want to unfollow."""
 
     code = "NOT_FOLLOWING"
 
@@ -215,7 +215,7 @@ class RateLimited(KithError):
 
 
 class TooManyStreams(KithError):
-    """The user has the greatest allowed number of open streams: `limit` at once, in no window of time."""
+    """The user has as many open streams as allowed: `limit` at once, not per window of time."""
 
     code = "TOO_MANY_STREAMS"
 
@@ -229,13 +229,15 @@ class Unavailable(KithError):
 
 
 class StoreFull(Unavailable):
-    """There is no room for the write. Reads work, nothing acknowledged is lost, and writes work again once there is."""
+    """There is no room for the write. Reads work and nothing acknowledged is lost. Writes work again once there is
+    room.
+    """
 
     code = "STORE_FULL"
 
 
 class StoreUnavailable(Unavailable):
-    """A store does not answer. `for_clients`: what they are told, where `message` says what a driver did."""
+    """A store does not answer. `for_clients`: the message for clients, if `message` has details of a driver."""
 
     code = "STORE_UNAVAILABLE"
 
@@ -251,7 +253,9 @@ class Overloaded(Unavailable):
 
 
 class TimedOut(Unavailable):
-    """The deadline passed. A write may still complete: repeat it, with an Idempotency-Key where one is taken."""
+    """The deadline passed. A write may still complete: repeat it, with an Idempotency-Key if the operation
+    takes one.
+    """
 
     code = "TIMEOUT"
 
@@ -263,39 +267,39 @@ class LeaseLost(Unavailable):
 
 
 class FeedUnavailable(Unavailable):
-    """No feed can be made now, not even a slower one. `details.cause` is the code of the error behind it."""
+    """No feed can be made now, not even by the slower way. `details.cause` is the code of the underlying error."""
 
     code = "FEED_UNAVAILABLE"
 
 
 class ReadOnlyStandby(Unavailable):
-    """A standby takes no writes. `details.primary`: where to send them."""
+    """A standby refuses writes. `details.primary`: where to send them."""
 
     code = "READ_ONLY_STANDBY"
 
 
 class NotPrimary(Unavailable):
-    """Another machine was made the primary, and this one takes no writes any more. `details.primary`: where to send."""
+    """Another machine became the primary; this one refuses writes. `details.primary`: where to send them."""
 
     code = "NOT_PRIMARY"
 
 
 class StoreMoved(Unavailable):
-    """This store was moved elsewhere, and takes no writes any more. `details.to`: where it is now."""
+    """This store was moved elsewhere and refuses writes. `details.to`: where it is now."""
 
     code = "STORE_MOVED"
 
 
 class StandbyBehind(Unavailable):
-    """This standby does not have the write of the token yet. Ask again, or ask the primary."""
+    """This standby does not have the token's write yet. Retry, or ask the primary."""
 
     code = "STANDBY_BEHIND"
 
 
 class NotConfirmed(Unavailable):
-    """No standby has the write yet, as `standby_mode` requires; or no owner of a cluster answered.
+    """No standby has confirmed the write yet, as `standby_mode` requires; or no owner in a cluster answered.
 
-    It may be done all the same: repeat it.
+    The write may still be done: repeat it.
     """
 
     code = "OUTCOME_UNKNOWN"

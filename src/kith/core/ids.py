@@ -1,8 +1,8 @@
-"""Ids are 64-bit: 0 to 2**63-1, so they fit a signed column everywhere.
+"""Ids: 64 bits, from 0 to 2**63-1, so they fit a signed column in any database.
 
-In JSON they are strings, because JavaScript loses integers above 2**53; requests may send strings or numbers. Ids of
-users come from the app. The others are snowflakes: 41 bits of milliseconds since EPOCH_MS, 10 of node, 12 of sequence.
-So they sort by time. They last until 2092.
+In JSON ids are strings, because JavaScript loses precision above 2**53; requests may send strings or numbers. The app
+chooses the ids of users. All other ids are snowflakes: 41 bits of milliseconds since EPOCH_MS, 10 of node, 12 of
+sequence. So they sort by time. They last until 2092.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 
 
 def parse_id(raw: Any, field: str = "id") -> NodeId:
-    """Read `raw` (decimal string, bytes or int) as a NodeId; BadId names `field` and the allowed range."""
+    """Read `raw` (decimal string, bytes or int) as a NodeId. BadId names `field` and the allowed range."""
     if type(raw) is str and len(raw) <= _DIGITS_MAX and raw.isdigit() and raw.isascii():
         raw = int(raw)
     elif isinstance(raw, bytes):
@@ -37,11 +37,11 @@ def parse_id(raw: Any, field: str = "id") -> NodeId:
 
 
 class Snowflakes:
-    """Makes ids that grow with time. Thread-safe. `now_ms` is handed in, so that tests control the time.
+    """Makes ids that grow with time. Thread-safe. `now_ms` is injected, so that tests control the time.
 
-    `node` must belong to this process alone; `check` raises where it may not any more. Ids strictly grow: where the
-    clock stands still or goes back, or the 4,096 ids of a millisecond are used up, they run ahead of the clock instead
-    of waiting. `ran_ahead`: told how far that is, in milliseconds, before the id is used.
+    `node` must belong to this process alone; `check` raises if it may no longer. Ids strictly grow. If the clock stands
+    still or goes back, or the 4,096 ids of a millisecond are used up, ids run ahead of the clock instead of waiting.
+    `ran_ahead` is called with the millisecond that they reached, before the id is used.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class Snowflakes:
         self._lock = threading.Lock()
 
     def restore(self, ms: int) -> None:
-        """Make no ids of this millisecond or earlier: the process that had our node before may have made them."""
+        """Make no ids of this millisecond or earlier: the previous process with our node number may have made them."""
         with self._lock:
             self._last = max(self._last, (ms - EPOCH_MS) << _SEQUENCE_BITS | _SEQUENCE_MASK)
 
     def next(self) -> NodeId:
-        """An id greater than all that were made before. Errors: those of `check`."""
+        """An id greater than all ids made before. Errors: those of `check`."""
         (made,) = self.next_many(1)
         return made
 
     def next_many(self, count: int) -> list[NodeId]:
-        """So many ids, ascending; see `next`."""
+        """`count` ids, ascending; see `next`."""
         self._check()
         with self._lock:
             now = self._now_ms() - EPOCH_MS

@@ -1,7 +1,7 @@
-"""Moderation labels: what the app decided about a post or a user, as bits of one small number.
+"""Moderation labels of a post or user: the app's decisions, as bits of one small number.
 
-HIDE: only the app and the author see it. LIMIT: only they and the author's followers see it. SENSITIVE: it is shown and
-marked, so that a client can blur it. A user's labels also apply to all that the user makes. These are plain numbers and
+HIDE: only the app and the author see it. LIMIT: the author's followers see it too. SENSITIVE: everyone sees it, marked
+so that a client can blur it. A user's labels also apply to everything that the user makes. They are plain numbers and
 no enum, because every read of a post tests them.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 HIDE, LIMIT, SENSITIVE = 1, 2, 4
 NAMES = {"hide": HIDE, "limit": LIMIT, "sensitive": SENSITIVE}
 FOR_ALL = SENSITIVE
-"""The labels that every viewer is told; only the app and the author are told the others."""
+"""The labels that every viewer may see. Only the app and the author see the others."""
 
 
 def bits_of(names: Iterable[str]) -> int:
@@ -29,5 +29,5 @@ def names_of(labels: int) -> list[str]:
 
 
 def shown(labels: int, *, own: bool) -> list[str]:
-    """The names that a viewer is told. `own`: the viewer is the app, or made what is labelled."""
+    """The names of the labels that a viewer may see. `own`: the viewer is the app, or made the labelled object."""
     return names_of(labels if own else labels & FOR_ALL)

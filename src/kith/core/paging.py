@@ -1,8 +1,8 @@
-"""Pages and their cursors.
+"""Pages and cursors.
 
 A cursor marks a place between two items; it is not an offset. So a page costs the same at any depth, and an item that
 stays in the list is seen exactly once while others come and go. A cursor is sealed and bound to its query: the list,
-the states and the reader. Limits: 1 to 1,000 items a page.
+the states and the reader. A page has 1 to 1,000 items.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kith.core.signing import Signer
 
 LIMIT_DEFAULT = 20
 LIMIT_MAX = 1000
-_CURSOR, _UNTIL = struct.Struct(">Bqq"), struct.Struct(">q")  # the second is there where `next` was given it
+_CURSOR, _UNTIL = struct.Struct(">Bqq"), struct.Struct(">q")  # `_UNTIL` follows only if `next` was given one
 _FORWARD, _BACKWARD = 0, 1
 
 
@@ -31,11 +31,12 @@ class Mark(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Which part of a list is asked for. Lists are newest first, and so is every answer.
+    """The requested part of a list. Lists and pages are newest first.
 
     `after`: items older than this mark. `before`: the items newer than this mark that are nearest to it. Neither: from
-    the newest on. `since` (inclusive) and `until` (exclusive): only items with positions between them, as if the list
-    held no others. `looks_back`: whether `more_before` is asked for beside `after`; else it may say anything.
+    the newest item on. `since` (inclusive) and `until` (exclusive): only items with positions in between, as if the
+    list had no others. `looks_back`: whether `more_before` must be right for a page with `after`; if false, it may be
+    anything.
     """
 
     limit: int
@@ -46,17 +47,18 @@ class Window(NamedTuple):
     looks_back: bool = True
 
     def spans(self, mark: Mark) -> bool:
-        """Whether the position of `mark` lies between the bounds."""
+        """Whether the position of `mark` lies within `since` and `until`."""
         return (self.since is None or mark.position >= self.since) and (
             self.until is None or mark.position < self.until
         )
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """Marks, newest first, and whether there are more on either side.
+    """Items of a list, newest first, and whether there are more on either side.
 
-    A page of a filtered list may show fewer items than asked, or none, and still have more. `covers` then says which
-    part of the list the page stands for, as (newest, oldest). Without it these are the first and last item.
+    A page of a filtered list may have fewer items than the limit, or none, and still have more. `covers` then says
+    which part of the list the page stands for, as (newest, oldest). Without it that part ends at the first and last
+    item.
     """
 
     items: list[Mark]
@@ -66,12 +68,12 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def newest(self) -> Mark | None:
-        """Where the page begins; newer items come before it."""
+        """The newest end of the page. Newer items lie before it."""
         return self.covers[0] if self.covers else self.items[0] if self.items else None
 
     @property
     def oldest(self) -> Mark | None:
-        """Where the page ends; older items come after it."""
+        """The oldest end of the page. Older items lie after it."""
         return self.covers[1] if self.covers else self.items[-1] if self.items else None
 
 
@@ -94,13 +96,15 @@ def check_limit(limit: int) -> int:
 
 
 class Cursors:
-    """Writes and reads the cursors of any list."""
+    """Makes and reads the cursors of all lists."""
 
     def __init__(self, secret: bytes) -> None:
         self._signer = Signer(secret, "cursor")
 
     def window(self, text: str | None, query: str, limit: int) -> Window:
-        """The window of the cursor `text`; without one, from the newest. BadCursor if it is of another query."""
+        """The window of the cursor `text`; from the newest item if there is none. BadCursor if it belongs to another
+        query.
+        """
         check_limit(limit)
         if not text:
             return Window(limit)
@@ -114,22 +118,22 @@ class Cursors:
         return Window(limit, after=mark) if direction == _FORWARD else Window(limit, before=mark)
 
     def seal(self, query: str, payload: bytes) -> str:
-        """A cursor that carries any `payload`; only `open` with the same query reads it."""
+        """A cursor that carries `payload`. Only `open` with the same query can read it."""
         return self._signer.seal(payload, _query_digest(query))
 
     def open(self, text: str, query: str) -> bytes:
-        """The payload of a cursor; BadCursor unless it was issued for `query`."""
+        """The payload of a cursor. BadCursor unless it was issued for `query`."""
         payload = self._signer.open(text, _query_digest(query))
         if payload is None:
             raise _of_another_list()
         return payload
 
     def next(self, query: str, mark: Mark, until: int | None = None) -> str:
-        """The cursor for the items after `mark` (older). `until`: that of its window."""
+        """The cursor for items after (older than) `mark`. `until`: the bound of its window."""
         return self.seal(query, _CURSOR.pack(_FORWARD, *mark) + (b"" if until is None else _UNTIL.pack(until)))
 
     def previous(self, query: str, mark: Mark) -> str:
-        """The cursor for the items before `mark` (newer)."""
+        """The cursor for items before (newer than) `mark`."""
         return self.seal(query, _CURSOR.pack(_BACKWARD, *mark))
 
 

@@ -1,9 +1,9 @@
-"""Seals cursors and read-your-writes tokens, which clients carry: nobody else can read or change them.
+"""Seals cursors and read-your-writes tokens: clients carry them, but only Kith can read or change them.
 
-The content is secret because a cursor may name posts that its reader must not see, and a token tells how much is
+The content is secret, because a cursor may name posts that its reader may not see, and a token reveals how much is
 written here. Each purpose has its own key, so a token never passes for a cursor.
 
-AES-SIV (RFC 5297) needs no nonce: the same content for the same query gives the same text, and tells nothing else.
+AES-SIV (RFC 5297) needs no nonce. The same content for the same query gives the same text, and reveals nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Signer:
         return _text(self._cipher.encrypt(payload, [bound_to]))
 
     def open(self, text: str, bound_to: bytes = b"") -> bytes | None:
-        """The payload; None if the text was not sealed here for `bound_to`."""
+        """The payload. None if the text was not sealed here for `bound_to`."""
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):

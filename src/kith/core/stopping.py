@@ -1,7 +1,7 @@
-"""Tasks that end when they are told to.
+"""Stops tasks reliably.
 
-One that is cancelled just as a call of it fails may take it for that failure, and go on. So it is cancelled until it
-has ended.
+A task that is cancelled just as one of its calls fails may mistake the cancellation for that failure and continue. So
+`stop` cancels a task repeatedly until it has ended.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-_AGAIN_S = 5  # longer than what tasks do at their end, such as to release a lease
+_AGAIN_S = 5  # seconds between cancellations: longer than tasks need to clean up, such as to release a lease
 
 
 async def stop(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks, and return once all have ended. What they raise is not raised here."""
+    """Cancel tasks, and return once all have ended. Their errors are not raised here."""
     left = {task for task in tasks if not task.done()}
     while left:
         for task in left:

@@ -1,7 +1,7 @@
-"""Calls of ports that need not wait for each other.
+"""Runs calls of ports that do not depend on each other.
 
-On an engine across a network they are made at the same time, so they take as long as the longest. On one that answers
-without waiting (`immediate`) they run one after the other, because tasks would only cost.
+On an engine across a network they run concurrently, so they take as long as the longest. On an engine that answers
+without waiting (`immediate`) they run one after the other, because tasks would only add cost.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ async def together(
 @overload
 async def together(immediate: bool, /, *calls: Coroutine[Any, Any, A]) -> tuple[A, ...]: ...
 async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
-    """The answers of all calls. If one fails, its error is raised and the others are cancelled.
+    """The results of all calls. If one fails, its error is raised and the others are cancelled.
 
-    `immediate`: whether every port that is called answers without waiting.
+    `immediate`: whether every called port answers without waiting.
     """
     if not immediate:
         tasks = [asyncio.ensure_future(call) for call in calls]
@@ -46,7 +46,7 @@ async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
             for task in tasks:
                 task.cancel()
             if isinstance(error, Exception) and (caller := asyncio.current_task()) and caller.cancelling():
-                raise asyncio.CancelledError from error  # else a call that fails at that moment hides it
+                raise asyncio.CancelledError from error  # otherwise the failed call would hide the cancellation
             raise
     answers: list[Any] = []
     try:

@@ -1,6 +1,6 @@
-"""The read-your-writes token: it says how far the log was when a write was acknowledged.
+"""The read-your-writes token: the position of the log when a write was acknowledged.
 
-A request with a token must be answered from a state that is at least as new, on any instance: see
+A request with a token must be answered from a state that is at least that new, on any instance: see
 `log.store.LogStore.reached`. Requests and answers carry the token in the `Kith-Token` header.
 """
 
@@ -17,7 +17,7 @@ _VERSION = struct.Struct(">Q")
 
 
 class WriteMark(NamedTuple):
-    """What a write left in the log: a position that covers `at` covers all its events. `updated_at`: its version."""
+    """A write's place in the log: every position that covers `at` covers all its events. `updated_at`: its version."""
 
     at: LogPosition
     updated_at: int
@@ -28,7 +28,7 @@ NO_MARK = WriteMark(NOWHERE, 0)
 
 
 class WriteTokens:
-    """Writes and reads tokens."""
+    """Makes and reads tokens."""
 
     def __init__(self, secret: bytes) -> None:
         self._signer = Signer(secret, "write-token")

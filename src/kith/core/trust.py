@@ -1,4 +1,4 @@
-"""Which certificates an HTTP client trusts."""
+"""Chooses the certificates that an HTTP client trusts."""
 
 from __future__ import annotations
 
@@ -6,5 +6,7 @@ import ssl
 
 
 def trusted(url: str) -> ssl.SSLContext | bool:
-    """`verify` of httpx for clients of `url`: the usual certificates. None for plain http: reading them takes 60 ms."""
+    """The `verify` argument of httpx for `url`: the usual certificates, or an empty context for plain http, because
+    loading certificates takes 60 ms.
+    """
     return url.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
