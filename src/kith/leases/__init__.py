@@ -1,6 +1,6 @@
-"""Leases: work that only one process may do at a time, among all processes of all machines.
+"""Leases: each lets one process among all machines do work that only one may do at a time.
 
-Files: `store` (the port that engines implement) · `holding` (acquire, renew, notice a loss, release) · `background`
-(jobs that a stopped process must not lose) · `numbers` (the node number of a process, by which its ids differ from all
-others).
+`store`: the port that engines implement. `holding`: acquires, renews and releases leases, and notices a loss.
+`background`: jobs that must survive the process that runs them. `numbers`: the node number of a process, which makes
+its ids unique.
 """

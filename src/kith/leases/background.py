@@ -1,7 +1,7 @@
 """Background jobs that survive the process that runs them. One process works on a job at a time.
 
-The store holds the jobs; a process that finds a job which nobody holds takes it over. So each job must be safe to
-resume from wherever it was left.
+The store holds the jobs. A process that finds a job without a lease holder takes it over, so a job must be safe to
+resume wherever it was left.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from kith.core.stopping import stop
 from kith.leases.holding import Held, Leases
 
 LOOKED_S = 30.0
-"""How often a process looks for jobs whose process is gone."""
-_PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a refused step is tried again; doubled each time
+"""How often a process looks for abandoned jobs, in seconds."""
+_PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a refused step is retried; doubled each time
 _Answer = TypeVar("_Answer")
 _log = structlog.get_logger("kith.leases")
 
 
 class Background:
-    """The jobs of this process, by name, each under the lease of that name."""
+    """The jobs of this process, by name. Each runs under the lease of that name."""
 
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def start(self, name: str, work: Callable[[Held], Awaitable[None]]) -> None:
-        """Run a job, unless a process works on it."""
+        """Run a job, unless a process is already working on it."""
         if name not in self._running:
             self._spawn(name, partial(self._if_free, name, work))
 
     async def begin(
         self, name: str, first: Callable[[Held], Awaitable[None]], work: Callable[[Held], Awaitable[None]]
     ) -> None:
-        """Do `first` now, and a new job in the background after it; a process that finds the job meanwhile leaves
-        it."""
+        """Run `first` now and then the rest of a new job in the background. Other processes that find the job meanwhile
+        leave it alone, because its lease is held.
+        """
         async with contextlib.AsyncExitStack() as stack:
             held = await stack.enter_async_context(self._leases.alone(name))
             await first(held)
@@ -53,7 +54,7 @@ class Background:
         await asyncio.gather(*self._running.values())
 
     async def close(self) -> None:
-        """Stop; the next process that looks resumes the jobs."""
+        """Stop the jobs. Another process that looks for abandoned jobs resumes them."""
         await stop(*self._running.values())
 
     def _spawn(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
@@ -73,7 +74,7 @@ class Background:
             await work(held)
 
     async def _told(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
-        """Log why a job stops before its end."""
+        """Run a job, and log why it stops early."""
         try:
             await piece()
         except Unavailable as error:
@@ -84,9 +85,9 @@ class Background:
 
 
 async def retried(held: Held, step: Callable[[], Awaitable[_Answer]]) -> _Answer:
-    """Run a step; one that the store refuses is repeated, after growing pauses.
+    """Run a step. If the store refuses it, retry after growing pauses.
 
-    LeaseLost if another process may have taken over by now.
+    LeaseLost if another process may have taken over.
     """
     pause_s = _PAUSE_S
     while True:
@@ -102,7 +103,7 @@ async def retried(held: Held, step: Callable[[], Awaitable[_Answer]]) -> _Answer
 
 
 async def keep_looking(*resume: Callable[[], Awaitable[None]]) -> None:
-    """Look for jobs whose process is gone, every LOOKED_S."""
+    """Every LOOKED_S seconds, resume jobs whose process is gone."""
     while True:
         await asyncio.sleep(LOOKED_S)
         for look in resume:

@@ -1,7 +1,7 @@
-"""Holds leases: renews them in the background, and stops using one before it ends if it cannot be renewed.
+"""Holds leases: renews them in the background, and stops using a lease before it ends if it cannot be renewed.
 
-A holder counts from the moment before it asked, and stops `use_s` later, while the engine keeps the lease for `ttl_s`.
-So it stops first, however long the answer took, unless its clock runs slower than the engine's by that difference.
+A holder counts from before its request was sent, and stops after `use_s`; the engine keeps the lease for `ttl_s`. So
+the holder stops first, however long the answer took, unless its clock runs slower than the engine's by that difference.
 """
 
 from __future__ import annotations
@@ -26,39 +26,41 @@ _log = structlog.get_logger("kith.leases")
 
 
 class Terms(NamedTuple):
-    """How long a lease lasts without being renewed, how long of that it is used, and how often it is renewed."""
+    """How long a lease lasts without renewal, for how long the holder uses it, and how often it is renewed."""
 
     ttl_s: float = 30.0
     use_s: float = 20.0
     renew_s: float = 5.0
-    rests: bool = False  # is not released but left to end, so that nobody has it for `ttl_s - use_s` after its last use
+    rests: bool = (
+        False  # expires instead of being released, so that nobody holds it for `ttl_s - use_s` after its last use
+    )
 
 
 ORDINARY = Terms()
 
 
 class Held:
-    """A lease of this process. `now_s`: a clock that never goes back."""
+    """A lease that this process holds. `now_s`: a monotonic clock."""
 
     def __init__(
         self, store: LeaseStore, lease: Lease, terms: Terms, asked_s: float, now_s: Callable[[], float]
     ) -> None:
         self.lease, self.terms, self._store, self._now_s = lease, terms, store, now_s
         self._until_s, self.lost = asked_s + terms.use_s, False
-        """`lost`: it has ended for good."""
+        """`lost`: the lease has ended for good."""
 
     @property
     def ours(self) -> bool:
-        """Whether the lease is still ours."""
+        """Whether this process may still use the lease."""
         return not self.lost and (not self._store.expires or self._now_s() < self._until_s)
 
     def check(self) -> None:
-        """LeaseLost unless the lease is still ours."""
+        """LeaseLost unless this process may still use the lease."""
         if not self.ours:
             raise LeaseLost(f"this process may not go on with {self.lease.name}; another may do it by now")
 
     async def renew(self) -> None:
-        """Renew it, or notice that it is lost. Errors: Unavailable."""
+        """Renew the lease, or notice that it is lost. Errors: Unavailable."""
         asked_s = self._now_s()
         if await self._store.renew(self.lease, self.terms.ttl_s):
             self._until_s = asked_s + self.terms.use_s
@@ -66,7 +68,7 @@ class Held:
             self.lost = True
 
     async def while_ours(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """Run `work`; it is cancelled, and LeaseLost raised, once the lease is lost."""
+        """Run `work`. Once the lease is lost, `work` is cancelled and LeaseLost raised."""
         if not self._store.expires:
             return await work
         task = asyncio.ensure_future(work)
@@ -80,7 +82,7 @@ class Held:
         return task.result()
 
     async def keep_renewing(self, on_lost: Callable[[], None]) -> None:
-        """Renew it until it is lost, then call `on_lost`."""
+        """Renew the lease until it is lost, then call `on_lost`."""
         while not self.lost:
             await asyncio.sleep(self.terms.renew_s)
             try:
@@ -92,7 +94,7 @@ class Held:
 
 
 class Leases:
-    """The leases of this process, in a store that all share."""
+    """The leases of this process, in a store that all processes share."""
 
     def __init__(self, store: LeaseStore, now_s: Callable[[], float] = time.monotonic) -> None:
         self.store, self._now_s = store, now_s
@@ -102,8 +104,9 @@ class Leases:
     async def hold(
         self, name: str, terms: Terms = ORDINARY, *, on_lost: Callable[[], None] = lambda: None
     ) -> AsyncIterator[Held | None]:
-        """Hold a name while the context is open; it yields None if another holder has it. `on_lost`: called if it is
-        lost."""
+        """Hold the lease `name` while the context is open. Yields None if another holder has it. `on_lost` is called if
+        it is lost.
+        """
         asked_s = self._now_s()
         lease = await self.store.acquire(name, self.holder, terms.ttl_s)
         if lease is None:
@@ -117,7 +120,7 @@ class Leases:
             if renewing is not None:
                 await stop(renewing)
             if not (terms.rests and self.store.expires):
-                with contextlib.suppress(Unavailable):  # it ends by itself
+                with contextlib.suppress(Unavailable):  # it expires
                     await self.store.release(lease)
 
     @contextlib.asynccontextmanager

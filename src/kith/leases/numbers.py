@@ -1,8 +1,8 @@
-"""The node number of a process: ids that two processes make differ by it (see `core.ids`).
+"""The node number of a process: it makes the process's ids differ from those of all others (see `core.ids`).
 
-A number is a lease, not a setting or a counter: nobody has to number the processes, and no two running ones hold the
-same. Nor does the next holder repeat an id of the one before: an id holds its time, a process stops making ids once its
-lease is over, and the number then rests for `RESTS_S`, longer than clocks and versions may differ
+A number is a lease, not a setting or a counter. Nobody has to number the processes, and no two running processes hold
+the same number. A later holder does not repeat ids either: an id holds its time, a process stops making ids once its
+lease ends, and the number then rests for `RESTS_S`, longer than clocks and versions may differ
 (`core.clock.SKEW_MS_MAX`).
 """
 
@@ -17,20 +17,20 @@ from kith.core.errors import Overloaded
 from kith.leases.holding import Held, Leases, Terms
 
 USED_S = 20.0
-"""How long a number is used without being renewed: longer than a working engine takes to answer."""
+"""How many seconds a number is used without renewal: longer than a working engine takes to answer."""
 RESTS_S = 2 * SKEW_MS_MAX / 1000 + USED_S
 _TERMS = Terms(ttl_s=USED_S + RESTS_S, use_s=USED_S, rests=True)
 
 
 class NodeNumber(NamedTuple):
-    """The number, and the lease of it."""
+    """A node number and its lease."""
 
     number: int
     held: Held
 
 
 async def any_held(leases: Leases, numbers: int) -> bool:
-    """Whether some process makes ids by one of these least numbers, or did within the last minutes."""
+    """Whether a process holds one of the numbers below `numbers`, or held one within the last minutes."""
     for number in range(numbers):
         async with leases.hold(f"number/{number}") as held:
             if held is None:
@@ -39,7 +39,9 @@ async def any_held(leases: Leases, numbers: int) -> bool:
 
 
 async def let_rest(leases: Leases, numbers: int) -> None:
-    """Have these least numbers rest, unless they are held: other machines, which no lease tells of, used them."""
+    """Let the numbers below `numbers` rest, except held ones, because machines that share no leases with us
+    used them.
+    """
     for number in range(numbers):
         async with leases.hold(f"number/{number}", _TERMS):
             pass
@@ -49,7 +51,7 @@ async def let_rest(leases: Leases, numbers: int) -> None:
 async def node_number(
     leases: Leases, numbers_max: int, *, on_lost: Callable[[], None] = lambda: None
 ) -> AsyncIterator[NodeNumber]:
-    """Hold the least number below `numbers_max` that no other process holds; Overloaded if none is free."""
+    """Hold the lowest number below `numbers_max` that no other process holds. Overloaded if none is free."""
     for number in range(numbers_max):
         async with leases.hold(f"number/{number}", _TERMS, on_lost=on_lost) as held:
             if held is not None:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class Lease(NamedTuple):
-    """A name that `holder` holds. `token`: greater than that of every lease of this name before it."""
+    """A lease: `holder` holds `name`. `token` is greater than that of every earlier lease of this name."""
 
     name: str
     holder: str
@@ -14,27 +14,27 @@ class Lease(NamedTuple):
 
 
 class LeaseStore(Protocol):
-    """Keeps leases, the same for all processes.
+    """Stores leases, shared by all processes.
 
-    Atomicity: of those who acquire a name that is free, one gets it. End: a lease ends when it is released; where
-    `expires`, also when `ttl_s` passed since it was acquired or renewed, by the engine's clock; where not, when the
-    process that holds it ends, and no sooner. Durability: tokens grow over a crash of everything. Errors:
-    StoreUnavailable.
+    Atomicity: if several acquire a free name, one gets it. End: a lease ends when it is released. If `expires`, it also
+    ends once `ttl_s` has passed since it was acquired or renewed, by the engine's clock. Otherwise it also ends when
+    the process that holds it ends, and no sooner. Durability: tokens keep growing even after everything crashed.
+    Errors: StoreUnavailable.
 
-    A holder may learn late that its lease has ended. The token fences off what it writes then: the next holder stores
-    its own token beside the data, and every write is on the condition that this is unchanged (`put_note(only_if=)`).
+    A holder may notice late that its lease has ended. The token fences its late writes: the next holder stores its own
+    token beside the data, and every write is conditional on that token being unchanged (`put_note(only_if=)`).
     """
 
     expires: bool
 
     async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
-        """Hold a name from now on; None if it is held, even by this process."""
+        """Acquire a lease. None if it is held, even by this process."""
         ...
 
     async def renew(self, lease: Lease, ttl_s: float) -> bool:
-        """Hold it for `ttl_s` from now on; False where it has ended, and it stays so."""
+        """Extend the lease to `ttl_s` from now. False if it has ended; it then stays ended."""
         ...
 
     async def release(self, lease: Lease) -> None:
-        """Give it up; nothing where it has ended."""
+        """Release the lease. Does nothing if it has ended."""
         ...
