@@ -31,9 +31,7 @@ class Terms(NamedTuple):
     ttl_s: float = 30.0
     use_s: float = 20.0
     renew_s: float = 5.0
-    rests: bool = (
-        False  # expires instead of being released, so that nobody holds it for `ttl_s - use_s` after its last use
-    )
+    rests: bool = False  # expires instead of being released: for `ttl_s - use_s` after its last use nobody holds it
 
 
 ORDINARY = Terms()
@@ -125,7 +123,7 @@ class Leases:
 
     @contextlib.asynccontextmanager
     async def alone(self, name: str) -> AsyncIterator[Held]:
-        """Hold a name while the context is open; Conflict if another holder has it."""
+        """Hold the lease `name` while the context is open. Conflict if another holder has it."""
         async with self.hold(name) as held:
             if held is None:
                 raise Conflict(f"another process does `{name}` already; wait for it, or stop it first")

@@ -1,6 +1,6 @@
 """The event log and its consumers.
 
-Files: `store` (the ports) · `runner` (checkpoints, retries, dead letters, lag) · `keeping` (a lease, renewed) ·
-`stopping` (a worker is told to stop) · `commands` (the ports of a log of commands, for engines whose writes are
-decided elsewhere).
+`store`: the ports. `runner`: runs a consumer with checkpoints, retries, dead letters and lag. `keeping`: takes and
+renews a lease of the log. `stopping`: tells a worker to stop. `commands`: the ports of a command log, for engines whose
+writes are decided elsewhere.
 """

@@ -1,22 +1,21 @@
-"""The ports of a log of commands: what was asked for, durable before it is decided.
+"""The ports of a command log: requested writes, durable before they are decided.
 
-An engine without transactions across rows decides writes in one place for each key. A command is appended to the
-partition of its key, and the **owner** of that partition takes its commands in order. It is the only writer of what
-they change, so what it decides is exact. What it answers, and the events that follow, are told once, however often it
-is killed.
+An engine without transactions across rows decides the writes of a key in one place. A command is appended to the
+partition of its key, and the **owner** of that partition processes its commands in order. The owner is the only writer
+of the rows that these commands change, so its decisions are exact. Each command gets one answer, and its events are
+logged once, however often the owner is killed.
 
-A batch of commands goes this way; the process may end between any two steps:
+A batch of commands takes these steps. The process may stop between any two of them:
 
-1. the owner decides them all, and writes down what follows: rows as they will be, events, outcomes (one row, the
-   batch's journal);
-2. it writes the rows, absolute values with versions from the offsets of the commands, so that doing it again changes
-   nothing, and a former owner who wakes up loses;
-3. the log appends the events and moves the owner's offset behind the batch, both or neither, and only for who is
-   still the owner;
-4. whoever asked hears the outcome.
+1. The owner decides all commands of the batch, and writes down the result: the new rows, events and outcomes. This one
+   row is the batch's journal.
+2. It writes the rows: absolute values, with versions from the offsets of the commands. So repeating the step changes
+   nothing, and a former owner that wakes up loses.
+3. The log appends the events and moves the owner's offset past the batch, in one transaction, and only for the current
+   owner.
+4. The waiting caller gets the outcome.
 
-An owner that takes over reads the journal: a batch that is written down and not yet behind that offset is done again
-from step 2.
+A new owner reads the journal. A batch that is written down but not yet passed by that offset is repeated from step 2.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from kith.core.events import Event, LogPosition
 
 
 class Command(NamedTuple):
-    """A command as it stands in its partition. `at_ms`: when it was appended, which is the time for deciding it."""
+    """A command in its partition. `at_ms`: when it was appended; the time as of which it is decided."""
 
-    offset: int  # greater than those before it in the partition, not always by one
+    offset: int  # greater than the offsets before it in the partition, not always by one
     at_ms: int
     data: bytes
 
 
 class Decided(NamedTuple):
-    """What became of a command: what is answered, and the events that tell it, in their order."""
+    """The result of a command: its answer, and its events in order."""
 
     offset: int
     outcome: bytes
@@ -44,54 +43,55 @@ class Decided(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer to a command. `log_position`: a log that covers it has all events of the command."""
+    """The answer to a command. A log position that covers `log_position` has all events of the command."""
 
     outcome: bytes
     log_position: LogPosition
 
 
 class Waiting(NamedTuple):
-    """Commands that are appended and not done. `oldest_ms`: when the first of them was; None if there is none."""
+    """Commands that are appended and not done. `oldest_ms`: when the oldest was appended; None if there are none."""
 
     commands: int
     oldest_ms: int | None
 
 
 class Owner(Protocol):
-    """Decides the commands of partitions; steps 1 and 2 of a batch. One task at a time calls it for one partition.
+    """Decides the commands of partitions: steps 1 and 2 of a batch. For each partition, one task at a time calls it.
 
-    Errors: StoreUnavailable, after which the caller begins again with `take` if the partition is still its own. Fenced
-    (see `log.store`), where another has taken over.
+    Errors: StoreUnavailable; the caller then starts again with `take`, if the partition is still its own. Fenced (see
+    `log.store`) if another owner has taken over.
     """
 
     async def take(self, partition: int, next_write: int) -> Sequence[Decided]:
-        """Become the owner. `next_write`: all commands with lesser offsets are done. Forgets what it held in memory.
+        """Become the owner of a partition. All commands with offsets below `next_write` are done. Clears in-memory
+        state.
 
-        The answer: what a former owner wrote down at this offset or after it, with its rows written now.
+        Returns what a former owner wrote down from this offset on; its rows are written now.
         """
         ...
 
     async def decide(self, partition: int, commands: Sequence[Command]) -> Sequence[Decided]:
-        """Decide commands in order, and write their rows; one answer each, in the same order.
+        """Decide commands in order and write their rows. One answer per command, in the same order.
 
-        Called again once what it answered before is told.
+        Called again only after its previous answers were sent.
         """
         ...
 
 
 class Commands(Protocol):
-    """Appends commands, and waits for their outcome.
+    """Appends commands and waits for their outcome.
 
-    Errors: `NotConfirmed` where no answer came in time (it is safe to ask again: commands are idempotent),
-    `StoreUnavailable` where it could not be appended.
+    Errors: `NotConfirmed` if no answer came in time (retrying is safe: commands are idempotent); `StoreUnavailable` if
+    the command could not be appended.
     """
 
-    partitions: int  # for good: who owns a row follows from it
+    partitions: int  # never changes: the owner of a row follows from it
 
     async def ask(self, partition: int, data: bytes) -> Reply:
         """Append a command, and wait until its owner has done it."""
         ...
 
     async def ask_many(self, asked: Sequence[tuple[int, bytes]]) -> list[Reply]:
-        """Like `ask`, for several (partition, data) at once; those of one partition in their order."""
+        """As `ask`, for several (partition, data) at once. Commands of one partition keep their order."""
         ...

@@ -1,7 +1,7 @@
-"""A lease of the log, by which a follower keeps the events that it has not read: taken, renewed, released.
+"""Holds a lease of the log, which keeps the events that a follower has not read yet.
 
-Followers read on without a lease too. So a lease that cannot be taken is logged and stops nothing; a follower learns
-from `Batch.lost`, or from a Conflict, that events were forgotten before it read them.
+A follower reads on without a lease too, so a lease that cannot be taken is only logged. If events were deleted before
+they were read, the follower learns it from `Batch.lost` or from a Conflict.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from kith.core.events import NOWHERE, LogPosition
 from kith.log.store import LogStore
 
 RENEWED_MS = 60_000
-"""How often a lease is renewed, and moves on with its holder."""
+"""How often a lease is renewed and moved to its holder's position, in ms."""
 _log = structlog.get_logger("kith.log")
 
 
 class Keeping:
-    """One lease, in the hands of this process."""
+    """One lease, held by this process."""
 
     def __init__(self, log: LogStore, name: str, now_ms: Callable[[], int]) -> None:
         self._log, self._name, self._now_ms = log, name, now_ms
         self._due_ms, self._lost = 0, NOWHERE
 
     async def keep(self, at: LogPosition) -> None:
-        """Keep what follows `at`; nothing is done where the lease was renewed within RENEWED_MS.
+        """Keep the events after `at`. Does nothing if the lease was renewed within RENEWED_MS.
 
-        `at`: a place from which the holder resumes even if it is killed now. NOWHERE: it has none yet.
+        `at`: a position from which the holder could resume if it were killed now. NOWHERE: there is none yet.
         """
         if not self.is_due(at):
             return
@@ -44,12 +44,12 @@ class Keeping:
             _log.warning("the log was forgotten before it was read", lease=self._name)
 
     def is_due(self, at: LogPosition) -> bool:
-        """Whether `keep` would do something."""
+        """Whether `keep` would renew the lease."""
         is_fresh = 0 < self._due_ms - self._now_ms() <= RENEWED_MS and self._lost in (NOWHERE, at)
         return at != NOWHERE and not is_fresh
 
     async def release(self) -> None:
-        """Keep nothing more."""
+        """Release the lease."""
         try:
             await self._log.release(self._name)
         except KithError as error:

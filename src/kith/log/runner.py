@@ -1,8 +1,9 @@
 """Runs one consumer over the log: batches, checkpoints, retries, dead letters, lag.
 
-An event that fails is kept as a failure and retried through the same `handle`, with growing pauses; after `tries_max`
-it is dead and waits for a person (`kith dead`). An outage (`Unavailable`) is not counted against any event: the
-runner waits and repeats the batch. Effects must be idempotent by event: after a crash, up to a batch is repeated.
+An event that fails is stored as a failure and retried through the same `handle`, with growing pauses. After `tries_max`
+tries it is dead and waits for a person (`kith dead`). An outage (`Unavailable`) counts against no event: the runner
+waits and repeats the batch. Effects must be idempotent per event: after a crash, events since the last checkpoint are
+repeated.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _log = structlog.get_logger("kith.log")
 
 
 RELOADED_S = 2.0
-"""How often a runner looks for failures that a person replayed or dropped."""
+"""How often a runner reloads the failures, which a person may have replayed or dropped, in seconds."""
 SKEW_MS = 2_000
-"""How far ahead of our clock an event's time may be; beyond, its age is unknown."""
+"""How far ahead of our clock an event's time may be, in ms. Beyond that its age is unknown."""
 BACKLOG_RETRY_MS = 5_000
 """Pause before retrying failed deferred work."""
 
@@ -41,7 +42,7 @@ class Consumer(Protocol):
     name: str
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Act on events, in order. Any of them may come again, and one that failed comes after later ones."""
+        """Act on events, in order. Any of them may be repeated, and a failed one is retried after later ones."""
         ...
 
     async def work_backlog(self) -> bool:
@@ -49,37 +50,40 @@ class Consumer(Protocol):
         ...
 
     async def lost(self) -> None:
-        """Rebuild from the stores what events change. For a new group, and when events were forgotten unread."""
+        """Rebuild from the stores what events maintain. Called for a new group, and if events were deleted before it
+        read them.
+        """
         ...
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """The bounds of a runner."""
+    """The limits of a runner."""
 
     batch_max: int = 1_000
     tries_max: int = 8  # the setting `log_tries_max`
     backoff_s: float = 0.5  # pause before the first retry; doubles with each try
     backoff_max_s: float = 300.0
-    outage_max_s: float = 5.0  # longest pause between tries of a store that is away
-    failures_max: int = 10_000  # kept at most, dead ones too; beyond, the runner waits: no single event is at fault
-    gap_s: float = 0.01  # shortest rest once it is level with the log: what comes close together is handled together
-    gap_max_s: float = 0.05  # longest rest while there is work; see `rest_s`
+    outage_max_s: float = 5.0  # longest pause between tries while a store is unavailable
+    failures_max: int = 10_000  # dead ones included; above that, the runner waits: no single event is at fault
+    gap_s: float = 0.01  # shortest rest once it has caught up: events close together are handled together
+    gap_max_s: float = 0.05  # longest rest while events arrive; see `rest_s`
     gap_event_s: float = 0.001
-    idle_s: float = 2.0  # longest rest, should a new event not ring
-    save_s: float = 0.5  # between checkpoints, each a commit: how much work a crash repeats
+    idle_s: float = 2.0  # longest rest if no bell rings
+    save_s: float = 0.5  # between checkpoints, each a commit: bounds what a crash repeats
 
 
 class Lag(NamedTuple):
-    """How far a group is behind."""
+    """How far a group lags behind."""
 
     events: int
     oldest_s: float
-    """Age of the oldest event not handled; 0 if there is none. Infinite if it was forgotten, or if its time is in the
-    future, as after a clock was put back."""
+    """Age of the oldest unhandled event; 0 if there is none. Infinite if that event was deleted, or if its time is in
+    the future, as after the clock was set back.
+    """
 
 
 class Runner:
-    """The loop of one consumer, over the partitions that are this worker's."""
+    """The loop of one consumer over this worker's partitions."""
 
     def __init__(
         self,
@@ -98,8 +102,8 @@ class Runner:
         self._begin()
 
     def _begin(self) -> None:
-        """Forget the events in hand: those not saved are read again by the partition's owner."""
-        self._batch: Batch | None = None  # read, and not handled yet
+        """Drop the events in hand. The partition's owner reads again those after the checkpoint."""
+        self._batch: Batch | None = None  # read and not handled yet
         self._at = self._saved_at = NOWHERE
         self._waiting: dict[LogPosition, Failure] = {}
         self._dead = self._reload_due_ms = 0
@@ -109,7 +113,7 @@ class Runner:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Follow the log until stopped; save how far it is before returning, and hand over."""
+        """Follow the log until stopped. Before returning, save the position and hand over the partitions."""
         outages = 0
         with self._log.bell() as bell:
             while not self._stopping.is_set:
@@ -130,7 +134,9 @@ class Runner:
             await self._share.close()
 
     async def step(self) -> bool:
-        """Retry what is due, handle one batch of new events, do a slice of the backlog; whether there was any work."""
+        """Retry due failures, handle one batch of new events, and do a slice of the backlog; whether there was any
+        work.
+        """
         if self._share is None:
             self._share = await self._log.subscribe(self.consumer.name)
             self._save_due_ms = self._now_ms() + int(self._pace.save_s * 1000)
@@ -143,16 +149,16 @@ class Runner:
             self._is_level = False
             return True
         except Unavailable:
-            await self._work_backlog()  # it may make the room that the batch waits for
+            await self._work_backlog()  # it may free the room that the batch needs
             raise
         more = await self._work_backlog()
         self._is_level, self._handled = not more and handled < self._pace.batch_max, handled
         return bool(handled) or retried or more
 
     async def _advance(self, share: Subscription) -> int:
-        """Handle one batch, and save the checkpoint where it is time; how many events it had."""
+        """Handle one batch, and save a checkpoint if one is due; returns the number of events."""
         batch = self._batch = self._batch or await share.read(self._pace.batch_max)
-        if batch.next == NOWHERE:  # no partition is this worker's
+        if batch.next == NOWHERE:  # no partition belongs to this worker
             self._begin()
             return 0
         if batch.lost:
@@ -162,9 +168,9 @@ class Runner:
             )
             await self.consumer.lost()
         elif not batch.events and self._at == self._saved_at:
-            self._saved_at = batch.next  # there is nothing to save
+            self._saved_at = batch.next  # nothing to save
         failures = await self._handle(batch.events) if batch.events else {}
-        if failures or batch.lost:  # saved first: if that fails, the batch is handled again
+        if failures or batch.lost:  # saved at once: if that fails, the batch is repeated
             await self._save(batch.next, failures)
         self._at, self._batch = batch.next, None
         if self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
@@ -172,7 +178,9 @@ class Runner:
         return len(batch.events)
 
     async def _handle(self, events: Sequence[Event]) -> dict[LogPosition, Failure | None]:
-        """Handle a batch; if it fails, its events one by one. Returns the failures by their event's log position."""
+        """Handle a batch; if that fails, handle its events one by one. Returns the failures by their event's log
+        position.
+        """
         try:
             await self.consumer.handle(events)
             return {}
@@ -220,7 +228,7 @@ class Runner:
         return False
 
     async def _retry(self, share: Subscription) -> bool:
-        """Retry failures that are due; whether there were any. Every RELOADED_S, read the list of failures again."""
+        """Retry due failures; whether there were any. Every RELOADED_S, reload the failures."""
         if self._is_due(self._reload_due_ms, int(RELOADED_S * 1000)):
             self._reload_due_ms = self._now_ms() + int(RELOADED_S * 1000)
             waiting = await share.failures()
@@ -236,7 +244,7 @@ class Runner:
     async def _save(
         self, at: LogPosition, failures: Mapping[LogPosition, Failure | None] = MappingProxyType({})
     ) -> None:
-        """Save a checkpoint: all up to `at` is done but for these failures. None: that failure is settled."""
+        """Save a checkpoint: everything up to `at` is done except these failures. None: that failure is settled."""
         if self._share is None or (at == self._saved_at and not failures):
             return
         await self._share.save(None if at == self._saved_at else at, failures)
@@ -249,7 +257,7 @@ class Runner:
                 self._waiting[position] = failure
 
     async def _rest(self, bell: Bell, worked_s: float) -> None:
-        """Wait for new events, until a checkpoint is due, `idle_s` at most."""
+        """Wait for new events until a checkpoint is due, at most `idle_s`."""
         pace = self._pace
         gap_over = time.monotonic() + rest_s(pace, worked_s, self._handled)
         save_s = (self._save_due_ms - self._now_ms()) / 1000 if self._at != self._saved_at else self._pace.idle_s
@@ -266,14 +274,14 @@ class Runner:
 def rest_s(pace: Pace, worked_s: float, events: int) -> float:
     """How long to rest after a batch, so that the next events are handled together.
 
-    As long as it worked, so that the store is left to others half the time; and longer where many events come, because
-    a batch costs as much as many of them.
+    As long as the batch took, so that others have the store half of the time. Longer if many events come, because a
+    batch costs as much as many events.
     """
     return max(pace.gap_s, min(max(worked_s, events * pace.gap_event_s), pace.gap_max_s))
 
 
 def lag_of(behind: Backlog, now_ms: int) -> Lag:
-    """The age of the oldest event that is not handled yet."""
+    """How far a group lags: the number of unhandled events, and the age of the oldest."""
     if not behind.events:
         return Lag(0, 0.0)
     if behind.oldest_ms is None or (age_ms := now_ms - behind.oldest_ms) < -SKEW_MS:
@@ -282,8 +290,8 @@ def lag_of(behind: Backlog, now_ms: int) -> Lag:
 
 
 async def begin(log: LogStore, groups: Iterable[str]) -> None:
-    """In a log without events, let new groups read from the first one on: so they miss nothing, however late their
-    workers start. In any other log, a new group builds what it needs of the past from the stores.
+    """In a log without events, let new groups start at the first event, so that they miss nothing however late their
+    workers start. In any other log a new group rebuilds the past from the stores.
     """
     behind = await log.behind(NOWHERE)
     if behind.events or behind.lost:
@@ -293,18 +301,18 @@ async def begin(log: LogStore, groups: Iterable[str]) -> None:
 
 
 async def dead(log: LogStore, group: str) -> dict[str, Failure]:
-    """Every dead event of a group, by the name that `kith dead` gives it: `<group>/<mark>`."""
+    """Every dead event of a group, by its name in `kith dead`: `<group>/<mark>`."""
     return {
         f"{group}/{failure.event.log_position.hex()}": failure for failure in await log.failures(group) if failure.dead
     }
 
 
 async def drop(log: LogStore, failure: Failure) -> None:
-    """Forget a dead event; it is never handled."""
+    """Drop a dead event; it will never be handled."""
     await log.save(failure.group, None, {failure.event.log_position: None})
 
 
 async def replay(log: LogStore, failure: Failure) -> None:
-    """Have a dead event tried again from the first try on; a running worker takes it up within RELOADED_S."""
+    """Retry a dead event, with its number of tries reset. A running worker picks it up within RELOADED_S."""
     revived = msgspec.structs.replace(failure, dead=False, tries=0, next_try_ms=0)
     await log.save(failure.group, None, {failure.event.log_position: revived})

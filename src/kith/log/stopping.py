@@ -1,4 +1,4 @@
-"""Whether a worker is to stop, which ends whatever it waits for."""
+"""A stop signal for a worker, which also ends whatever the worker waits for."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 
 class Stopping:
-    """Set once. Belongs to one event loop, and costs little to wait for beside something else."""
+    """Set once. Belongs to one event loop; waiting for it beside other work costs little."""
 
     def __init__(self) -> None:
         self.is_set = False
         self._waits = set[asyncio.Timeout]()
 
     def set(self) -> None:
-        """Stop: what `or_done` waits for is given up."""
+        """Stop, and cancel what `or_done` waits for."""
         self.is_set = True
         for wait in self._waits:
             if not wait.expired():
                 wait.reschedule(0.0)
 
     async def or_done(self, work: Coroutine[Any, Any, None], within_s: float | None = None) -> None:
-        """Wait until this is set or `work` is done, `within_s` at most; work that is not done by then is cancelled."""
+        """Wait until this is set or `work` is done, at most `within_s`. Unfinished work is then cancelled."""
         if self.is_set:
             work.close()
             return
@@ -36,6 +36,6 @@ class Stopping:
                     self._waits.discard(wait)
 
     async def pause(self, seconds: float) -> None:
-        """Wait so long, or until this is set."""
+        """Wait this long, or until this is set."""
         if seconds > 0:
             await self.or_done(asyncio.sleep(seconds))

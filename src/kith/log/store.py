@@ -1,7 +1,7 @@
-"""The ports behind consumers: what every engine that keeps the event log must do.
+"""The ports behind consumers: what an engine that stores the event log must provide.
 
-A log is one list of events, or several (partitions) of which each has an order of its own. So a place in it is an
-opaque `LogPosition`; only the engine compares two.
+A log is one ordered list of events, or several (partitions), each with its own order. A position in it is therefore an
+opaque `LogPosition`, which only the engine can compare.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kith.core.events import Event, LogPosition
 
 
 class Fenced(Exception):
-    """Another worker of the group has taken over; it handles what this one read and did not save."""
+    """Another worker of the group has taken over. It will handle again what this one read and did not save."""
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """An event that a group could not handle. It is retried at `next_try_ms`; if `dead`, it waits for a person."""
+    """An event that a group failed to handle. It is retried at `next_try_ms`; if `dead`, it waits for a person."""
 
     group: str
     event: Event
@@ -32,17 +32,17 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Bell(Protocol):
-    """Rings when events are appended, by whichever process. Read the log after each ring: none is missed."""
+    """Rings when any process appends events. Read the log after each ring, and you miss none."""
 
     async def rung(self, within_s: float) -> None:
-        """Wait until it has rung since the last time, `within_s` at most. One task at a time waits."""
+        """Wait until it has rung since the last call, at most `within_s`. Only one task may wait at a time."""
         ...
 
 
 class Batch(NamedTuple):
-    """What was read of a log: events that follow some position, and the position after them.
+    """Events read after some position, and the position after them.
 
-    `lost`: events in between were forgotten before they were read; a consumer that needs them rebuilds from the stores.
+    `lost`: events in between were deleted before they were read. A consumer that needs them rebuilds from the stores.
     """
 
     events: Sequence[Event]
@@ -51,9 +51,9 @@ class Batch(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """What follows some position. `end`: of the log now. `events`: how many there are to read up to it, about.
+    """What follows some position. `end`: the end of the log now. `events`: about how many there are up to it.
 
-    `oldest_ms`: when the first of them was logged; None where there is none, or where it was forgotten (`lost`).
+    `oldest_ms`: when the first of them was logged; None if there is none, or if it was deleted (`lost`).
     """
 
     end: LogPosition
@@ -63,14 +63,14 @@ class Backlog(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The checkpoint of a group, up to which all events are done but for its failures; and what follows it."""
+    """The checkpoint of a group, and what follows it. All events up to the checkpoint are done, except its failures."""
 
     at: LogPosition
     behind: Backlog
 
 
 class LogLease(NamedTuple):
-    """Events after `at` are kept for `name` until `until_ms`. `lost`: it ended, or some of them were forgotten."""
+    """Keeps events after `at` for `name` until `until_ms`. `lost`: it expired, or some of the events were deleted."""
 
     name: str
     at: LogPosition
@@ -79,123 +79,136 @@ class LogLease(NamedTuple):
 
 
 LEASES_MAX = 100
-"""Leases of one log."""
+"""Most leases of one log."""
 
 
 class Subscription(Protocol):
-    """One worker's share of a group: the partitions that are its own now, read from the checkpoint of each on.
+    """One worker's share of a group: the partitions that it owns now, each read from its checkpoint on.
 
-    The engine divides the partitions of the log among the open subscriptions of a group, and may hand one over at any
-    time, to whoever opens a subscription above all. The new owner reads on from what was saved, so what the old one
-    handled and did not save comes twice, and nothing is left out. The old one can save nothing of it any more.
+    The engine divides the partitions of the log among the open subscriptions of a group. It may move a partition at any
+    time, above all when a subscription is opened. The new owner continues from the checkpoint: events that the old
+    owner handled and did not save are repeated, and none is left out. The old owner can then save no progress on that
+    partition.
     """
 
     async def read(self, limit: int) -> Batch:
-        """The next events of its partitions, `limit` at most; each partition's in their order.
+        """The next events of its partitions, at most `limit`, each partition's in their order.
 
-        None come twice until `save` is refused; then it reads on from the checkpoint. `next`: what to save once these
-        events and all those read before are handled; NOWHERE while no partition is its own. Where nothing was ever
-        saved of a partition, reading begins at its end, and `lost` is true.
+        No event is repeated until `save` is refused; reading then restarts at the checkpoint. `next`: what to save once
+        these and all earlier events are handled; NOWHERE while it owns no partition. A partition without any checkpoint
+        is read from its end on, with `lost` set.
         """
         ...
 
     async def failures(self) -> Sequence[Failure]:
-        """The failures of events of its partitions."""
+        """The failures of events in its partitions."""
         ...
 
     async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
-        """Move the checkpoint to `at` (None: leave it); set failures by their event's position, or remove them (None).
+        """Move the checkpoint to `at` (None: leave it). Set failures by their event's position, or remove them (None).
 
-        All or nothing. Fenced, if a partition that was read here was handed over since.
+        All or nothing. Fenced if a partition that was read here has moved since.
         """
         ...
 
     async def close(self) -> None:
-        """Hand all partitions over."""
+        """Give up all partitions."""
         ...
 
 
 class LogStore(Protocol):
     """Events, and the checkpoint and failures of each group of consumers.
 
-    Order: events of one source come in the order of their commits; those of different sources in some order, which may
-    be another one each time they are read. **An event can be read only after rows, lists and counts of both ends show
-    what it tells**, and once it is durable (the embedded engine: but for one change larger than its journal, and
-    where durability is relaxed). Retention: the oldest events beyond a bound are forgotten, read or not, but
-    for those that a lease keeps. A lease ends when it was not renewed for a bounded time, or when what it keeps exceeds
-    a bounded size; its holder is told, by `lease` and by the `lost` of what it reads.
+    Order: events of one source come in the order of their commits. Events of different sources come in some order,
+    which may differ each time they are read. **An event can be read only after rows, lists and counts of both ends show
+    its change**, and once it is durable (exceptions in the embedded engine: one change larger than its journal, and
+    relaxed durability).
+
+    Retention: above a limit the oldest events are deleted, read or not, except those that a lease keeps. A lease
+    expires if it is not renewed within a bounded time, or if it keeps more than a bounded size. Its holder learns that
+    from `lease`, and from the `lost` of what it reads.
+
     Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`.
     """
 
     def covers(self, position: LogPosition, other: LogPosition) -> bool:
-        """Whether `position` is as far as `other`, in each partition. False for an `other` that is not of this log: of
-        another one, or of events that were lost when this store was restored from a backup. Asks no store.
+        """Whether `position` is at least as far as `other` in each partition. False if `other` is not of this log: it
+        is of another log, or of events that were lost when this store was restored from a backup. Queries no store.
         """
         ...
 
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
-        """The least position that covers both. Asks no store."""
+        """The least position that covers both. Queries no store."""
         ...
 
     def bell(self) -> AbstractContextManager[Bell]:
-        """A bell that rings while it is open. A ring may be lost, if rarely: read the log at times without one."""
+        """A bell that rings while it is open. A ring may get lost, rarely; so read the log from time to time without
+        one.
+        """
         ...
 
     async def end(self) -> LogPosition:
-        """The position after all that can be read now."""
+        """The position after everything that can be read now."""
         ...
 
     async def read(self, after: LogPosition, limit: int) -> Batch:
-        """Up to `limit` events that `after` does not cover. If they are fewer, `next` covers all that can be read."""
+        """Up to `limit` events that `after` does not cover. If there are fewer, `next` covers everything that can be
+        read.
+        """
         ...
 
     async def latest(self, after: LogPosition, limit: int) -> Batch:
-        """Like `read`, and surely with all that was told to anybody before this call."""
+        """As `read`, and certain to include everything that anybody was told before this call."""
         ...
 
     async def behind(self, after: LogPosition) -> Backlog:
-        """What follows a position, without reading it."""
+        """What follows a position, without reading the events."""
         ...
 
     async def reached(self, position: LogPosition) -> bool:
-        """Wait until what was acknowledged with this position can be read. False if this log does not have it."""
+        """Wait until everything that was acknowledged with this position can be read. False if this log does not have
+        it.
+        """
         ...
 
     async def announce(self, event: Event) -> None:
-        """Append an event that is no edge (its position and its time are given by the log)."""
+        """Append an event that is not an edge. The log sets its position and time."""
         ...
 
     async def lease(self, name: str, at: LogPosition) -> bool:
-        """Keep what follows `at` for `name` from now on, and no longer what this name kept before; renew it like this.
+        """Keep the events after `at` for `name` from now on, instead of what this name kept before. Call it again to
+        renew.
 
-        False: some of that was forgotten already, and nothing is kept. Overloaded: LEASES_MAX others keep something.
+        False: some of them were already deleted, and nothing is kept. Overloaded: LEASES_MAX other leases exist.
         """
         ...
 
     async def release(self, name: str) -> None:
-        """End a lease; nothing where there is none."""
+        """Release a lease. Does nothing if there is none."""
         ...
 
     async def leases(self) -> Sequence[LogLease]:
-        """All leases, those that were lost too: one stays until it is released, or others need its room."""
+        """All leases, including lost ones. A lost lease stays until it is released or its room is needed."""
         ...
 
     async def subscribe(self, group: str) -> Subscription:
-        """A worker's share of a group; from now on others may have less. See `Subscription`."""
+        """A worker's share of a group. Other workers may get less from now on. See `Subscription`."""
         ...
 
     async def progress(self, group: str) -> Progress | None:
-        """How far a group is. None if it never saved a checkpoint."""
+        """The progress of a group. None if it never saved a checkpoint."""
         ...
 
     async def failures(self, group: str, limit: int | None = None) -> Sequence[Failure]:
-        """The failures of a group; `limit` of them at most."""
+        """The failures of a group, at most `limit`."""
         ...
 
     async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
-        """As `Subscription.save`, on behalf of the whole group: for a person's tools. Nobody is fenced."""
+        """As `Subscription.save`, for the whole group, for operators' tools. Fences nobody."""
         ...
 
     async def forget(self, group: str) -> None:
-        """Forget the checkpoint and the failures of a group, as if it had never been; nothing where it was not."""
+        """Delete the checkpoint and failures of a group, as if it had never existed. Does nothing for an
+        unknown group.
+        """
         ...
