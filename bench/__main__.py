@@ -1,6 +1,6 @@
 """`kith bench [NAME...] [--json]`: measure, print a table, write bench/results/latest.json.
 
-With --json, one line a figure on standard output. The machines of a cloud are shared: read ratios, and run twice.
+With --json, print one line per figure. Cloud machines are shared, so compare ratios, and run twice.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the named measures, or all. Status 1 if one failed, or the engines of one that was named are not there; the
-    others are told all the same.
+    """Run the named measures, or all. Status 1 if one failed, or if a named one lacks its engines; the figures of the
+    others are still printed.
     """
     parser = argparse.ArgumentParser(prog="kith bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MEASURES))
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"no measure is called {', '.join(unknown)}; there are: {', '.join(MEASURES)}")
     figures, without = list[Figure](), list[str]()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started ends with this process
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that child processes end with this one
     with scratch() as folder:
         for name in asked.names or MEASURES:
             print(f"measuring {name}", file=sys.stderr)
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _measured(name: str, folder: Path) -> list[Figure] | None:
-    """The figures of a measure, none where the engines that it runs on are not there; None where it fails. Says why."""
+    """The figures of a measure: an empty list if its engines are missing, None if it fails. Prints the reason."""
     try:
         measured = MEASURES[name](folder)
     except Exception:

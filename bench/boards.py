@@ -1,8 +1,7 @@
-"""The interest graph: checks by the rules of boards, in process and over HTTP, a page of a board's followers, and an
-import of pins.
+"""The interest graph: checks of boards in process and over HTTP, pages of a board's followers, and an import of pins.
 
-The reader follows half of 1,000 owners, and unfollowed 5,000 boards of one of them; the owner of the big board has 1 M
-followers.
+The reader follows half of 1,000 owners, and has unfollowed 5,000 boards of one of them. The owner of the big board has
+1 M followers.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def _owners() -> list[NodeId]:
 
 
 async def _boards(services: Services) -> tuple[list[int], list[int]]:
-    """Boards of many owners, and the many unfollowed ones of the first, as the routes would leave them."""
+    """Boards of many owners, and those of the first owner that the reader unfollowed, stored as the routes would."""
     number, owners = services.stores.graph.graphs.number, _owners()
     made = [(owner, services.posts.snowflakes.next()) for owner in owners for _ in range(_BOARDS_EACH)]
     many = [(owners[0], services.posts.snowflakes.next()) for _ in range(_UNFOLLOWED)]
@@ -78,7 +77,7 @@ def _measured(folder: Path, work: Callable[[Services], Awaitable[list[Figure]]])
 
 
 def boards_check(folder: Path) -> list[Figure]:
-    """Which of 25 boards a reader follows; of 25 users and boards; and of one of whose boards 5,000 are unfollowed."""
+    """Checks of 25 boards; of 25 users and boards; and of 25 boards of the owner with 5,000 unfollowed ones."""
 
     async def work(services: Services) -> list[Figure]:
         boards, many = await _boards(services)
@@ -108,7 +107,7 @@ def _drawn(ids: Sequence[int], count: int, seed: int) -> list[int]:
 
 
 async def _rate(services: Services, asked: Sequence[_Asked]) -> float:
-    """Calls a second of CPU time: the best of short rounds, as other work on the machine slows the rest."""
+    """Calls per second of CPU time: the best of several short rounds, because other work on the machine slows some."""
     rates = []
     for at in range(0, len(asked), _CALLS_A_ROUND):
         some = asked[at : at + _CALLS_A_ROUND]
@@ -120,7 +119,7 @@ async def _rate(services: Services, asked: Sequence[_Asked]) -> float:
 
 
 def boards_check_http(folder: Path) -> list[Figure]:
-    """One board a request, and 25 users and boards, 16 connections, one API process."""
+    """One board per request, and 25 users and boards per request; 16 connections, one API process."""
     settings = Settings(data=str(folder / "boards-http"), durability="relaxed")
 
     async def fill() -> list[int]:
@@ -155,7 +154,8 @@ def _batches(boards: Sequence[int]) -> list[bytes]:
 
 
 def board_followers(folder: Path) -> list[Figure]:
-    """Pages of 20 followers of a board, at random depths: 1 M follow its owner, and thousands it alone, or not it."""
+    """Pages of 20 followers of a board, at random depths. 1 M users follow its owner; thousands follow only the board, or
+    unfollowed it."""
     data = generated(folder, 1_200_000, 5_000_000, {"dana": _FOLLOWERS, "carol": 10_000})
 
     async def work(services: Services) -> list[Figure]:
@@ -194,7 +194,7 @@ def board_followers(folder: Path) -> list[Figure]:
 
 
 def import_file(folder: Path) -> list[Figure]:
-    """Real pins, or generated ones where there are none, into an empty folder: boards and posts included."""
+    """Import real pins, or generated ones if there are none, into an empty folder; boards and posts included."""
     file, says = DATA_SETS / "pins" / "train.txt.xz", "Pinterest pins (Geng et al. 2015)"
     if not file.exists():
         file, says = folder / "pins.txt", "generated pins"

@@ -1,6 +1,6 @@
-"""A real Chromium, for measures and for the scenes in `tests/web`. Playwright drives it; `make test-web` installs it.
+"""Starts a real Chromium for measures and for the scenes in `tests/web`. Playwright drives it; `make test-web` installs it.
 
-`python -m bench.browser` says whether one starts here.
+`python -m bench.browser` says whether one starts on this machine.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FLAGS = [
 
 
 class NoBrowser(Exception):
-    """No Chromium starts here; the message says what is missing."""
+    """No Chromium starts on this machine; the message says what is missing."""
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The one that KITH_BROWSER names, or that is installed under one of NAMES."""
+    """Start the Chromium that KITH_BROWSER names, or one that is installed under one of NAMES."""
     try:
         from playwright.sync_api import Error, sync_playwright
     except ModuleNotFoundError:
@@ -48,7 +48,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def main() -> None:
-    """Start one, and say which."""
+    """Start a Chromium, and print which."""
     try:
         with chromium() as browser:
             print(f"Chromium {browser.version}")

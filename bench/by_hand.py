@@ -1,8 +1,8 @@
-"""What a team writes by hand: FastAPI, asyncpg and PostgreSQL, for the routes that the benchmark's mix asks for.
+"""A hand-written service for comparison: FastAPI, asyncpg and PostgreSQL, with the routes that the benchmark's mix uses.
 
-It is measured against Kith and no part of it: `uvicorn by_hand:app` with DATABASE_URL and API_KEY set. Decent code of
-its kind: a pool, prepared statements (asyncpg keeps them), one statement a request, orjson, no models where there is
-no body. It does less: no blocks, private accounts, labels, media, feeds, events or rate limits.
+It is no part of Kith. Start it with `uvicorn by_hand:app`, with DATABASE_URL and API_KEY set. It is decent code of its
+kind: a connection pool, prepared statements (cached by asyncpg), one statement per request, orjson, and models only for
+bodies. It does less than Kith: no blocks, private accounts, labels, media, feeds, events or rate limits.
 """
 
 import os
@@ -197,7 +197,7 @@ async def changed(request: Request, statement: str, follower: int, followee: int
     for _ in range(3):
         try:
             row = await request.app.state.pool.fetchrow(statement, follower, followee)
-        except asyncpg.DeadlockDetectedError:  # two who follow each other at once
+        except asyncpg.DeadlockDetectedError:  # two users follow each other at the same time
             continue
         return bool(row["changed"])
     raise HTTPException(503, "try again")

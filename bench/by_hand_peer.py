@@ -1,7 +1,7 @@
-"""Starts the service written by hand over a PostgreSQL with the town in it.
+"""Starts the hand-written service over a PostgreSQL that holds the town.
 
-FastAPI, uvicorn, orjson and asyncpg are no dependencies of Kith: KITH_BENCH_PEERS_PYTHON names a Python that has them,
-such as that of a virtual environment of their own. Where they are missing, the measure says so and does without.
+FastAPI, uvicorn, orjson and asyncpg are no dependencies of Kith. KITH_BENCH_PEERS_PYTHON names a Python that has them,
+such as one in a separate virtual environment. If they are missing, the measure says so and skips this peer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _POSITION = 1_700_000_000_000
 
 @contextlib.contextmanager
 def serving(at: Town) -> Iterator[int | None]:
-    """Its port; None where it or PostgreSQL is not installed."""
+    """The port of the service; None if its packages or PostgreSQL are not installed."""
     found = subprocess.run([_PYTHON, "-c", f"import {_NEEDED}"], check=False, capture_output=True, text=True)
     if found.returncode:
         print(
@@ -72,7 +72,7 @@ def serving(at: Town) -> Iterator[int | None]:
 
 
 def _schema() -> str:
-    """What by_hand.py calls SCHEMA; it is not imported, for its dependencies are not ours."""
+    """SCHEMA of by_hand.py. It is read from the source, because importing it needs packages that Kith does not have."""
     for node in ast.parse((Path(__file__).parent / "by_hand.py").read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SCHEMA":
             return str(ast.literal_eval(node.value))

@@ -1,7 +1,7 @@
-"""What a check costs a process by the layer that answers it, without HTTP, and how often the filter is wrong.
+"""CPU time of a check by the layer that answers it, without HTTP, and the filter's share of false positives.
 
-The cache is the Redis Cluster that KITH_TEST_REDIS names (`cluster/redis.sh up`); without one there is no figure of it.
-What the store takes on a cluster, and all of it over HTTP, is `cluster-check`.
+The cache is the Redis Cluster that KITH_TEST_REDIS names (`cluster/redis.sh up`); without one its figure is left out.
+`cluster-check` measures the store of a cluster, and all layers over HTTP.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _IDS = 1 << 50
 
 
 def checks(folder: Path) -> list[Figure]:
-    """The filter by itself, and each layer behind `exists_many`, in CPU time of this process."""
+    """The filter alone, and each layer behind `exists_many`, in CPU time of this process."""
     return [*_filter(), *asyncio.run(_layers(folder))]
 
 
@@ -60,7 +60,7 @@ def _filter() -> list[Figure]:
 
 
 def _least_us(do: Callable[[], object], checks_: int) -> float:
-    """CPU time of a check, the least of many tries."""
+    """CPU time of a check in us, the least of many tries."""
     took, until_s = list[float](), time.perf_counter() + SECONDS / 4
     while time.perf_counter() < until_s:
         started = time.process_time()
@@ -122,7 +122,7 @@ async def _figure(
     pairs: Sequence[tuple[int, int]],
     refresh: Callable[[], Awaitable[object]],
 ) -> Figure:
-    """CPU time of a check by one layer, the least of many rounds, and which share it answered."""
+    """CPU time of a check by one layer, the least of many rounds, and the share of checks that it answered."""
     counts = dict.fromkeys(("filter", "cache", "store"), 0)
 
     class Counting:

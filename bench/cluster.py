@@ -1,4 +1,4 @@
-"""Inboxes on Cassandra: one node, started for the measure (`cluster/cassandra.sh`), on the cores of the client."""
+"""Inboxes on Cassandra: one node, started for the measure (`cluster/cassandra.sh`), on the same cores as the client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WARM_S = 10.0
 
 @contextlib.contextmanager
 def cassandra(datacentres: int = 1) -> Iterator[int | None]:
-    """The port of a node in each datacentre that is there meanwhile; None where they do not start."""
+    """Run a node in each datacentre meanwhile; their port, or None if they do not start."""
     port = free_port()
     environment = {
         **os.environ, "KITH_CASSANDRA_PORT": str(port), "KITH_CASSANDRA_DATACENTRES": str(datacentres),
@@ -43,7 +43,7 @@ def cassandra(datacentres: int = 1) -> Iterator[int | None]:
 
 
 def inbox(folder: Path) -> list[Figure]:
-    """Rows of a mention, a chunk of 100,000 users at a time; rows that are told one by one; and pages."""
+    """Rows of a mention, in chunks of 100,000 users; rows that are written one by one; and pages."""
     with cassandra() as port:
         return [] if port is None else asyncio.run(_inbox(port))
 
@@ -73,7 +73,7 @@ async def _inbox(port: int) -> list[Figure]:
 
 
 async def _chunks(store: CassandraInboxes, within_s: float) -> tuple[float, list[int]]:
-    """Rows a second, and the users who were told last."""
+    """Rows a second, and the users of the last chunk."""
     chance, rows, users = np.random.default_rng(13), 0, np.empty(0, np.int64)
     started = time.perf_counter()
     while time.perf_counter() - started < within_s:

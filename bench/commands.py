@@ -1,6 +1,6 @@
-"""Commands on Kafka: from the question to the outcome, both sides in one process, an owner that decides in memory.
+"""Commands on Kafka, from sending to the outcome: both sides in one process, with an owner that decides in memory.
 
-It needs a Kafka (`cluster/kafka.sh up`), named by KITH_TEST_KAFKA; without one there is no figure.
+It needs the Kafka that KITH_TEST_KAFKA names (`cluster/kafka.sh up`); without one there is no figure.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class _Plain:
 
 
 def kafka(folder: Path) -> list[Figure]:
-    """Commands at so many in flight: how long one takes, and how many a second there are."""
+    """Latency and rate of commands, by how many are in flight."""
     servers = os.environ.get("KITH_TEST_KAFKA")
     return asyncio.run(_measured(servers)) if servers else []
 
 
 async def _measured(servers: str) -> list[Figure]:
-    from kith.engines.kafka.connecting import Kafka  # its driver need not be installed
+    from kith.engines.kafka.connecting import Kafka  # imported here, as its driver may not be installed
     from kith.engines.kafka.opening import KafkaEngine
 
     broker = Kafka(servers, prefix="bench-" + secrets.token_hex(6), partitions=_PARTITIONS)

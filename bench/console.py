@@ -1,4 +1,4 @@
-"""The console: what its look every ten seconds takes, what each sample takes, and how long it takes to open."""
+"""The console: cost of its refresh every ten seconds, cost of a sample, and time to open the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOKS = 200
 
 
 def console(folder: Path) -> list[Figure]:
-    """Every operation was called throughout the hour, by every process."""
+    """Measure with an hour of samples in which every process called every operation."""
     settings = Settings(data=str(folder / "console"), port=free_port(), api_keys=(KEY,), workers=1)
     samples = Path(settings.data) / "samples"
     samples.mkdir(parents=True)
@@ -55,7 +55,7 @@ def console(folder: Path) -> list[Figure]:
 
 
 def _an_hour(settings: Settings, samples: Path) -> float:
-    """Samples of the last hour; what one takes of the processor, in ms."""
+    """Write samples of the last hour; CPU time of one, in ms."""
     folder = metrics_folder(settings)
 
     async def none() -> Mapping[str, float]:

@@ -1,10 +1,9 @@
-"""Do generated follow graphs have the tails of real ones? A plot for docs/, and a table of tail exponents.
+"""Compares the degree tails of generated follow graphs with real ones: a plot for docs/, and a table of tail exponents.
 
-Run from anywhere: `python bench/degree_fit.py`. The real graphs are not part of the project; their folder
-is KITH_DATA_SETS, or ../shared/data beside the project. For each, a graph of as many users and edges is
-generated with the default exponents, and both are measured alike. Degrees are divided by their mean, so
-that graphs of unlike density can share an axis; nodes of degree 0 are left out (two of the sets are slices
-that hold the lists of a few users only).
+Run from anywhere: `python bench/degree_fit.py`. The real graphs are not part of the project; their folder is
+KITH_DATA_SETS, or ../shared/data beside the project. For each real graph it generates one with as many users and edges
+and the default exponents, and measures both alike. Degrees are divided by their mean, so that graphs of different
+density share an axis. Nodes of degree 0 are left out, because two of the sets hold the lists of a few users only.
 
 Sources: Slashdot Zoo, Leskovec et al. 2009; Higgs, De Domenico et al. 2013 (both SNAP); nostr-social-graph.
 """
@@ -39,7 +38,7 @@ COLOURS = ("#c0392b", "#2471a3", "#1e8449", "#8e44ad")
 
 @dataclass(frozen=True)
 class Degrees:
-    """Of one graph: users, edges, and the degrees above zero on each side."""
+    """One graph: its users, edges, and the degrees above zero on each side."""
 
     users: int
     edges: int
@@ -47,7 +46,7 @@ class Degrees:
 
 
 def main() -> int:
-    """Draw and print; 2 when the data folder is not there."""
+    """Draw and print. Status 2 if the data folder is missing."""
     folder = Path(os.environ.get("KITH_DATA_SETS", PROJECT.parent / "shared" / "data"))
     if not folder.is_dir():
         print("no data sets: name their folder with KITH_DATA_SETS", file=sys.stderr)
@@ -63,7 +62,7 @@ def main() -> int:
 
 
 def load(path: Path) -> Degrees:
-    """Distinct edges of a gzipped list `source destination ...`; lines with `#` and self-edges left out."""
+    """Distinct edges of a gzipped list `source destination ...`, without lines that begin with `#` and self-edges."""
     with gzip.open(path, "rt") as lines:
         table = np.loadtxt(lines, dtype=np.int64, comments="#", usecols=(0, 1))
     edges = np.unique(table[table[:, 0] != table[:, 1]], axis=0)
@@ -99,7 +98,7 @@ def print_table(pairs: dict[str, tuple[Degrees, Degrees]]) -> None:
 
 
 def draw(pairs: dict[str, tuple[Degrees, Degrees]]) -> None:
-    """Two panels, lists kept and followers; dots are real, lines generated, one colour a graph."""
+    """Draw two panels, follows and followers. Dots are real graphs, lines generated ones, in one colour per graph."""
     figure, panels = plt.subplots(1, 2, figsize=(9, 4.2), sharey=True, dpi=80)
     for panel, side, title in zip(
         panels, ("out", "in"), ("Following (out-degree)", "Followers (in-degree)"), strict=True
@@ -117,7 +116,7 @@ def draw(pairs: dict[str, tuple[Degrees, Degrees]]) -> None:
 
 
 def curve(degrees: Ints) -> tuple[Any, Any]:
-    """CCDF over degree / mean, thinned to some 100 points evenly spread on a log axis."""
+    """CCDF over degree / mean, thinned to about 100 points evenly spread on a log axis."""
     values, shares = degree_tail(degrees)
     wanted = np.geomspace(values[0], values[-1], 100)
     kept = np.unique(np.searchsorted(values, wanted).clip(max=values.size - 1))

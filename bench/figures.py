@@ -1,4 +1,4 @@
-"""What a measurement answers, and where it runs."""
+"""The figures that measures return, the data they run on, and the servers they start."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kith.run.config import Settings
 KEY = "kith_key-of-the-benchmarks"
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = float(os.environ.get("KITH_BENCH_SECONDS", "6"))
-"""How long a load over HTTP, and its peer, run."""
+"""Seconds that a load over HTTP runs, and its peer likewise."""
 DATA_SETS = Path(os.environ.get("KITH_DATA_SETS", ROOT.parent / "shared" / "data"))
 
 
 class Figure(msgspec.Struct):
-    """One line of the result. `budget` says what is asked, as text; `ratio` is ours to the peer's."""
+    """One line of the result. `budget`: the target, as text; `ratio`: Kith's value to the peer's."""
 
     name: str
     value: float
@@ -46,21 +46,21 @@ class Figure(msgspec.Struct):
 
 
 class Data(NamedTuple):
-    """A file of edges and what it is."""
+    """A file of edges, and its description."""
 
     file: Path
     says: str
 
 
 class Silent:
-    """Import progress nobody watches."""
+    """Import progress that is not shown."""
 
     def reading(self, bytes_read: int, rows: int) -> None: ...
     def writing(self, rows_done: int, rows: int) -> None: ...
 
 
 def with_peer(figure: Figure, peer: str, peer_value: float | None, *, lower_is_better: bool = False) -> Figure:
-    """The figure beside what a user would pick instead, measured in the same run."""
+    """The figure with that of a peer (what a user would use instead), measured in the same run."""
     if peer_value is None:
         return figure
     ratio = peer_value / figure.value if lower_is_better else figure.value / peer_value
@@ -68,7 +68,7 @@ def with_peer(figure: Figure, peer: str, peer_value: float | None, *, lower_is_b
 
 
 def machine() -> str:
-    """The machine in a line."""
+    """This machine, in one line."""
     model = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), "unknown")
     return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}, {platform.system()}"
 
@@ -80,7 +80,7 @@ def _cpuinfo() -> list[str]:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that is gone afterwards."""
+    """A temporary folder, deleted afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="kith-bench-"))
     try:
         yield folder
@@ -89,7 +89,7 @@ def scratch() -> Iterator[Path]:
 
 
 def real_graph(folder: Path) -> Data:
-    """The largest real follow graph at hand, or a generated one of its size where there is none."""
+    """The largest real follow graph on this machine, or a generated one of its size."""
     file = DATA_SETS / "slashdot" / "follows.txt.gz"
     if file.exists():
         return Data(file, "Slashdot follow graph (SNAP), 870,161 edges")
@@ -97,7 +97,7 @@ def real_graph(folder: Path) -> Data:
 
 
 def generated(folder: Path, users: int, edges: int, celebrities: dict[str, int] | None = None) -> Data:
-    """A generated graph as a file."""
+    """Generate a graph into a file."""
     file = folder / f"generated-{edges}.tsv"
     if not file.exists():
         with EdgeFileWriter(file) as writer:
@@ -107,7 +107,7 @@ def generated(folder: Path, users: int, edges: int, celebrities: dict[str, int] 
 
 
 def imported(folder: Path, data: Data) -> Settings:
-    """A data folder with the graph in it. Measures share it: write to a copy (`copied`)."""
+    """A data folder with the graph in it. Measures share it, so write to a copy only (`copied`)."""
     settings = Settings(data=str(folder / f"store-{data.file.name}"), port=free_port(), api_keys=(KEY,), workers=1)
     if not Path(settings.data).exists():
         import_edges(settings, "follows", data.file, Silent())
@@ -115,7 +115,7 @@ def imported(folder: Path, data: Data) -> Settings:
 
 
 def copied(store: Settings, name: str, *, workers: int = 1) -> Settings:
-    """A copy of a store, for a measure that writes: others of the same run find theirs as it was."""
+    """A copy of a store for a measure that writes, so that other measures of the run find it unchanged."""
     folder = Path(f"{store.data}-{name}")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(store.data, folder)
@@ -133,7 +133,7 @@ def pairs_of(data: Data, count: int) -> list[tuple[int, int]]:
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -141,7 +141,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def serving(settings: Settings, command: str = "serve") -> Iterator[subprocess.Popen[bytes]]:
-    """`kith serve`, or `kith api`, as a user starts it, from its start."""
+    """Start `kith serve` or `kith api` as a user does; yields at once, before it is ready."""
     started = [sys.executable, "-m", "kith", command, "--data", settings.data, "--port", str(settings.port)]
     started += ["--workers", str(settings.workers), "--api-key", KEY]
     process = subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -154,14 +154,14 @@ def serving(settings: Settings, command: str = "serve") -> Iterator[subprocess.P
 
 @contextlib.contextmanager
 def server(settings: Settings) -> Iterator[Settings]:
-    """`kith serve`, ready: one API process, unless settings say otherwise."""
+    """Run `kith serve`, with one API process unless settings say otherwise; yields once it is ready."""
     with serving(settings):
         wait_for(f"http://127.0.0.1:{settings.port}/readyz")
         yield settings
 
 
 def wait_for(url: str, within_s: float = 20) -> None:
-    """Until `url` answers 200."""
+    """Wait until `url` answers 200."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with contextlib.suppress(httpx.TransportError):

@@ -1,4 +1,6 @@
-"""FlockDB's interface: calls, ids and edges a second through `kith flockdb`, one process, by clients in processes."""
+"""FlockDB's interface: calls, ids and edges a second through one process of `kith flockdb`, with clients in processes of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ _PORT_WAIT_S = 30.0
 
 
 def flockdb(folder: Path) -> list[Figure]:
-    """Checks, pages of 20, pages of up to 1,000 ids, and edges added; article 004 has 20,000 writes, 100,000 reads a
-    second on a cluster.
+    """Checks, pages of 20, pages of up to 1,000 ids, and edges added. Article 004 gives 20,000 writes and 100,000 reads
+    a second for a cluster.
     """
     data = real_graph(folder)
     settings = copied(imported(folder, data), "flockdb")
@@ -75,7 +77,7 @@ def _client(port: int) -> Any:
 
 
 def _lists(port: int) -> list[int]:
-    """Nodes with 50 followers, each at a position of its own; all edges of an imported file may have one."""
+    """Make nodes with 50 followers at distinct positions, because all edges of an imported file may have one position."""
     client, nodes = _client(port), list(range(1 << 40, (1 << 40) + 1_000))
     for node in nodes:
         adding = [

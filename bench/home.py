@@ -1,7 +1,8 @@
 """The home feed over HTTP: a town with posts, likes and readers, one API process and its worker.
 
-A reader's first page (each reader once), the same again within 30 s, and the latest posts: as many as can be had, and
-how long a page takes where they arrive at half the rate that is asked. All have a timeline, as who came lately has.
+Three kinds of pages: a reader's first page (each reader once), the same page again within 30 s, and the latest posts. For
+each it measures the highest rate, and the latency at half of the target rate. All readers have a timeline, as recent
+readers do.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from kith.run.services import open_services
 
 _POSTS, _LIKES_A_POST = 60_000, 3
 _TURNS = 2
-"""Of one API process and of two, on a machine whose speed changes within minutes."""
+"""Turns, each of one API process and then of two, because the machine's speed changes within minutes."""
 _FOLLOWED_MIN, _WARM_FOLLOWED_MIN = 20, 10
 _AGAIN, _LOOKED_AT = 2_000, 50
 _PAGE, _CONNECTIONS = 20, 16
-_PAGE_BYTES_MIN = 1_000  # an empty one has some 200
+_PAGE_BYTES_MIN = 1_000  # an empty one has about 200
 _ASKED = {"home": 1_200, "home-again": 2_000, "home-latest": 3_000}
 _PEER = "Redis: ZREVRANGE and 20 HGETALL in a pipeline, redis-py asyncio, 16 connections; no HTTP, no rules, no ranking"
 _WORDS = ["the river was quiet this morning", "somebody had left a red boat", "by the old bridge", "again", "tea"]
 
 
 class Readers(NamedTuple):
-    """`all`: who follow 20 and more, and have a page of posts; `again`: some of them; `warm`: who follow fewer."""
+    """`all`: readers who follow 20 or more and have a page of posts; `again`: some of these; `warm`: those who follow fewer."""
 
     all: list[int]
     again: list[int]
@@ -53,7 +54,7 @@ class Readers(NamedTuple):
 
 
 class Cast(NamedTuple):
-    """Who reads what. `posts`: id and author, oldest first."""
+    """The town, its readers and posts. `posts`: id and author, oldest first."""
 
     settings: Settings
     at: Town
@@ -62,7 +63,7 @@ class Cast(NamedTuple):
 
 
 def home(folder: Path) -> list[Figure]:
-    """Pages of 20."""
+    """Rates and latencies of pages of 20 posts."""
     cast = _cast(folder)
     first, two = Turns([]), Turns([])
     for turn in range(_TURNS):
@@ -110,7 +111,7 @@ def _cast(folder: Path) -> Cast:
 
 
 def _homes(at: Town, posts: Sequence[tuple[int, int]], readers: Sequence[int]) -> dict[int, list[int]]:
-    """The newest ids of each reader's home: posts of whom they follow, and their own."""
+    """The newest ids of each reader's home: posts of the users they follow, and their own."""
     by_author: dict[int, list[int]] = {}
     for id_, author in posts:
         by_author.setdefault(author, []).append(id_)
@@ -126,7 +127,7 @@ def _homes(at: Town, posts: Sequence[tuple[int, int]], readers: Sequence[int]) -
 
 @contextlib.contextmanager
 def _ready(cast: Cast, *, workers: int = 1) -> Iterator[int]:
-    """The port of a server that has just started, where every reader has a timeline and other readers were there."""
+    """The port of a fresh server on which every reader has a timeline, warmed up by other readers."""
     settings = msgspec.structs.replace(cast.settings, workers=workers)
     readers = cast.readers
     with server(settings):
@@ -147,7 +148,7 @@ def _wait_for_fanout(settings: Settings) -> None:
 
 
 def _check(cast: Cast) -> None:
-    """Latest pages are the newest posts there are, ranked ones as many of them."""
+    """Check that latest pages hold the newest posts, and ranked pages as many posts."""
     readers = cast.readers.all[-_LOOKED_AT:]
     followed = set(cast.at.edges[np.isin(cast.at.edges[:, 0], readers)][:, 1].tolist()) | set(readers)
     with client(cast.settings) as http:
@@ -166,7 +167,7 @@ def _pages(readers: Sequence[int], kind: str) -> list[bytes]:
 
 
 def _firsts(port: int, cast: Cast, arrivals: float | None = None) -> Load:
-    """Each reader's first page, once."""
+    """Load each reader's first page, once."""
     readers = cast.readers.all[:-_LOOKED_AT]
     return run(
         port,
@@ -181,12 +182,12 @@ def _firsts(port: int, cast: Cast, arrivals: float | None = None) -> Load:
 
 
 def _firsts_s(readers: int, arrivals: float | None) -> float:
-    """Seconds in which readers, each coming once, do not run out."""
+    """For how many seconds the readers last, if each comes once."""
     return SECONDS if arrivals is None else min(SECONDS, readers / arrivals)
 
 
 def _both(port: int, cast: Cast, name: str, kind: str) -> tuple[Load, Load]:
-    """As many pages as can be had; and pages that arrive at half the rate asked."""
+    """The highest rate of pages; and pages that arrive at half of the target rate."""
     loaded = functools.partial(
         run, port, functools.partial(_pages, cast.readers.again, kind),
         connections=_CONNECTIONS, seconds=SECONDS, least_bytes=_PAGE_BYTES_MIN,
@@ -195,7 +196,8 @@ def _both(port: int, cast: Cast, name: str, kind: str) -> tuple[Load, Load]:
 
 
 async def _fill(settings: Settings, at: Town) -> Sequence[tuple[int, int]]:
-    """More posts, by authors drawn by their followers; these like some of them. (id, author) of all, oldest first."""
+    """Add posts, by authors drawn in proportion to their followers, and likes of these followers. Returns (id, author)
+    of all posts, oldest first."""
     chosen = random.Random(5)
     async with open_services(settings) as services:
         rows = np.random.default_rng(5).integers(0, len(at.edges), _POSTS - len(at.posts))

@@ -1,4 +1,4 @@
-"""What the API does over HTTP: one API process, the load from another process on the second core."""
+"""Rates of the API over HTTP: one API process, with the load from another process on the second core."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def check_batch(folder: Path) -> list[Figure]:
 
 
 def follow_http(folder: Path) -> list[Figure]:
-    """Durable follows, one a request, 64 connections; beside them PostgreSQL's inserts, 64 connections.
+    """Durable follows, one per request, 64 connections; beside them PostgreSQL's inserts, 64 connections.
 
-    Who follows whom is drawn from all users, so the pages that are written lie anywhere in the file.
+    Both users of a follow are drawn from all users, so the pages that are written are all over the file.
     """
     data = generated(folder, _USERS, _FOLLOWS)
     with server(copied(imported(folder, data), "follow-http")) as settings:
@@ -94,7 +94,7 @@ def follow_http(folder: Path) -> list[Figure]:
 
 
 def edges_http(folder: Path) -> list[Figure]:
-    """Bulk edges, 1,000 a request, no request twice, 4 connections."""
+    """Bulk edges, 1,000 per request, no request twice, 4 connections."""
     data = real_graph(folder)
     with server(copied(imported(folder, data), "edges-http")) as settings:
         load = run(settings.port, _edges, connections=4, seconds=SECONDS, once=True)

@@ -1,6 +1,6 @@
-"""Inboxes: rows written, durable, a chunk of users a notice; and how much of the disk a row takes.
+"""Inboxes: the rate of durable rows, a chunk of users per notice; and how many bytes of the disk a row takes.
 
-The peers write the same rows: PostgreSQL by COPY and by an INSERT a row, Redis into a list of 50 a user.
+The peers write the same rows: PostgreSQL by COPY and by one INSERT per row, Redis into a list of 50 per user.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SPREAD = 0x9E3779B97F4A7C15 & (2**62 - 1)  # odd: a permutation of ids below 2^
 
 
 def inbox(folder: Path) -> list[Figure]:
-    """Forty notices, each for 100,000 of 3 M users: ids given by counting, and ids all over 62 bits."""
+    """Write forty notices, each for 100,000 of 3 M users: with consecutive ids, and with ids spread over 62 bits."""
     figures = []
     for name, spread, says in (("", False, "ids by counting"), ("-spread", True, "ids of 62 random bits")):
         chunks = _chunks(spread=spread)

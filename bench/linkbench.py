@@ -1,6 +1,6 @@
-"""LinkBench's mix over HTTP; beside it PostgreSQL by pgbench, and a service such as a team writes by hand.
+"""LinkBench's mix over HTTP; beside it PostgreSQL by pgbench, and a hand-written service.
 
-All run on the same machine, in turns: ours, then the other, twice.
+All run on the same machine, in turns: Kith, then the peer, twice.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _REQUESTS, _WRITES = 150_000, 40_000
 
 
 class Turns(NamedTuple):
-    """What several runs measured together."""
+    """Results of several runs together."""
 
     loads: list[Load]
 
     @property
     def rate(self) -> float:
-        """Requests a second of all runs."""
+        """Requests a second over all runs."""
         return sum(load.requests for load in self.loads) / sum(load.seconds for load in self.loads)
 
     @property
     def p99_ms(self) -> float:
-        """That of the worse run."""
+        """The p99 of the worse run, in ms."""
         return max(load.p99_ms for load in self.loads)
 
 
 def _mixed(port: int, cast: Cast, mix: Mapping[str, float], turn: int, *, connections: int = _CONNECTIONS) -> Load:
-    """One run of a mix; no request is sent twice if something in it writes."""
+    """One run of a mix. If the mix has writes, no request is sent twice."""
     count = _WRITES if mix is WRITES else _REQUESTS
     make = functools.partial(requests, cast.part(turn, _TURNS), mix, count, seed=turn)
     return run(port, make, connections=connections, seconds=SECONDS, once=mix is not READS)
@@ -78,7 +78,7 @@ def _mean(rates: list[float]) -> float | None:
 
 
 def by_hand(folder: Path) -> list[Figure]:
-    """The mix, beside the same requests to FastAPI, asyncpg and PostgreSQL, one process."""
+    """The mix, beside the same requests to the hand-written service (FastAPI, asyncpg, PostgreSQL), one process each."""
     at = town(folder)
     cast, settings = cast_of(at), at.copied("by-hand")
     ours, theirs = Turns([]), Turns([])
@@ -97,7 +97,7 @@ def by_hand(folder: Path) -> list[Figure]:
 
 
 def two_processes(folder: Path) -> list[Figure]:
-    """What a second API process gives: the reads of the mix, and its writes, by one and by two."""
+    """What a second API process gains: the reads of the mix, and its writes, by one process and by two."""
     at = town(folder)
     cast = cast_of(at)
     figures = []

@@ -1,6 +1,7 @@
-"""Lists of people's doings over HTTP, 16 connections, one API process; and how long opening an account takes.
+"""Lists of likes, saves, mentions, blocks and comments over HTTP; and how long it takes to make an account public.
 
-Each list has 20 entries and is asked whole. Before a route is loaded, some of its answers are counted.
+16 connections, one API process. Each list has 20 entries and is read whole. Before a route is loaded, the entries of
+some of its answers are counted.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _OPENED_WITHIN_S, _POLL_S = 60.0, 0.005
 
 
 class _Asked(NamedTuple):
-    """A path, who asks for it, and how many items are the answer."""
+    """A path, the user who requests it, and how many items the answer must have."""
 
     path: str
     user: int
@@ -46,7 +47,7 @@ class _Asked(NamedTuple):
 
 
 def likes_list_http(folder: Path) -> list[Figure]:
-    """The 20 who like a post."""
+    """The 20 users who like a post."""
     at = town(folder)
     posts, likers = _drawn(at.posts[:, 0]), at.profiles[:_ENTRIES].tolist()
     rows = [(liker, post) for post in posts for liker in likers]
@@ -94,7 +95,7 @@ def comments_page_http(folder: Path) -> list[Figure]:
 
 
 def comments_top_http(folder: Path) -> list[Figure]:
-    """The 20 most liked of 2,000 comments on a post, a third of them liked once. Many read the same few posts."""
+    """The 20 most liked of 2,000 comments on a post, a third of which are liked once. Readers share a few posts."""
     at = town(folder)
     posts, writers = _drawn(at.posts[:, 0], _LONG_THREADS), at.profiles.tolist()
     asked = [
@@ -117,7 +118,7 @@ def comments_top_http(folder: Path) -> list[Figure]:
 
 
 def opening_http(folder: Path) -> list[Figure]:
-    """A private account for which 1,000 wait becomes public: from the request until all of them follow."""
+    """Make a private account with 1,000 follow requests public: time from the request until all of them follow."""
     at = town(folder)
     settings, user = at.copied("opening-http"), at.users
     rows = [(waiting, user) for waiting in at.profiles[:_WAITING].tolist()]
@@ -176,7 +177,7 @@ async def _filled(settings: Settings, fill: Callable[[Services], Awaitable[None]
 
 
 async def put_edges(services: Services, name: str, rows: Sequence[tuple[int, int]]) -> None:
-    """Edges of a graph, each later in its list than the one before."""
+    """Write edges of a graph, each at a later position than the one before."""
     graph = services.stores.graph
     number, now = graph.graphs.number(name), graph.clock.next
     for some in batches(rows, _AT_ONCE):
