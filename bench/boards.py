@@ -154,8 +154,9 @@ def _batches(boards: Sequence[int]) -> list[bytes]:
 
 
 def board_followers(folder: Path) -> list[Figure]:
-    """Pages of 20 followers of a board, at random depths. 1 M users follow its owner; thousands follow only the board, or
-    unfollowed it."""
+    """Pages of 20 followers of a board, at random depths. 1 M users follow its owner; thousands follow the board alone,
+    or unfollowed it.
+    """
     data = generated(folder, 1_200_000, 5_000_000, {"dana": _FOLLOWERS, "carol": 10_000})
 
     async def work(services: Services) -> list[Figure]:

@@ -1,5 +1,6 @@
-"""Starts a real Chromium for measures and for the scenes in `tests/web`. Playwright drives it; `make test-web` installs it.
+"""Starts a real Chromium for measures and for the scenes in `tests/web`.
 
+Playwright drives it; `make test-web` installs it.
 `python -m bench.browser` says whether one starts on this machine.
 """
 

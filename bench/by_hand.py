@@ -1,4 +1,4 @@
-"""A hand-written service for comparison: FastAPI, asyncpg and PostgreSQL, with the routes that the benchmark's mix uses.
+"""A hand-written service for comparison: FastAPI, asyncpg and PostgreSQL, with the routes of the benchmark's mix.
 
 It is no part of Kith. Start it with `uvicorn by_hand:app`, with DATABASE_URL and API_KEY set. It is decent code of its
 kind: a connection pool, prepared statements (cached by asyncpg), one statement per request, orjson, and models only for

@@ -1,5 +1,6 @@
-"""FlockDB's interface: calls, ids and edges a second through one process of `kith flockdb`, with clients in processes of
-their own.
+"""FlockDB's interface: calls, ids and edges a second through one process of `kith flockdb`.
+
+The clients run in processes of their own.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _client(port: int) -> Any:
 
 
 def _lists(port: int) -> list[int]:
-    """Make nodes with 50 followers at distinct positions, because all edges of an imported file may have one position."""
+    """Make nodes with 50 followers at distinct positions; edges of an imported file may all have the same one."""
     client, nodes = _client(port), list(range(1 << 40, (1 << 40) + 1_000))
     for node in nodes:
         adding = [

@@ -1,8 +1,8 @@
 """The home feed over HTTP: a town with posts, likes and readers, one API process and its worker.
 
-Three kinds of pages: a reader's first page (each reader once), the same page again within 30 s, and the latest posts. For
-each it measures the highest rate, and the latency at half of the target rate. All readers have a timeline, as recent
-readers do.
+Three kinds of pages: a reader's first page (each reader once), the same page again within 30 s, and the latest posts.
+For each it measures the highest rate, and the latency at half of the target rate. All readers have a timeline, as
+recent readers do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WORDS = ["the river was quiet this morning", "somebody had left a red boat", "b
 
 
 class Readers(NamedTuple):
-    """`all`: readers who follow 20 or more and have a page of posts; `again`: some of these; `warm`: those who follow fewer."""
+    """`all`: who follow 20 users or more and have a page of posts; `again`: some of these; `warm`: who follow fewer."""
 
     all: list[int]
     again: list[int]

@@ -78,7 +78,7 @@ def _mean(rates: list[float]) -> float | None:
 
 
 def by_hand(folder: Path) -> list[Figure]:
-    """The mix, beside the same requests to the hand-written service (FastAPI, asyncpg, PostgreSQL), one process each."""
+    """The mix, beside the same requests to FastAPI, asyncpg and PostgreSQL by hand; one process each."""
     at = town(folder)
     cast, settings = cast_of(at), at.copied("by-hand")
     ours, theirs = Turns([]), Turns([])
