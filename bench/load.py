@@ -1,10 +1,11 @@
 """An HTTP load generator: a closed loop, or requests that arrive at a fixed rate.
 
-Closed: N keep-alive connections, each sends its next request when answered. At a rate: requests are sent on schedule,
-whether or not earlier ones are answered, and timed from when they were due, so a server that stalls is seen to.
+Closed loop: N keep-alive connections, each of which sends its next request once the last is answered. At a rate:
+requests are sent on schedule, whether or not earlier ones are answered. They are timed from when they were due, so a
+stall of the server shows in the latencies.
 
-It runs in a process of its own, on raw sockets, so that on two cores the server has one and the load the
-other. A client library would take most of the second core for itself and measure its own cost.
+The load runs in a process of its own, on raw sockets: on two cores the server has one and the load the other. A client
+library would take most of the second core, and the load would measure its cost.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ import uvloop
 _SHOWN_BYTES = 600
 _ARRIVALS_CONNECTIONS = 64
 _TICK_S = 0.000_25
-"""Requests that are due within so long of each other are sent together."""
+"""Requests that are due within this time of each other are sent together."""
 _TWO = ord("2")
 
 
 class Load(NamedTuple):
-    """What a run measured. `body_bytes`: of all answers. `wrong`: the first answer that was not as it must be."""
+    """Results of a run. `body_bytes`: of all answers together. `wrong`: the first bad answer."""
 
     requests: int
     seconds: float
@@ -47,7 +48,7 @@ class Load(NamedTuple):
 
 
 def body_bytes(answer: bytes) -> int | None:
-    """The length of an answer's body; None while some of the answer is still on its way."""
+    """The length of an answer's body; None while the answer is incomplete."""
     head = answer.find(b"\r\n\r\n")
     if head < 0:
         return None
@@ -59,7 +60,7 @@ def body_bytes(answer: bytes) -> int | None:
 
 
 def is_good(answer: bytes, body: int, least_bytes: int) -> bool:
-    """Whether an answer is a success, and as long as it must be unless it is a 204."""
+    """Whether an answer is a 204, or a success with a body of `least_bytes` or more."""
     return answer[9] == _TWO and (body >= least_bytes or answer[9:12] == b"204")
 
 
@@ -82,7 +83,7 @@ class _Run:
         self.over = asyncio.Event()  # nothing more will be answered
 
     def fail(self, what: str) -> None:
-        """Count an answer that was not as it must be."""
+        """Count a bad answer; keep the first one's description."""
         self.errors += 1
         self.wrong = self.wrong or what
 
@@ -134,7 +135,7 @@ async def _connections(port: int, count: int, run: _Run, following: Callable[[_C
 
 
 async def _closed_loop(port: int, run: _Run, connections: int, seconds: float) -> float:
-    """Keep every connection busy; the seconds it took."""
+    """Keep every connection busy; returns the seconds that passed."""
 
     def following(connection: _Connection) -> None:
         now = time.perf_counter()
@@ -156,25 +157,25 @@ async def _closed_loop(port: int, run: _Run, connections: int, seconds: float) -
 
 
 class Arrivals:
-    """When requests are due, in seconds after the start: so many a second, evenly."""
+    """When requests are due, in seconds after the start: evenly, `rate` a second."""
 
     def __init__(self, rate: float, seconds: float) -> None:
         self._rate, self._count = rate, int(rate * seconds)
         self._given = 0
 
     def due(self, now_s: float) -> Iterator[float]:
-        """The times, each once, that have come by now."""
+        """Due times that have come by now; each is given once."""
         while self._given < self._count and self._given / self._rate <= now_s:
             self._given += 1
             yield (self._given - 1) / self._rate
 
     def next_s(self) -> float | None:
-        """When the next one is due; None if all were given."""
+        """When the next request is due; None if all were given."""
         return self._given / self._rate if self._given < self._count else None
 
 
 async def _arriving(port: int, run: _Run, rate: float, seconds: float) -> float:
-    """Send on schedule; a request for which no connection is free waits, and its wait counts."""
+    """Send requests on schedule. A request that finds no free connection waits, and its wait counts as latency."""
     waiting: deque[tuple[bytes, float]] = deque()
 
     def following(connection: _Connection) -> None:
@@ -211,9 +212,9 @@ async def _arriving(port: int, run: _Run, rate: float, seconds: float) -> float:
 
 
 def _call_when_due(arrivals: Arrivals, started: float, call: Callable[[], object], over: asyncio.Event) -> None:
-    """Call whenever a request is due, on a thread of its own.
+    """Call whenever a request is due. Runs on a thread of its own.
 
-    The loop's timers are whole milliseconds; to wait for less it would spin, and take a core from what is measured.
+    The loop's timers count whole milliseconds. For shorter waits it would spin, and take a core from the server.
     """
     while (due := arrivals.next_s()) is not None and not over.is_set():
         time.sleep(max(_TICK_S, started + due - time.perf_counter()))
@@ -264,7 +265,7 @@ def run(
     """Send what `make` (a picklable function, called in the other process) returns, over and over or `once`.
 
     `least_bytes`: the shortest body an answer may have. `arrivals`: requests a second, sent on schedule.
-    Errors: RuntimeError with the first answer that is no success or too short.
+    Errors: RuntimeError with the first answer that is not a success or too short.
     """
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)

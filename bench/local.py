@@ -1,4 +1,4 @@
-"""What the engine does in process: checks, pages, intersections, import, bytes an edge, growth."""
+"""The embedded engine in process: checks, pages, intersections, import, bytes per edge, growth."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check_local(folder: Path) -> list[Figure]:
 
 
 async def _check_rate(service: Graph, pairs: list[tuple[int, int]], batch_size: int = 1000) -> float:
-    """The median of five rounds over all pairs."""
+    """Checks a second: the median of five rounds over all pairs."""
     graph = service.graphs.number("follows")
     batches = [pairs[at : at + batch_size] for at in range(0, len(pairs), batch_size)]
     rates = []
@@ -96,7 +96,7 @@ def page(folder: Path) -> list[Figure]:
 
 
 def intersect(folder: Path) -> list[Figure]:
-    """10 K with 1 M followers: first page of 20, and the whole count; beside it Redis SINTER and ZINTER."""
+    """10 K followers intersected with 1 M: the first page of 20, and the count; beside them Redis SINTER and ZINTER."""
     data, settings = _celebrity(folder)
 
     async def work(service: Graph) -> list[Figure]:
@@ -123,7 +123,7 @@ def intersect(folder: Path) -> list[Figure]:
 
 
 def program_pages(folder: Path) -> list[Figure]:
-    """Pages of 20 of 1 M followers less the 10 K of another, in CPU time: one after the other, and anywhere."""
+    """Pages of 20 of 1 M followers minus 10 K of another user, in CPU time: in sequence, and at random depths."""
     data, settings = _celebrity(folder)
 
     async def work(service: Graph) -> list[Figure]:
@@ -157,7 +157,7 @@ def program_pages(folder: Path) -> list[Figure]:
 
 
 def import_file(folder: Path) -> list[Figure]:
-    """A real graph by the sorted path, in a process of its own, so that its peak memory is known."""
+    """Import a real graph by the sorted path, in a process of its own, to know its peak memory."""
     data = real_graph(folder)
     rate, peak_mb = _import_apart(data, folder / "import")
     large = generated(folder, 457_000, 14_000_000)
@@ -170,7 +170,7 @@ def import_file(folder: Path) -> list[Figure]:
     ]
 
 
-# Memory of its own (RssAnon), not the mapped pages of files, which the kernel takes back whenever it likes.
+# Measures private memory (RssAnon), without mapped pages of files, which the kernel may take back at any time.
 _IMPORT = """
 import re, sys, threading, time
 from pathlib import Path
@@ -199,7 +199,7 @@ def _import_apart(data: Data, folder: Path) -> tuple[float, float]:
 
 
 def store_size(folder: Path) -> list[Figure]:
-    """Bytes an edge of the whole data folder after an import, and after as many random single writes."""
+    """Bytes per edge of the whole data folder after an import, and after as many random single writes."""
     data = real_graph(folder)
     settings = msgspec.structs.replace(imported(folder, data), data=str(folder / "size"))
     edges = import_edges(settings, "follows", data.file, Silent()).applied
@@ -236,7 +236,7 @@ def _folder_bytes(folder: Path) -> int:
 def growth(folder: Path) -> list[Figure]:
     """The cost of a check from 1 M to 100 M edges, as a curve (bench/results/growth.png).
 
-    Single checks, each in a read transaction of its own as the API does them, and batches of 1,000 in one.
+    Single checks, each in its own read transaction as in the API; and batches of 1,000 in one transaction.
     """
     most = int(os.environ.get("KITH_BENCH_GROWTH_MAX", _GROWTH[-1]))
     points: list[Point] = []

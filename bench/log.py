@@ -1,6 +1,6 @@
-"""What the log gives: a history told to a watcher, changes told to a thousand, a store made anew, a backup.
+"""The log: a history read by a watcher, live changes sent to a thousand watchers, a rebuilt store, a backup.
 
-Of the thousand each watches one node, and half take nothing after they came.
+Each of the thousand watches one node; half of them read nothing after they connect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kith.run.config import Settings
 
 _EDGES, _A_REQUEST, _USERS = 200_000, 1_000, 330_000
 _TURNS = 3
-"""A machine that others use is not the same a second later."""
+"""The median of these counts, as the speed of a shared machine changes from second to second."""
 _MINUTE_S, _A_SECOND = 60, 5_000
 _WATCHERS, _FIRST_WATCHED, _FIRST_OTHER = 1_000, 2_000_000, 3_000_000
 _A_LIVE_REQUEST, _LIVE_A_SECOND = 100, 50
@@ -37,9 +37,9 @@ _LINES = {**_HEADERS, "Accept": "application/x-ndjson"}
 
 
 def watch(folder: Path) -> list[Figure]:
-    """A history of random mutes read by one watcher, then how late others are told of follows, all over HTTP.
+    """A history of random mutes read by one watcher; then the delay of follows to other watchers. All over HTTP.
 
-    Mutes, because of each follow a worker makes a notice: it would be at that while the history is read.
+    The history has mutes, because a worker makes a notice of each follow and would do so while the history is read.
     """
     with (
         server(_settings(folder / "watch")) as settings,
@@ -65,18 +65,20 @@ def watch(folder: Path) -> list[Figure]:
 
 
 def _told_a_second(http: httpx.Client, token: str, reading: list[int]) -> tuple[float, float]:
-    """Changes that a reader of the history from a token is told: a second, and a second of one core of `reading`."""
+    """Changes that a reader of the history from a token is sent: per second, and per CPU second of the processes
+    `reading`.
+    """
     told, started_s, started = 0, cpu_s(reading), time.perf_counter()
     with http.stream("GET", "/watch", params={"after": token}, headers=_LINES) as response:
         for chunk in response.iter_bytes(1 << 16):
             told += chunk.count(b"\n")
-            if told > 0.99 * _EDGES:  # a few edges come twice and change nothing
+            if told > 0.99 * _EDGES:  # a few edges are drawn twice, and change nothing
                 break
     return told / (time.perf_counter() - started), told / (cpu_s(reading) - started_s)
 
 
 def rebuild(folder: Path) -> list[Figure]:
-    """A store made anew from the log of random follows."""
+    """Rebuild a store from a log of random follows."""
     with (
         server(_settings(folder / "source")) as settings,
         httpx.Client(base_url=f"http://127.0.0.1:{settings.port}{_BASE}", headers=_HEADERS, timeout=60) as http,
@@ -101,7 +103,7 @@ def rebuild(folder: Path) -> list[Figure]:
 
 
 def increment(folder: Path) -> list[Figure]:
-    """A minute of random follows at 5,000 a second, backed up to a folder: written, and read again."""
+    """Back up a minute of random follows, at 5,000 a second, to a folder: written, and read back."""
     edges, source, kept = _MINUTE_S * _A_SECOND, folder / "source", FolderArchive(folder / "kept")
     with Environment(source) as store:
         BackUp(store, kept, None).make(whole=True)
@@ -140,12 +142,12 @@ def _pair(chosen: random.Random) -> tuple[int, int]:
 
 
 def _late_ms(http: httpx.Client, port: int, chosen: random.Random) -> list[float]:
-    """From when each write is sent to when the watcher of its node has its change."""
+    """Milliseconds from sending each write until the watcher of its node has the change."""
     return asyncio.run(_late(http, port, chosen))
 
 
 async def _late(http: httpx.Client, port: int, chosen: random.Random) -> list[float]:
-    """Opens the watchers, then writes in a thread."""
+    """Open the watchers, then write from a thread."""
     sent_s: dict[tuple[int, int], float] = {}
     late_ms: list[float] = []
     ready = asyncio.Semaphore(0)

@@ -1,4 +1,4 @@
-"""Pictures and videos: uploads over HTTP, the decoding alone, files served, and what uploads do to other requests."""
+"""Pictures and videos: uploads over HTTP, decoding alone, serving files, and how uploads slow other requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def media(folder: Path) -> list[Figure]:
 
 
 def _decoding(photo: bytes, says: str) -> list[Figure]:
-    """Decoding, scaling, writing and thumbnail in one thread, without HTTP; by the time of the processor."""
+    """Decoding, scaling, encoding and thumbnail in one thread, without HTTP; in CPU time."""
     figures = []
     for name, data, what in (
         ("photos", photo, says),
@@ -70,7 +70,7 @@ def _decoding(photo: bytes, says: str) -> list[Figure]:
 
 
 def _photo(width: int, height: int) -> bytes:
-    """Large shapes with the grain of a camera."""
+    """Large shapes with noise like a camera's."""
     random, out = np.random.default_rng(1), io.BytesIO()
     shapes = Image.fromarray(random.integers(0, 255, (30, 40, 3), dtype=np.uint8)).resize((width, height))
     grain = random.normal(0, 7, (height, width, 3))
@@ -79,7 +79,7 @@ def _photo(width: int, height: int) -> bytes:
 
 
 def _film(size: int) -> bytes:
-    """An MP4 with one video track and so many bytes of samples."""
+    """An MP4 with one video track and `size` bytes of samples."""
 
     def box(kind: bytes, *parts: bytes) -> bytes:
         data = b"".join(parts)
@@ -110,7 +110,7 @@ def _gets(path: str) -> list[bytes]:
 
 
 class _Uploading:
-    """Uploads without pause, two at once, for as long as it is entered."""
+    """A context in which two uploads run at any time, without pause."""
 
     def __init__(self, settings: Settings, photo: bytes) -> None:
         self._settings, self._photo, self._stop = settings, photo, threading.Event()

@@ -1,9 +1,9 @@
-"""Ten mentions at once of an account with very many followers, all of whom asked for them, while the last tier is full.
+"""Ten mentions at once of an account with very many followers, while the last tier is full.
 
-KITH_BENCH_FOLLOWERS of them (default 2 million), 5% of them here within 30 days, as in `mention`. Each tier has a
-process of its own; _WAITING mentions wait in the last one before it begins. Meanwhile people are followed, one after
-another: an ordinary notification, from the answer of the request to the row in the inbox, by a worker as `kith serve`
-runs it.
+The account has KITH_BENCH_FOLLOWERS followers (default 2 million), all of whom asked for its mentions; 5% were here
+within 30 days, as in `mention`. Each tier has a process of its own; _WAITING mentions wait in the last tier before the
+start. Meanwhile users are followed, one after another. Each follow is an ordinary notification, made by a worker as
+`kith serve` runs it, and timed from the answer of the request to the inbox row.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Stormed(NamedTuple):
 
 
 def mention_storm(folder: Path) -> list[Figure]:
-    """How long the first tier and an ordinary notification take in it."""
+    """Time of the first tier, and of an ordinary notification, during the storm."""
     settings = imported(folder, graph_of(folder))
     crowd = crowd_of()
 
@@ -74,7 +74,7 @@ async def _storm(settings: Settings, services: Services) -> _Stormed:
     await walks.begin([Walk(first + number, _DANA, Tier.MONTH, chunks) for number in range(_WAITING)])
     notices = [first + _WAITING + number for number in range(_MENTIONS)]
     with _workers(settings):
-        await _ordinary(services, 1)  # all are up
+        await _ordinary(services, 1)  # now all workers are up
         started, stormed = time.perf_counter(), asyncio.Event()
         following = asyncio.create_task(_ordinary(services, None, stormed))
         beginning = coordinator_of(services.stores, _ended, tiers=())
@@ -92,7 +92,7 @@ async def _storm(settings: Settings, services: Services) -> _Stormed:
 
 
 async def _ordinary(services: Services, number: int | None, until: asyncio.Event | None = None) -> list[float]:
-    """Follow somebody again and again, each time by another; how long until the row was there."""
+    """Have one user followed again and again, by a new user each time; seconds until each inbox row is there."""
     told_s: list[float] = []
     inboxes, newest = services.stores.inboxes, await services.stores.inboxes.page(_FOLLOWED, limit=1)
     offset = 0 if number is not None else 1

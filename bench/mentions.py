@@ -1,7 +1,7 @@
 """A mention of an account with very many followers, all of whom asked for it: from the notice to the last row.
 
-KITH_BENCH_FOLLOWERS of them (default 2 million; the budget is for 10 million), of whom 5% were here within 30 days: a
-tenth of these has a stream open, three tenths were here today. One worker does all three tiers.
+The account has KITH_BENCH_FOLLOWERS followers (default 2 million; the budget is for 10 million). 5% were here within 30
+days; of these a tenth has a stream open and three tenths were here today. One worker does all three tiers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ROWS = 1_000_000
 
 
 class Crowd(NamedTuple):
-    """Followers by when they were here last; ascending."""
+    """Active followers by when they were last here; ids ascending."""
 
     online: Users
     today: Users
@@ -46,7 +46,7 @@ class Crowd(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """When each tier was through, in seconds from the start, and how many rows were new in it."""
+    """When each tier was done, in seconds from the start, and how many new rows it wrote."""
 
     first_s: float
     ends_s: dict[Tier, float]
@@ -55,7 +55,7 @@ class _Told(NamedTuple):
 
 
 def mention(folder: Path) -> list[Figure]:
-    """The tiers of one mention, and the memory that telling takes beyond what the process had before."""
+    """Time of each tier of one mention, and the memory that the process takes for it beyond what it had before."""
     settings = imported(folder, graph_of(folder))
     crowd = crowd_of()
 
@@ -78,7 +78,7 @@ def mention(folder: Path) -> list[Figure]:
 
 
 def graph_of(folder: Path) -> Data:
-    """A file of edges: everybody follows Dana, in an order that is none of their ids'."""
+    """A file of edges: all users follow Dana, in an order unrelated to their ids."""
     file = folder / "dana.tsv"
     followers = np.random.default_rng(3).permutation(np.arange(2, FOLLOWERS + 2, dtype=np.int64))
     with EdgeFileWriter(file) as writer:
@@ -90,7 +90,7 @@ def graph_of(folder: Path) -> Data:
 
 
 def crowd_of() -> Crowd:
-    """Who of the followers is active."""
+    """Choose which followers are active."""
     chance = np.random.default_rng(4)
     active = 2 + chance.choice(FOLLOWERS, int(FOLLOWERS * _ACTIVE), replace=False)
     online, today, month = np.split(active, [int(len(active) * _ONLINE), int(len(active) * (_ONLINE + _TODAY))])
@@ -98,7 +98,7 @@ def crowd_of() -> Crowd:
 
 
 async def seen(stores: OpenStores, crowd: Crowd) -> None:
-    """Have the crowd be here, or have been."""
+    """Store when each of the crowd was last seen, and who has a stream open."""
     now_ms = wall_ms()
     await stores.activity.set_online("bench", crowd.online, now_ms + DAY_MS)
     for users, at_ms in ((crowd.today, now_ms - DAY_MS // 2), (crowd.month, now_ms - 9 * DAY_MS)):
@@ -129,7 +129,7 @@ async def _tell(stores: OpenStores, crowd: Crowd) -> _Told:
 
 
 def coordinator_of(stores: OpenStores, on_end: OnEnd, tiers: Sequence[Tier] = tuple(Tier)) -> Coordinator:
-    """Everybody wants to be told."""
+    """A coordinator for which every follower wants mentions."""
 
     async def count(account: int) -> int:
         return FOLLOWERS
@@ -146,7 +146,7 @@ def coordinator_of(stores: OpenStores, on_end: OnEnd, tiers: Sequence[Tier] = tu
 
 
 def _memory_mb() -> float:
-    """The process's own memory now: what is mapped of files is the system's."""
+    """Private memory of the process in MB, without mapped files."""
     with Path("/proc/self/statm").open() as statm:
         _, resident, shared, *_ = map(int, statm.read().split())
     return (resident - shared) * resource.getpagesize() / 2**20

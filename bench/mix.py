@@ -1,8 +1,8 @@
 """LinkBench's mix of requests (Armstrong et al. 2013), on a town: links are follows, nodes are profiles and posts.
 
-What is drawn, uniformly: a user for lists and counts of followers; a profile or a post, half each, for reading and
-changing nodes; a follow of the graph for reading and changing a link; two users for a new one. Follows and posts to be
-deleted are set apart, and each post is deleted once, so every answer is a success and is counted only as such.
+It draws uniformly: a user for lists and counts of followers; a profile or a post, half each, to read or change a node;
+a follow of the graph to read or change a link; two users for a new link. Follows and posts to delete are set apart, and
+each post is deleted once. So every request can succeed, and any other answer is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIX = {
     "list links": 50.7, "get node": 12.9, "add link": 9.0, "update link": 8.0, "update node": 7.4, "count links": 4.9,
     "delete link": 3.0, "add node": 2.6, "delete node": 1.0, "get link": 0.5,
 }  # fmt: skip
-"""In percent, as published."""
+"""Shares in percent, as published."""
 READS = {name: MIX[name] for name in ("list links", "get node", "count links", "get link")}
 WRITES = {name: share for name, share in MIX.items() if name not in READS}
 DELETED_POSTS_SHARE, DELETED_FOLLOWS_SHARE = 0.5, 0.1
@@ -30,7 +30,7 @@ _LOOKED_AT = 50
 
 
 def drawn(mix: Mapping[str, float], count: int, seed: int) -> list[str]:
-    """Names of requests in random order, each as often as its share says; some `count` of them."""
+    """About `count` names of requests in random order, each as often as its share says."""
     whole = sum(mix.values())
     counts = [round(count * share / whole) for share in mix.values()]
     names = np.repeat(np.arange(len(mix)), counts)
@@ -39,7 +39,7 @@ def drawn(mix: Mapping[str, float], count: int, seed: int) -> list[str]:
 
 
 class Cast(NamedTuple):
-    """Whom and what requests are about. `kept` is read and changed, `dropped` deleted: follows, and (post, author)."""
+    """Users, follows, and posts as (post, author). `kept` ones are read and changed, `dropped` ones deleted."""
 
     users: int
     profiles: Ids
@@ -49,12 +49,12 @@ class Cast(NamedTuple):
     dropped_follows: Ids
 
     def part(self, number: int, of: int) -> Cast:
-        """The same for one of several runs on one store, each with posts of its own to delete."""
+        """The cast of one of several runs on one store; each run has its own posts to delete."""
         return self._replace(dropped_posts=np.array_split(self.dropped_posts, of)[number])
 
 
 def cast_of(at: Town) -> Cast:
-    """A town's, always the same."""
+    """The cast of a town; always the same."""
     chosen = np.random.default_rng(17)
     posts, follows = chosen.permutation(at.posts), chosen.permutation(at.edges)
     post, follow = int(len(posts) * DELETED_POSTS_SHARE), int(len(follows) * DELETED_FOLLOWS_SHARE)
@@ -62,11 +62,11 @@ def cast_of(at: Town) -> Cast:
 
 
 class TooFewPosts(Exception):
-    """There are more deletions in the mix than posts set apart for them."""
+    """The mix has more deletions than posts set apart for them."""
 
 
 def requests(cast: Cast, mix: Mapping[str, float], count: int, seed: int) -> list[bytes]:
-    """The bytes of some `count` requests. Errors: TooFewPosts."""
+    """The bytes of about `count` requests. Errors: TooFewPosts."""
     writer = _Writer(cast, seed)
     by_name: dict[str, Callable[[], bytes]] = {
         "list links": writer.list_links, "count links": writer.count_links, "get link": writer.get_link,
@@ -78,7 +78,7 @@ def requests(cast: Cast, mix: Mapping[str, float], count: int, seed: int) -> lis
 
 
 class _Writer:
-    """Writes requests, one after the other."""
+    """Encodes one request after another."""
 
     def __init__(self, cast: Cast, seed: int) -> None:
         self._chosen, self._cast = np.random.default_rng(seed + 1_000), cast
@@ -90,7 +90,7 @@ class _Writer:
         self._made = 0
 
     def _rows(self, of: Ids) -> Iterator[list[int]]:
-        """Rows drawn at random, without end."""
+        """Rows drawn at random, endlessly."""
         while True:
             yield from of[self._chosen.integers(0, len(of), 10_000)].tolist()
 
@@ -153,7 +153,7 @@ class _Writer:
 
 
 def check_reads(http: httpx.Client, at: Town) -> None:
-    """Before anything is written, every kind of read answers what is in the town."""
+    """Check, before anything is written, that every kind of read answers what is in the town."""
     chosen = np.random.default_rng(18)
     users, profiles = chosen.integers(1, at.users, _LOOKED_AT).tolist(), chosen.choice(at.profiles, _LOOKED_AT).tolist()
     posts, follows = chosen.permutation(at.posts[:, 0])[:_LOOKED_AT].tolist(), at.edges[:_LOOKED_AT].tolist()

@@ -1,4 +1,4 @@
-"""What labels and quotas cost those who meet none: in process, the quietest of many short runs."""
+"""The cost of labels and quotas for requests that meet none. In process; the fastest of many short runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAKES = 20_000
 
 
 def moderation(folder: Path) -> list[Figure]:
-    """Reading a page of posts with the hard rules, and counting one request against a quota."""
+    """Read a page of posts with the hard rules, and count one request against a quota."""
     figures = asyncio.run(_visible(folder))
     store = FileQuotas(folder / "quotas")
     figures.append(asyncio.run(_quota(store)))

@@ -1,6 +1,6 @@
-"""`kith move`: a folder that a server uses goes to distributed engines (see `bench.on_cluster`), and these take over.
+"""`kith move`: moves a served folder to distributed engines (see `bench.on_cluster`), and switches to them.
 
-The engines, the server of the folder, which nobody asks, and the move have the same cores.
+The engines, the folder's server (idle) and the move share the same cores.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _USERS, _EDGES = 10_000, 30_000
 
 
 def move(folder: Path) -> list[Figure]:
-    """Edges copied and compared a second, and for how long nobody could write at the switch."""
+    """Edges copied and compared a second, and how long writes were refused at the switch."""
     with named(folder, "cluster-move") as cluster:
         if cluster is None:
             return []
@@ -40,7 +40,7 @@ def move(folder: Path) -> list[Figure]:
 
 
 def _moved(cluster: Settings, old: Settings, *, audited: bool = False, switch: bool = False) -> tuple[Moved, float]:
-    """A run of the move, and how many seconds it took."""
+    """Run the move once; returns its result and the seconds it took."""
     started = time.perf_counter()
     moved = asyncio.run(
         forth.move(cluster, Path(old.data), switch=switch, audited=audited, tell=lambda what, number: None)

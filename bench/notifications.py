@@ -1,4 +1,4 @@
-"""Notifications over HTTP: opening an inbox, and how soon a stream tells of a like. One API process and its workers."""
+"""Notifications over HTTP: opening an inbox, and the delay from a like to a stream. One API process and its workers."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _POLL_S, _POLLS_MAX = 0.05, 200
 
 
 def inbox_open(folder: Path) -> list[Figure]:
-    """The newest 50 of inboxes whose readers want mentions of all whom they follow; 1,000 were mentioned lately.
+    """The newest 50 items of inboxes whose readers want mentions of everyone they follow; 1,000 accounts were mentioned
+    lately.
 
-    Each is opened again and again: what is read for it is read each time, what is made of that is kept.
+    Each inbox is opened again and again: its rows are read each time; the answer made of them is cached.
     """
     at = town(folder)
     settings = at.copied("inbox-open")
@@ -54,11 +55,11 @@ def inbox_open(folder: Path) -> list[Figure]:
             run, settings.port, functools.partial(_pages, readers),
             connections=_CONNECTIONS, seconds=SECONDS, least_bytes=_LEAST_BYTES,
         )  # fmt: skip
-        load()  # meanwhile the workers begin, and every inbox is opened
-        files = (Path(settings.data) / "metrics").glob("api-*.json")  # there by now
+        load()  # the workers start meanwhile, and every inbox is opened once
+        files = (Path(settings.data) / "metrics").glob("api-*.json")  # written by now
         reading = [int(file.stem.removeprefix("api-")) for file in files]
         started_s = cpu_s(reading)
-        most = load(warm_s=0)  # what it takes of the processor is all counted
+        most = load(warm_s=0)  # no warm-up, so that all of its CPU time counts
         a_core = most.requests / (cpu_s(reading) - started_s)
         arriving = load(arrivals=_ASKED / 2)
     says = f"{at.says}; {_READERS} inboxes of {_PAGE} and more, {_MENTIONED_LATELY:,} accounts mentioned lately"
@@ -70,7 +71,7 @@ def inbox_open(folder: Path) -> list[Figure]:
 
 
 async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
-    """For each reader: likes of a post of theirs, and mentions by others, half of each."""
+    """Write for each reader likes of a post of theirs and mentions by others, half of each."""
     chosen = random.Random(7)
     posts, half = at.posts.tolist(), _PAGE // 2
     own = {author: post for post, author in posts}
@@ -96,7 +97,7 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
         await recent.note(list(zip(drafts, await told.notices.tell(drafts), strict=True)))
         log = services.stores.log
         for worker in [name for name, one in CONSUMERS.items() if one.has_place]:
-            await log.save(worker, await log.end(), {})  # what was filled in is nobody's work: who looks finds it
+            await log.save(worker, await log.end(), {})  # the workers skip what was filled in; readers find it by pull
 
 
 def _pages(readers: Sequence[int]) -> list[bytes]:
@@ -105,7 +106,7 @@ def _pages(readers: Sequence[int]) -> list[bytes]:
 
 
 def notify(folder: Path) -> list[Figure]:
-    """500 likes a second of posts whose authors look at their streams: from the request to the notification."""
+    """500 likes a second of posts whose authors have a stream open: the time from request to notification."""
     at = town(folder)
     settings = at.copied("notify")
     own = dict(at.posts[:, ::-1].tolist())  # author -> a post
@@ -133,7 +134,7 @@ def _process(port: int, authors: Sequence[int], pairs: Sequence[tuple[int, int]]
 
 
 class _Likes:
-    """Likes at a steady rate, and the streams that tell of them."""
+    """Sends likes at a steady rate, and reads the streams that announce them."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -142,7 +143,7 @@ class _Likes:
         self._free: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
     async def run(self, authors: Sequence[int], pairs: Sequence[tuple[int, int]]) -> tuple[list[float], int]:
-        """How long each took to be told, in ms, and how many never were."""
+        """Milliseconds until each like was announced, and how many never were."""
         streams = [asyncio.create_task(self._listen(author)) for author in authors]
         for _ in range(_CONNECTIONS):
             self._free.put_nowait(await asyncio.open_connection("127.0.0.1", self._port))

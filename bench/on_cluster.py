@@ -38,7 +38,7 @@ from kith.run.config import Settings
 from kith.run.services import Services, open_services
 
 PARTITIONS = 4
-"""Of the logs: a batch is a partition's, so with fewer there are more commands in each."""
+"""Partitions of the logs. Each partition has batches of its own, so fewer partitions mean larger batches."""
 _ENGINES = ("CASSANDRA", "KAFKA", "REDIS")
 HANDED_DOWN = (
     "engine", "cassandra", "cassandra_datacentre", "kafka", "redis", "cassandra_keyspace", "cluster_copies",
@@ -55,7 +55,10 @@ _SAYS = f"one node of each engine and {PARTITIONS} partitions on the cores of th
 def cluster(
     folder: Path, name: str, cassandra: str = "", datacentre: str = "", workers: int = 1
 ) -> Iterator[Settings | None]:
-    """Settings of a server on the engines, which is ready; None where none are named. `cassandra`: nodes of another."""
+    """Run a server on the engines; yields its settings once it is ready, or None if no engines are named.
+
+    `cassandra`: nodes to use instead of the named ones.
+    """
     with named(folder, name, cassandra, datacentre, workers) as settings:
         if settings is None:
             yield None
@@ -68,7 +71,7 @@ def cluster(
 def named(
     folder: Path, name: str, cassandra: str = "", datacentre: str = "", workers: int = 1
 ) -> Iterator[Settings | None]:
-    """Settings for the engines, with a keyspace that is gone afterwards; None where none are named."""
+    """Settings for the engines, with a keyspace that is dropped afterwards; None if no engines are named."""
     there, kafka, redis = (os.environ.get(f"KITH_TEST_{engine}", "") for engine in _ENGINES)
     cassandra = cassandra or there
     if not (cassandra and kafka and redis):
@@ -88,7 +91,7 @@ def named(
 
 @contextlib.contextmanager
 def ready(settings: Settings, command: str = "serve") -> Iterator[None]:
-    """A server with these settings, which is ready."""
+    """Run a server with these settings; yields once it is ready."""
     environment = {f"KITH_{setting.upper()}": str(getattr(settings, setting)) for setting in HANDED_DOWN}
     with patch.dict(os.environ, environment), serving(settings, command):
         wait_for(f"http://127.0.0.1:{settings.port}/readyz", _STARTED_S)
@@ -102,7 +105,7 @@ async def _drop(settings: Settings) -> None:
 
 
 def fill(settings: Settings, graph: str, rows: Sequence[tuple[int, int]]) -> None:
-    """Put edges into the store of a server."""
+    """Write edges into the store of a server."""
     _filled(settings, lambda services: put_edges(services, graph, rows))
 
 
@@ -120,7 +123,9 @@ _USERS, _FOLLOWS, _LISTED = 1 << 40, 60_000, 100
 
 
 def follow(folder: Path) -> list[Figure]:
-    """Durable follows by 64 connections, at half the rate asked, and until the destination's list shows them."""
+    """Durable follows: the rate over 64 connections, latencies at half of the target rate, and the time until the
+    destination's list shows a follow.
+    """
     with cluster(folder, "cluster-follow") as settings:
         if settings is None:
             return []
@@ -138,14 +143,14 @@ def follow(folder: Path) -> list[Figure]:
 
 
 def follows(seed: int) -> list[bytes]:
-    """Follows among so many users that hardly any repeats."""
+    """Follows among so many users that few repeat."""
     chosen = random.Random(seed)
     pairs = ((chosen.randrange(1, _USERS), chosen.randrange(1, _USERS)) for _ in range(_FOLLOWS))
     return [request("POST", f"{API}/users/{whom}/follow", KEY, user=who) for who, whom in pairs]
 
 
 def _shown_ms(settings: Settings, number: int) -> float:
-    """From a follow until the destination's list shows it."""
+    """Milliseconds from a follow until the destination's list shows it."""
     who, whom, started = 2 * _USERS + number, 3 * _USERS + number, time.perf_counter()
     with client(settings, who) as http:
         http.post(f"/users/{whom}/follow").raise_for_status()
@@ -161,7 +166,7 @@ _WARM_S = 2.0
 
 
 def check(folder: Path) -> list[Figure]:
-    """Checks that each layer answers: as many as can be had, and the mix 65/25/10 at half the rate that it can have."""
+    """Checks: the highest rate of each layer, and of a mix 65/25/10; and the mix's latency at half of its rate."""
     with cluster(folder, "cluster-check") as settings:
         if settings is None:
             return []
@@ -171,7 +176,7 @@ def check(folder: Path) -> list[Figure]:
             for who, whom in edges()[:_LISTED]:
                 expected(http.get(f"/graph/follows/{who}/{whom}").json(), {"exists": True}, "a check")
         wait_until(settings, "kith_filter_edges", lambda found: found >= _EDGES)
-        wait_until(settings, "kith_notifications_lag_events", lambda events: events == 0)  # nobody writes any more
+        wait_until(settings, "kith_notifications_lag_events", lambda events: events == 0)  # all writes are done
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, seconds=SECONDS, warm_s=_WARM_S)
         figures = []
         for layer in ("filter", "cache", "store"):
@@ -189,14 +194,14 @@ def check(folder: Path) -> list[Figure]:
 
 
 def edges() -> list[tuple[int, int]]:
-    """So many of each source."""
+    """The same number of edges for each source."""
     chosen = random.Random(3)
     sources = [chosen.randrange(1, _USERS) for _ in range(_SOURCES)]
     return [(sources[at % _SOURCES], chosen.randrange(1, _USERS)) for at in range(_EDGES)]
 
 
 def checks(layers: Sequence[str]) -> list[bytes]:
-    """Follows that are not there, follows that are, and mutes, which no layer but the store has."""
+    """Requests for missing follows, existing follows, and mutes, which only the store has."""
     chosen, there = random.Random(4), edges()
     asked = []
     for number in range(_CHECKS):
@@ -207,9 +212,9 @@ def checks(layers: Sequence[str]) -> list[bytes]:
 
 
 def _answered(settings: Settings) -> dict[str, float]:
-    """How many checks each layer has answered."""
+    """How many checks each layer has answered so far."""
     counted = dict.fromkeys(("filter", "cache", "store"), 0.0)
-    time.sleep(1)  # the counts of a process are half a second old
+    time.sleep(1)  # a process publishes its counts every half second
     with client(settings) as http:
         for line in http.get(f"http://127.0.0.1:{settings.port}/metrics").text.splitlines():
             if line.startswith("kith_checks_total{"):
@@ -225,7 +230,7 @@ _PART, _WRITTEN_AT_ONCE, _CELEBRITY, _PAGE_RATE = 100_000, 5_000, 7, 100
 
 
 def page(folder: Path) -> list[Figure]:
-    """Pages of 20 at random depths of a list of followers, divided as it would be (KITH_BENCH_FOLLOWERS of them)."""
+    """Pages of 20 at random depths of a list of KITH_BENCH_FOLLOWERS followers, divided into parts as usual."""
     with cluster(folder, "cluster-page") as settings:
         if settings is None:
             return []
@@ -246,7 +251,7 @@ _PAGE_BYTES_MIN = 500
 
 
 async def _put_followers(settings: Settings, graph: int) -> None:
-    """The entries of the list, in parts, and its length. Nobody else writes it meanwhile."""
+    """Write the entries of the list, in parts, and its length. Nothing else writes the list meanwhile."""
     listing = Listing(graph, _CELEBRITY, Direction.IN)
     begins = (POSITION_MIN, *range(_PART, _FOLLOWERS, _PART))
     session = await connect(settings.cassandra, settings.cassandra_keyspace, replicas=1)
@@ -262,7 +267,7 @@ async def _put_followers(settings: Settings, graph: int) -> None:
 
 
 def _cursors(settings: Settings) -> Iterator[str]:
-    """Places all over the list."""
+    """Cursors all over the list."""
     cursor, listed_ = "", 0
     with client(settings) as http:
         while cursor is not None:
@@ -297,7 +302,7 @@ def home(folder: Path) -> list[Figure]:
         loaded = functools.partial(run, settings.port, connections=_CONNECTIONS, warm_s=0, once=True)
         there = 0.0
         wait_until(settings, "kith_fanout_lag_events", lambda events: events == 0)
-        for _ in range(_BURSTS_MAX):  # who came lately has a timeline, but none is asked for while fan-out is behind
+        for _ in range(_BURSTS_MAX):  # a read requests a timeline, unless fan-out is behind
             if there >= len(readers):
                 break
             loaded(functools.partial(_homes, readers, "latest"), seconds=60)
@@ -318,7 +323,7 @@ def home(folder: Path) -> list[Figure]:
 
 
 async def _put_readers(services: Services, readers: Sequence[int]) -> None:
-    """Posts of the authors, and whom the readers follow."""
+    """Write posts of the authors, and follows of the readers."""
     chosen = random.Random(6)
     posts = spread(chosen, chosen.choices(_AUTHORS, k=_POSTS))
     await put_posts(services, posts, lambda post: Draft(text=f"the river was quiet this morning: {post}"))
@@ -331,7 +336,7 @@ def _homes(readers: Sequence[int], kind: str) -> list[bytes]:
 
 
 def wait_until(settings: Settings, gauge: str, is_so: Callable[[float], bool]) -> None:
-    """Until a gauge of the server is as it must be."""
+    """Wait until a gauge of the server meets a condition. RuntimeError if it does not in time."""
     deadline = time.monotonic() + _CAUGHT_UP_S
     while time.monotonic() < deadline:
         now = gauges(settings)
@@ -342,7 +347,7 @@ def wait_until(settings: Settings, gauge: str, is_so: Callable[[float], bool]) -
 
 
 def gauges(settings: Settings) -> dict[str, float]:
-    """Those numbers of the server that have no labels, by name."""
+    """Metrics of the server without labels, by name."""
     with client(settings) as http:
         lines = http.get(f"http://127.0.0.1:{settings.port}/metrics").text.splitlines()
     pairs = (line.split() for line in lines if line and line[0] != "#" and "{" not in line)

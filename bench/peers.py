@@ -1,7 +1,7 @@
-"""What a user would pick instead, measured in the same run on the same pairs, where it is installed.
+"""Peers: what a user would use instead of Kith, measured in the same run on the same pairs.
 
 Redis: a set of destinations per source (SISMEMBER), the usual choice. SQLite: a table with a primary key both ways, in
-process. PostgreSQL is in `postgresql`. A peer that is not installed gives None and no line in the result.
+process. PostgreSQL is in `postgresql`. A peer that is not installed returns None, and has no line in the result.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def redis_checks(folder: Path, data: Data, pairs: list[tuple[int, int]]) -> Redi
 
 
 async def asked_rate(asks: Sequence[Callable[[], Awaitable[object]]]) -> float:
-    """Calls a second of these, each again and again beside the others, what they need being open: first for a while
-    that is not counted, as `load.run` does it with ours.
+    """Calls a second of these functions, each called in a loop beside the others, over open connections. As in
+    `load.run`, a warm-up is not counted.
     """
 
     async def calls(seconds: float) -> float:
@@ -104,7 +104,7 @@ async def asked_rate(asks: Sequence[Callable[[], Awaitable[object]]]) -> float:
 
 
 async def _redis_rate(port: int, connections: int, ask: Callable[[Any, int], Awaitable[object]]) -> float:
-    """`ask(client, number)` a second; no two clients give the same numbers."""
+    """Calls of `ask(client, number)` a second; no two clients use the same numbers."""
     from redis import asyncio as redis
 
     clients = [redis.Redis(port=port, single_connection_client=True) for _ in range(connections)]
@@ -140,8 +140,8 @@ def _redis_benchmark(port: int, pair: tuple[int, int]) -> float | None:
 
 
 def redis_pages(folder: Path, posts: Sequence[tuple[int, int]], homes: Mapping[int, Sequence[int]]) -> float | None:
-    """Pages of 20 a second from a sorted set a reader and a hash a post, as hand-rolled feeds have them: no rules, no
-    ranking, no HTTP. `posts`: (id, author); `homes`: ids a reader.
+    """Pages of 20 a second from a sorted set per reader and a hash per post, as in hand-rolled feeds: no rules, no
+    ranking, no HTTP. `posts`: (id, author); `homes`: ids for each reader.
     """
     import redis
 
@@ -172,7 +172,7 @@ async def _redis_pages(port: int, readers: Sequence[int]) -> float:
 
 
 def redis_intersection(folder: Path, data: Data) -> float | None:
-    """Milliseconds of counting the followers that users 1 and 2 share."""
+    """Milliseconds to count the followers that users 1 and 2 share."""
     import redis
 
     with redis_server(folder) as port:

@@ -1,7 +1,7 @@
-"""LinkBench's mix on PostgreSQL, driven by pgbench in C: prepared statements, one a request, default durability.
+"""LinkBench's mix on PostgreSQL, driven by pgbench in C: prepared statements, one per request, default durability.
 
-Nodes have dense numbers, profiles first, so that pgbench can draw them. `picks` numbers the follows of the graph, for
-requests about a follow that there is: one more lookup by primary key for these, a ninth of the mix.
+Nodes have consecutive numbers, profiles first, so that pgbench can draw them. `picks` numbers the existing follows, for
+requests about one of them: these, a ninth of the mix, take one more lookup by primary key.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _FAILED = re.compile(r"number of failed transactions: (\d+)")
 
 
 class Pgbench:
-    """A filled database. `folder` has a script a kind of request."""
+    """A filled database. `folder` holds a script for each kind of request."""
 
     def __init__(self, port: int, folder: Path) -> None:
         self._port, self._folder = port, folder
@@ -129,13 +129,13 @@ class Pgbench:
 
 
 def weights(mix: Mapping[str, float]) -> list[tuple[str, int]]:
-    """Shares in tenths of a percent, which pgbench takes as whole numbers."""
+    """Shares in tenths of a percent, as pgbench needs whole numbers."""
     return [(name, round(share * 10)) for name, share in mix.items()]
 
 
 @contextlib.contextmanager
 def filled(cast: Cast, at: Town) -> Iterator[Pgbench | None]:
-    """PostgreSQL with the town in it; None where it is not installed."""
+    """PostgreSQL with the town in it; None if it is not installed."""
     if shutil.which("pgbench") is None:
         yield None
         return
@@ -151,7 +151,7 @@ def filled(cast: Cast, at: Town) -> Iterator[Pgbench | None]:
 
 
 def scripts(cast: Cast) -> dict[str, str]:
-    """A script a kind of request."""
+    """A script for each kind of request, by its name."""
     sizes: dict[str, Any] = {
         "users": cast.users, "page": PAGE, "position": _POSITION, "nodes": len(cast.profiles) + len(cast.kept_posts),
         "dropped_posts": len(cast.dropped_posts), "dropped_follows": len(cast.dropped_follows),

@@ -1,7 +1,7 @@
-"""The pictures of the README: `python -m bench.pictures [MINUTES]` takes them anew, of a demo that lives so long.
+"""Takes the pictures of the README: `python -m bench.pictures [MINUTES]` runs a demo for that long and photographs it.
 
-The demo is served twice: media are measured at a start, and the second one finds those of the first. The community is
-new, so a day before it had none.
+The demo is served twice, because media are measured at a start: only the second start finds the media of the first, and
+can compare them with the day before, when the new community had none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DRAWN_MS = 2_000
 
 
 def main() -> None:
-    """Serve a demo, ask it for some minutes, and take both pictures."""
+    """Serve a demo, send it requests for some minutes, and take both pictures."""
     minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "demo"
@@ -58,7 +58,7 @@ def _at(data: Path, port: int) -> list[str]:
 
 @contextmanager
 def _served(data: Path, port: int) -> Iterator[tuple[str, str, str]]:
-    """The demo, once it invites; its address, server key and link to the reader."""
+    """Run the demo; once it prints its invitation, yields its address, server key and link to the reader."""
     environment = {**os.environ, "COLUMNS": "2000", "PYTHONUNBUFFERED": "1"}
     command = [*_kith("demo"), *_at(data, port)]
     with tempfile.TemporaryFile("w+") as said, subprocess.Popen(command, stdout=said, env=environment) as demo:
@@ -80,7 +80,7 @@ def _invited(said: IO[str], demo: subprocess.Popen[bytes]) -> tuple[str, str]:
 
 
 def _live(base: str, key: str, minutes: float) -> None:
-    """Ask for homes, follow and unfollow, now more and now less, for some minutes."""
+    """Read homes and follow for some minutes, at a rate that rises and falls."""
     ends_s, users = time.monotonic() + 60 * minutes, itertools.cycle(range(1, _USERS, 37))
     with httpx.Client(base_url=f"{base}/api/v1", headers={"Authorization": f"Bearer {key}"}) as http:
         while (now_s := time.monotonic()) < ends_s:

@@ -1,7 +1,8 @@
-"""Both policies of fan-out on the same weeks: who posts and who reads is drawn by heavy-tailed rates, on a real graph.
+"""Both policies of fan-out over the same weeks on a real graph; authors and readers are drawn by heavy-tailed rates.
 
-The first week fills the outboxes, the second lets both policies learn, the third is measured, an hour at a time: its
-posts are written, fanned out, then its readers read. Writing, rules, ranking and HTTP cost the same and are left out.
+The first week fills the outboxes, the second lets both policies learn, the third is measured. Each goes hour by hour:
+the posts of the hour are written and fanned out, then its readers read. Writing, rules, ranking and HTTP cost the same
+under both policies, and are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from kith.run.config import Settings
 from kith.run.opening import wiring
 
 _READERS, _POSTS_A_WEEK, _READS_A_WEEK = 10_000, 20_000, 12_500
-_SIGMA = 2.0  # of the logarithm of rates: a hundredth of all makes about half of what is posted, and of what is read
+_SIGMA = 2.0  # of the logarithm of rates: 1% of all users make about half of the posts, and 1% about half of the reads
 _START_MS, _HOUR_MS, _WEEK_H = 1_700_000_000_000, 3_600_000, 168
 _PAGE, _WANT = 20, 40
 _POLICIES: dict[str, Thresholds | ByRates] = {
@@ -50,7 +51,7 @@ _POLICIES: dict[str, Thresholds | ByRates] = {
 
 
 class Weeks(NamedTuple):
-    """Hour by hour, who posts and who reads; and all who read."""
+    """Authors and readers of each hour; and all readers."""
 
     authors: list[Ids]
     reads: list[Ids]
@@ -58,7 +59,7 @@ class Weeks(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of the measured week. `homes`: the first page of every read, to compare policies by."""
+    """Cost of the measured week. `homes`: the first page of every read, to check that policies agree."""
 
     pushes: int
     lookups_a_read: float
@@ -68,19 +69,19 @@ class Cost(NamedTuple):
 
 
 class CountedRings(RingTimelines):
-    """Rings that know how many pushes they took."""
+    """Rings that count their pushes."""
 
     pushes = 0
 
     async def push(self, post: int, users: Ids) -> int:
-        """As Rings."""
+        """See `RingTimelines.push`."""
         pushed = await super().push(post, users)
         self.pushes += pushed
         return pushed
 
 
 def fanout_policies(folder: Path) -> list[Figure]:
-    """What a week costs by each policy, beside the same by followers."""
+    """Cost of a week under each policy, beside that of the policy by followers."""
     data = real_graph(folder)
     settings = imported(folder, data)
     edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
@@ -112,7 +113,7 @@ def _told(cost: Cost) -> list[tuple[str, str, float]]:
 
 
 def _weeks(edges: Ids) -> Weeks:
-    """Three weeks. People post the more, the more follow them; how much they read has nothing to do with it."""
+    """Three weeks. Users with more followers post more; how much a user reads is independent of that."""
     chosen = np.random.default_rng(7)
     authors, followers = np.unique(edges[:, 1], return_counts=True)
     posting = chosen.lognormal(0, _SIGMA, len(authors)) * np.sqrt(followers)
@@ -124,7 +125,7 @@ def _weeks(edges: Ids) -> Weeks:
 
 
 async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Cost:
-    """The weeks by one policy, in a store of its own."""
+    """Play the weeks under one policy, in a store of its own."""
     own = folder / f"policy-{name}"
     shutil.copytree(settings.data, own)
     settings = msgspec.structs.replace(settings, data=str(own), durability="relaxed")
@@ -174,13 +175,13 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
 
 
 async def _lacks_from(rings: RingTimelines, reader: int) -> int:
-    """The lowest rate of authors whose posts a reader's timeline lacks."""
+    """The lowest rate among authors whose posts a reader's timeline lacks."""
     timeline = await rings.read(reader)
     return 0 if timeline is None else timeline.lacks_from
 
 
 async def _home(skeletons: Skeletons, noted: FanoutSnapshot, reader: NodeId) -> bytes:
-    """The ids of a reader's first page, past the end of the timeline if need be."""
+    """The ids of a reader's first page, reading past the end of the timeline if needed."""
     ids, end, _ = await skeletons.below(reader, None, _WANT, Degraded(), snapshot=noted)
     while len(ids) < _PAGE and end is not None:
         more, end, _ = await skeletons.below(reader, end, _WANT, Degraded(), snapshot=noted)
@@ -199,7 +200,7 @@ def _writes(graph: int, hour: int, authors: Ids) -> list[EdgeWrite]:
 
 
 def _events(writes: Sequence[EdgeWrite]) -> list[Event]:
-    """What fan-out hears of them."""
+    """The events of these writes, as fan-out reads them."""
     edges = [write.edge for write in writes]
     return [
         Event(edge.graph, None, NORMAL, edge.source, edge.destination, edge.position, edge.updated_at) for edge in edges

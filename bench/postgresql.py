@@ -1,6 +1,6 @@
-"""PostgreSQL as a user would use it instead: a table of edges with a primary key, indexed both ways, asked by asyncpg.
+"""PostgreSQL as a peer: a table of edges with a primary key, indexed both ways, queried by asyncpg.
 
-A server that is thrown away afterwards; None where none is installed.
+The server is temporary. Functions return None if PostgreSQL is not installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INSERT_CONNECTIONS = 64
 
 @contextlib.contextmanager
 def server() -> Iterator[int | None]:
-    """A throw-away cluster with default durability. PostgreSQL refuses to run as root, so root borrows a user."""
+    """Run a temporary server with default durability. PostgreSQL refuses to run as root, so root uses another user."""
     programs = binaries()
     if programs is None:
         yield None
@@ -52,14 +52,14 @@ def server() -> Iterator[int | None]:
         try:
             run(str(programs / "pg_ctl"), "-D", store, "-w", "-l", f"{folder}/log", "-o", options, "start")
             yield port
-        finally:  # an interrupted start, too: it runs in a session of its own
+        finally:  # after an interrupted start too, because the server runs in a session of its own
             run(str(programs / "pg_ctl"), "-D", store, "-m", "immediate", "stop", check=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def binaries() -> Path | None:
-    """Where `initdb` and `postgres` are, the newest version."""
+    """The folder of `initdb` and `postgres`, of the newest version."""
     found = shutil.which("pg_ctl")
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     for place in [*places, *([Path(found).resolve().parent] if found else [])]:
@@ -78,7 +78,7 @@ def _unprivileged() -> int | None:
 
 
 async def connect(port: int) -> Any:
-    """A connection to that cluster."""
+    """A connection to that server."""
     import asyncpg
 
     return await asyncpg.connect(host="127.0.0.1", port=port, user="postgres", database="postgres")
@@ -86,7 +86,7 @@ async def connect(port: int) -> Any:
 
 @contextlib.asynccontextmanager
 async def connected(port: int, count: int) -> AsyncIterator[list[Any]]:
-    """So many connections."""
+    """Open `count` connections."""
     opened = [await connect(port) for _ in range(count)]
     try:
         yield opened
@@ -105,7 +105,7 @@ async def _fill(port: int, data: Data) -> None:
 
 
 def restore(edges: Collection[tuple[int, int]]) -> float | None:
-    """Edges a second that pg_restore brings back from a dump: rows, then a primary key and an index for each end."""
+    """Edges a second that pg_restore loads from a dump: rows, then a primary key and an index for each end."""
     programs = binaries()
     with server() as port, tempfile.TemporaryDirectory() as folder:
         if port is None or programs is None:
@@ -137,7 +137,7 @@ def checks(data: Data, pairs: list[tuple[int, int]]) -> float | None:
 
 
 def reads(data: Data, asked: Sequence[tuple[str, tuple[int, ...]]]) -> float | None:
-    """Statements a second, of (statement, arguments) over and over, through asyncpg, prepared.
+    """Statements a second: (statement, arguments) in a loop, prepared, through asyncpg.
 
     They may read `f` (s, d, at), indexed both ways by time, and the counts `outs` (s, n) and `ins` (d, n).
     """
@@ -210,7 +210,7 @@ create table events (id bigserial primary key, s bigint, d bigint, at timestampt
 
 
 def follows(data: Data, users: int) -> float | None:
-    """Durable follows among so many users, drawn at random, one a transaction, with default settings."""
+    """Durable follows a second among `users` users, drawn at random, one per transaction, with default settings."""
 
     def arguments(chosen: np.random.Generator) -> tuple[int, ...]:
         return tuple(chosen.integers(1, users + 1, 2).tolist())
@@ -219,7 +219,7 @@ def follows(data: Data, users: int) -> float | None:
 
 
 def bulk_edges(data: Data) -> float | None:
-    """Durable edges, EDGES_A_REQUEST a transaction, with default settings."""
+    """Durable edges a second, EDGES_A_REQUEST per transaction, with default settings."""
 
     def arguments(chosen: np.random.Generator) -> tuple[list[int], list[int]]:
         sources = chosen.integers(82_168, 10**6, EDGES_A_REQUEST).tolist()
@@ -232,7 +232,7 @@ def bulk_edges(data: Data) -> float | None:
 def _writes(
     data: Data, statement: str, connections: int, arguments: Callable[[np.random.Generator], tuple[Any, ...]]
 ) -> float | None:
-    """Statements a second on so many connections; None without PostgreSQL."""
+    """Statements a second over a number of connections; None without PostgreSQL."""
     with server() as port:
         if port is None:
             return None

@@ -1,4 +1,4 @@
-"""`kith serve` as a whole: how soon it answers, and what it takes of a core while nobody asks."""
+"""`kith serve` as a whole: time to the first answer, and CPU use while idle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRY_AGAIN_S = 0.002
 
 
 def startup(folder: Path) -> list[Figure]:
-    """From the command to the first good answer, in a folder that does not exist yet."""
+    """Time from the command to the first good answer, in a folder that does not exist yet."""
     took = []
     for number in range(_STARTS):
         settings = _fresh(folder, f"startup-{number}")
@@ -32,7 +32,7 @@ def startup(folder: Path) -> list[Figure]:
 
 
 def _first_answer(port: int) -> None:
-    """Ask for a check until it is answered well."""
+    """Request a check until the answer is a success."""
     asked, deadline = request("GET", "/api/v1/graph/follows/1/2", KEY), time.perf_counter() + _GIVEN_UP_S
     while time.perf_counter() < deadline:
         try:
@@ -50,7 +50,7 @@ def _first_answer(port: int) -> None:
 
 
 def idle(folder: Path) -> list[Figure]:
-    """What all processes of `kith serve` take while nobody asks: parent, API and workers."""
+    """CPU use of all processes of an idle `kith serve`: parent, API and workers."""
     settings = _fresh(folder, "idle")
     with serving(settings) as process:
         wait_for(f"http://127.0.0.1:{settings.port}/readyz")
@@ -70,12 +70,12 @@ def _fresh(folder: Path, name: str) -> Settings:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that descend from it."""
+    """A process and all of its descendants, by process id."""
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             parents[int(file.parent.name)] = int(file.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # gone meanwhile
+        except OSError:  # it ended meanwhile
             continue
     found = [pid]
     for one in found:
@@ -84,7 +84,7 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_s(pids: list[int]) -> float:
-    """The time of the processor that processes have taken."""
+    """CPU seconds that these processes have used together."""
     ticks = 0
     for pid in pids:
         stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Posts at a steady rate, and how soon followers see them: the load in one process, API and worker in others."""
+"""Posts at a steady rate, and the delay until followers see them: the load in one process, API and worker in others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WATCHED_SHARE, _POLL_S, _GIVEN_UP_S = 0.02, 0.01, 10.0
 
 
 class Seen(NamedTuple):
-    """What a run measured, in ms. `late_s`: how far the load fell behind its own schedule at most."""
+    """Results of a run, in ms. `late_s`: how far the load fell behind its own schedule at most."""
 
     acknowledged: list[float]
     visible: list[float]
@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 
 
 def publish(folder: Path) -> list[Figure]:
-    """500 posts a second by authors drawn by their followers; some are looked for in the home of a follower."""
+    """500 posts a second by authors drawn in proportion to their followers; some are awaited in a follower's home."""
     data = _graph(folder)
     edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
     chosen = np.random.default_rng(5).choice(len(edges), _RATE * _SECONDS)
@@ -74,7 +74,7 @@ def _process(port: int, pairs: list[tuple[int, int]], answer: object) -> None:
 
 
 class _Load:
-    """Sends each post at its time, on whichever connection is free."""
+    """Sends each post on schedule, on any free connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -88,7 +88,7 @@ class _Load:
         for number in range(len(pairs)):
             if chosen.random() < _WATCHED_SHARE:
                 watched.add(number)
-        for number in watched:  # they read at home before, as readers do
+        for number in watched:  # so that these readers have a timeline, as active readers do
             await self._home(pairs[number][1])
         tasks, started, late = [], time.perf_counter(), 0.0
         for number, (author, reader) in enumerate(pairs):
@@ -101,7 +101,7 @@ class _Load:
         return self._seen._replace(never=never, late_s=late)
 
     async def _post(self, author: int, reader: int | None, number: int) -> bool:
-        """Post, and where a reader is given wait until they see it; whether they never did."""
+        """Post, and wait until the reader, if given, sees the post. Returns whether they never saw it."""
         started = time.perf_counter()
         body = msgspec.json.encode({"content": {"text": f"a post like many others, number {number}"}})
         made = await self._ask(request("POST", "/api/v1/posts", KEY, body, author))

@@ -1,4 +1,4 @@
-"""Web Push: messages encrypted and sent to a server on this machine, per second of one core's time of the sender."""
+"""Web Push: messages encrypted and sent to a server on this machine, per CPU second of the sender."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HOST = "push.example"
 
 
 def push(folder: Path) -> list[Figure]:
-    """1,000 browsers, some more than 64 messages on their way at once; then the encryption of the same alone."""
+    """Messages to 1,000 browsers, a little over 64 in flight at once; then their encryption alone."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     certificate = _certificate(folder)
@@ -77,7 +77,7 @@ def push(folder: Path) -> list[Figure]:
 
 
 async def _send(devices: list[Device], message: PushMessage, certificate: Path) -> tuple[int, float]:
-    """How many messages were taken, and the time of this process that they took."""
+    """How many messages were accepted, and the CPU seconds of this process for them."""
     tls = ssl.create_default_context(cafile=str(certificate))
     outbound = Outbound(networks_of(["127.0.0.1/32"]), resolve=_here, tls=tls, http2=True)
     provider = WebPush(outbound.send, Vapid(b"a secret only for measurements, 32", "mailto:ops@app.example"))
@@ -103,7 +103,7 @@ async def _here(host: str, port: int) -> list[str]:
 
 
 def _cpu_s(do: Callable[[Device], Any], devices: list[Device]) -> float:
-    """The time of this process that one takes."""
+    """CPU seconds of this process for one message."""
     began = time.process_time()
     for device in devices:
         do(device)
@@ -111,7 +111,7 @@ def _cpu_s(do: Callable[[Device], Any], devices: list[Device]) -> float:
 
 
 def _http_ece() -> Callable[[bytes, Device], Any] | None:
-    """The same by the library that Python's Web Push clients use, where it is installed."""
+    """The same encryption by the library that Python's Web Push clients use; None if it is not installed."""
     try:
         import http_ece  # type: ignore[import-not-found]
     except ImportError:
@@ -137,7 +137,7 @@ def _message() -> PushMessage:
 
 
 def _serve(certificate: str, port: Connection) -> None:
-    """Take whatever comes, until the process is ended."""
+    """Accept every request, until the process is ended."""
 
     async def serve() -> None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -152,7 +152,7 @@ def _serve(certificate: str, port: Connection) -> None:
 
 
 async def _answer(reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
-    """201 to each request of a connection of HTTP/2."""
+    """Answer 201 to each request of an HTTP/2 connection."""
     connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
     connection.initiate_connection()
     while True:
@@ -169,7 +169,7 @@ async def _answer(reading: asyncio.StreamReader, writing: asyncio.StreamWriter) 
 
 
 def _certificate(folder: Path) -> Path:
-    """A key and a certificate for the server, signed by itself."""
+    """A key and a self-signed certificate for the server."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _HOST)])
     now = datetime.datetime.now(datetime.UTC)
     signed = (

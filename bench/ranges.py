@@ -1,4 +1,4 @@
-"""Lists by time range, and the strip of stories for somebody who follows thousands."""
+"""Lists by time range, and the strip of stories of a user who follows thousands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LIVE_AUTHORS = "bench_live_authors"
 
 
 def time_range(folder: Path) -> list[Figure]:
-    """Pages of 20 of one hour, at the newest end and at the oldest end of a list of 1 M, an entry a second."""
+    """Pages of 20 within one hour, near the newest and the oldest end of a list of 1 M entries, one a second."""
     settings = imported(folder, _a_long_list(folder))
 
     async def run() -> list[Figure]:
@@ -57,7 +57,7 @@ def time_range(folder: Path) -> list[Figure]:
 
 
 async def _pages(graph: Graph, listing: Listing, share: float) -> list[float]:
-    """How long each page of an hour took, the hours drawn from a hundredth of the list from `share` on."""
+    """Seconds of each page of an hour; the hours are drawn from about a hundredth of the list, from `share` on."""
     chosen, took = random.Random(3), []
     for _ in range(_ROUNDS):
         since = _FIRST_MS + int((share + chosen.random() * 0.006) * _LIST) * _STEP_MS
@@ -79,7 +79,7 @@ def _a_long_list(folder: Path) -> Data:
 
 
 def strip(folder: Path) -> list[Figure]:
-    """The strip of one who follows 5,000, of whom 1 % have stories; and three ways to find those."""
+    """The strip of a user who follows 5,000 authors, of whom 1% have stories; and three ways to find these authors."""
     settings = Settings(data=str(folder / "strip"), graphs=(_LIVE_AUTHORS,), durability="relaxed")
     says = (
         f"{_FOLLOWED:,} followed, {int(_FOLLOWED * _LIVE_SHARE)} of them with {_STORIES_EACH} stories; "
@@ -137,25 +137,25 @@ async def _followed(graph: Graph) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 async def _by_count(graph: Graph, stories: Stories) -> int:
-    """What the strip does: the lists that are not empty, by their stored lengths."""
+    """As the strip does it: find the lists that are not empty, by their stored lengths."""
     authors = await stories.with_stories(await _followed(graph))
     return sum([len(await stories.newest([author], 50)) for author in authors])
 
 
 async def _by_live_list(graph: Graph, stories: Stories) -> int:
-    """One list of all live authors, asked for those who are followed."""
+    """Query one list of all authors with live stories for the followed ones."""
     followed = await _followed(graph)
     telling = await graph.store.contains(Listing(graph.graphs.number(_LIVE_AUTHORS), 0, Direction.OUT), followed)
     return sum([len(await stories.newest([author], 50)) for author in followed[telling].tolist()])
 
 
 async def _by_reading_all(graph: Graph, stories: Stories) -> int:
-    """A page of every followed author's list."""
+    """Read a page of every followed author's list."""
     return sum([len(await stories.newest([author], 50)) for author in (await _followed(graph)).tolist()])
 
 
 async def _took(ways: dict[str, Callable[[], Awaitable[object]]]) -> dict[str, float]:
-    """The median time of each in seconds, taken in turn, so that a busy moment of the machine hits all."""
+    """The median time of each way in seconds. They run in turns, so that a busy moment of the machine affects all."""
     took: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(_STRIPS):
         for name, work in ways.items():

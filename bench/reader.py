@@ -1,8 +1,8 @@
-"""The reader and the console in a real Chromium: from the link to posts, scrolling, a like, memory, and what a page
-that is only open takes. `make test-web` installs the browser.
+"""The reader and the console in a real Chromium (`make test-web` installs it).
 
-Frames and the console's page are counted in time of the processor, as the machine may do other things; frames four
-times, for a processor that is four times slower.
+It measures the time from the link to posts, scrolling, a like, memory, and the CPU use of an idle console page. Frames
+and the console page are measured in CPU time, because the machine may do other things. Frame times are multiplied by
+four, for a processor that is four times slower.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _WORDS = [
 ]
 _WINDOW: Any = {"viewport": {"width": 1000, "height": 900}}
 _POLL_S = 0.02
-_UNLIMITED = {"KITH_RATE_FEED_PER_MINUTE": "0"}  # who scrolls by program is faster than people
+_UNLIMITED = {"KITH_RATE_FEED_PER_MINUTE": "0"}  # a program scrolls faster than people
 
 _SHOWN = """
 new MutationObserver((_, observer) => {
@@ -91,7 +91,7 @@ async () => {
 
 
 def reader(folder: Path) -> list[Figure]:
-    """2,000 posts of 40 authors whom the reader follows."""
+    """Read 2,000 posts of 40 authors whom the reader follows."""
     settings = Settings(data=str(folder / "reader"), port=free_port(), api_keys=(KEY,), workers=1)
     asyncio.run(_fill(settings))
     with patch.dict(os.environ, _UNLIMITED), server(settings), chromium() as browser:
@@ -129,8 +129,8 @@ def _token(settings: Settings) -> str:
 
 
 def _open(browser: Browser, link: str) -> tuple[float, float]:
-    """From following the link to posts on the screen, in a browser that was never there: in ms by the clock, and of the
-    processor.
+    """Milliseconds from following the link until posts are on the screen, elapsed and of CPU, in a browser with an empty
+    cache.
     """
     context = browser.new_context(**_WINDOW)
     context.add_init_script(_SHOWN)
@@ -145,7 +145,7 @@ def _open(browser: Browser, link: str) -> tuple[float, float]:
 
 
 def _awaited(page: Page, expression: str) -> Any:
-    """The first answer that is not null."""
+    """Evaluate an expression until it is not null; returns its value."""
     deadline = time.monotonic() + 60
     while (found := page.evaluate(expression)) is None:
         if time.monotonic() > deadline:
@@ -155,7 +155,7 @@ def _awaited(page: Page, expression: str) -> Any:
 
 
 def _scrolled(browser: Browser, link: str, says: str) -> list[Figure]:
-    """Likes, then all posts by large steps."""
+    """Like posts, then scroll through all of them in large steps."""
     context = browser.new_context(**_WINDOW)
     page = context.new_page()
     page.goto(link)
@@ -185,7 +185,7 @@ def _scrolled(browser: Browser, link: str, says: str) -> list[Figure]:
 def _frames_ms(trace: bytes) -> list[float]:
     """The CPU time of each task of the page's thread that took a millisecond or more, ascending.
 
-    No more than it took by the clock: where other machines share the processor, some tasks are charged for more.
+    At most the elapsed time of the task: on a shared processor some tasks are charged for more CPU time than that.
     """
     events = json.loads(trace)["traceEvents"]
     page = {(one["pid"], one["tid"]) for one in events if one.get("args", {}).get("name") == "CrRendererMain"}
@@ -204,7 +204,7 @@ def _metrics(tools: CDPSession) -> dict[str, float]:
 
 
 def _console(browser: Browser, port: int) -> list[Figure]:
-    """What the overview takes of a core in the browser while it is open."""
+    """Share of a core that the open overview takes in the browser."""
     context = browser.new_context(**_WINDOW)
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{port}/console")

@@ -1,7 +1,7 @@
-"""Two regions: a node of Cassandra in each, started for the measure, and an API in each; the first has the workers.
+"""Two regions: a node of Cassandra in each, started for the measure, and an API in each; the first runs the workers.
 
-Kafka and Redis are those that KITH_TEST_KAFKA and KITH_TEST_REDIS name; without them there is no figure. All is on one
-machine, so the way between the regions takes no time: what is measured is what a second region adds besides.
+Kafka and Redis are those that KITH_TEST_KAFKA and KITH_TEST_REDIS name; without them there is no figure. All run on one
+machine, so the network between the regions takes no time: the figures are what a second region costs besides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIRST, _STAR = 1 << 41, 7
 
 
 def regions(folder: Path) -> list[Figure]:
-    """Follows one by one in the first region, and until they are read in the second."""
+    """Follows one by one in the first region, and the time until the second region shows them."""
     with cassandra(datacentres=2) as port:
         if port is None:
             return []
@@ -47,7 +47,7 @@ def regions(folder: Path) -> list[Figure]:
 
 
 def _timed(home: Settings, far: Settings, number: int) -> tuple[float, float, float]:
-    """From sending a follow until it is answered, and until the other region shows it; and the time between these."""
+    """Milliseconds from sending a follow until it is answered, until the other region shows it, and between the two."""
     with client(home, _FIRST + number) as here, client(far) as there:
         there.get(f"/graph/follows/{_STAR}/{_STAR}").raise_for_status()
         started = time.perf_counter()

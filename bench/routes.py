@@ -1,7 +1,7 @@
-"""The common routes over HTTP, one each: reads by 16 connections, durable writes by 64, one API process.
+"""The common routes over HTTP, one at a time: reads over 16 connections, durable writes over 64, one API process.
 
-The caller has a server key and acts as somebody, so that what they may see is looked up as well. Before a route is
-loaded, some of its answers are compared with what was put into the store.
+The caller has a server key and acts as a user, so that visibility is checked too. Before a route is loaded, some of its
+answers are compared with what was written to the store.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _POSTGRES = "PostgreSQL, asyncpg, prepared, 16 connections"
 
 
 def client(settings: Settings, user: int = 1) -> httpx.Client:
-    """The API as a caller with a server key sees it, acting as `user`."""
+    """A client of the API with a server key, acting as `user`."""
     headers = {"authorization": f"Bearer {KEY}", "x-kith-user": str(user)}
     return httpx.Client(base_url=f"http://127.0.0.1:{settings.port}{API}", headers=headers, timeout=20)
 
 
 def gets(paths: list[str], users: int) -> list[bytes]:
-    """A GET each, acting as somebody below `users`."""
+    """A GET of each path, acting as a random user below `users`."""
     viewers = np.random.default_rng(3).integers(1, users, len(paths)).tolist()
     return [request("GET", API + path, KEY, user=viewer) for path, viewer in zip(paths, viewers, strict=True)]
 
@@ -71,7 +71,7 @@ def _node(path: str) -> int:
 
 
 def expected(got: object, wanted: object, what: str) -> None:
-    """Stop where an answer is not what the store must say."""
+    """Raise if an answer differs from what is in the store."""
     if got != wanted:
         raise RuntimeError(f"{what} answers {got!r}, not {wanted!r}")
 
@@ -90,7 +90,7 @@ def _list_paths(at: Town) -> list[str]:
 
 
 def check_lists(http: httpx.Client, at: Town, paths: list[str]) -> None:
-    """Pages are as long as the file says, and hold who is in it."""
+    """Check that pages have the length that the file gives, and users of the file."""
     for path in paths:
         node, column = _node(path), 1 if "followers" in path else 0
         there = set(at.edges[at.edges[:, column] == node][:, 1 - column].tolist())
@@ -105,7 +105,7 @@ def _list_statement(path: str) -> tuple[str, tuple[int, ...]]:
 
 
 def list_http(folder: Path) -> list[Figure]:
-    """Followers or whom somebody follows, 20 a page, of random users who have any."""
+    """Followers or follows of random users who have any, 20 per page."""
     load, at = _read(folder, "list-http", _list_paths, check_lists, least_bytes=_EMPTY_LIST_BYTES)
     says = f"{at.data.says}; {load.body_bytes / load.requests:.0f} bytes an answer"
     figure = Figure("list-http", load.rate, "pages/s", ">= 15,000", data=says)
@@ -117,7 +117,7 @@ def list_http(folder: Path) -> list[Figure]:
 
 
 def check_counts(http: httpx.Client, at: Town, paths: list[str]) -> None:
-    """Counts are those of the file."""
+    """Check that counts are those of the file."""
     for path in paths:
         column = 1 if path.endswith("/in/count") else 0
         expected(_ask(http, path)["count"], int((at.edges[:, column] == _node(path)).sum()), path)
@@ -129,7 +129,7 @@ def _count_paths(at: Town) -> list[str]:
 
 
 def count_http(folder: Path) -> list[Figure]:
-    """How many follow a user, or a user follows."""
+    """Counts of followers and of follows."""
     load, at = _read(folder, "count-http", _count_paths, check_counts, least_bytes=len('{"count":0}'))
     figure, p99 = _figures("count-http", load, "counts/s", ">= 20,000", at.data.says)
     statements = [_count_statement(path) for path in _count_paths(at)]
@@ -142,7 +142,7 @@ def _count_statement(path: str) -> tuple[str, tuple[int, ...]]:
 
 
 def check_edges(http: httpx.Client, at: Town, paths: list[str]) -> None:
-    """Stored edges are those of the file, and hold."""
+    """Check that stored edges are those of the file, in state normal."""
     for path in paths:
         _, _, _, source, destination, _ = path.split("/")
         answer = _ask(http, path)
@@ -168,7 +168,7 @@ def edge_http(folder: Path) -> list[Figure]:
 
 
 def check_users(http: httpx.Client, at: Town, paths: list[str]) -> None:
-    """Profiles say whose they are, with exact counts."""
+    """Check that profiles have their user's name and exact counts."""
     for path in paths:
         answer, user = _ask(http, path), _node(path)
         expected(answer["displayName"], name_of(user), path)
@@ -186,7 +186,7 @@ def user_http(folder: Path) -> list[Figure]:
 
 
 def check_posts(http: httpx.Client, at: Town, paths: list[str]) -> None:
-    """Posts say what was written, and by whom."""
+    """Check that posts have their text and author."""
     authors = dict(at.posts.tolist())
     for path in paths:
         answer, post = _ask(http, path), _node(path)
@@ -240,7 +240,7 @@ def _new_posts(at: Town) -> list[bytes]:
 
 
 def post_create_http(folder: Path) -> list[Figure]:
-    """New posts of users who have a profile and followers, durable; the worker fans them out meanwhile."""
+    """Durable new posts of users who have a profile and followers; the worker fans them out meanwhile."""
     at = town(folder)
     settings = at.copied("post-create-http")
     with server(settings):

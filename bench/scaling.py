@@ -1,7 +1,7 @@
-"""What a second process gives on a cluster: of the API to checks, of owners to follows; and what of it the cores allow.
+"""What a second process gains on a cluster: an API process for checks, an owner for follows.
 
-Everything is on the cores of the client, so beside each rate stands what the processes took of them: where all are
-busy, what a second process can give is the client's and the engines' part of the time, not more.
+Engines, processes and client share the cores, so each rate is shown with the cores that were busy. If all are busy, a
+second process gains at most what it takes from the client and the engines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONNECTIONS, _WARM_S, _BALANCED_S = 32, 2.0, 8.0
 
 
 class _Took(NamedTuple):
-    """A rate, and how many cores were taken meanwhile: by the processes that are scaled, and by all there are."""
+    """A rate, and how many cores were busy meanwhile: with the scaled processes, and with all processes."""
 
     rate: float
     cores: float
@@ -36,7 +36,7 @@ class _Took(NamedTuple):
 
 
 def scaling(folder: Path) -> list[Figure]:
-    """One process and two."""
+    """Rates with one process and with two."""
     figures = []
     for name, measured, unit in (("api", _api, "checks/s"), ("owners", _owners, "follows/s")):
         one, two = (measured(folder, count) for count in (1, 2))
@@ -52,7 +52,7 @@ def scaling(folder: Path) -> list[Figure]:
 
 
 def _api(folder: Path, count: int) -> _Took | None:
-    """Checks that the filter answers, by so many API processes."""
+    """Checks that the filter answers, with `count` API processes."""
     with cluster(folder, f"cluster-scaling-api-{count}", workers=count) as settings:
         if settings is None:
             return None
@@ -65,7 +65,7 @@ def _api(folder: Path, count: int) -> _Took | None:
 
 
 def _owners(folder: Path, count: int) -> _Took | None:
-    """Follows that so many owners decide, each half of the partitions."""
+    """Follows with `count` owners, which share the partitions."""
     with cluster(folder, f"cluster-scaling-owners-{count}") as settings, contextlib.ExitStack() as more:
         if settings is None:
             return None
@@ -78,7 +78,7 @@ def _owners(folder: Path, count: int) -> _Took | None:
 
 @contextlib.contextmanager
 def _owner(settings: Settings, number: int) -> Iterator[None]:
-    """One owner more, which has its part of the partitions."""
+    """Run one more owner; yields once it has its share of the partitions."""
     environment = {f"KITH_{setting.upper()}": str(getattr(settings, setting)) for setting in HANDED_DOWN}
     command = [sys.executable, "-m", "kith", "worker", "apply", "--data", f"{settings.data}-owner-{number}"]
     with patch.dict(os.environ, environment):
@@ -92,7 +92,7 @@ def _owner(settings: Settings, number: int) -> Iterator[None]:
 
 
 def _taken(name: str, load: Callable[[], Load]) -> _Took:
-    """What the processes with this name took of the cores during a load."""
+    """The rate of a load, and the cores that the processes with this name, and all, took meanwhile."""
     pids, began = _named(name), time.perf_counter()
     before, busy = cpu_s(pids), _busy_s()
     rate = load().rate
@@ -101,7 +101,7 @@ def _taken(name: str, load: Callable[[], Load]) -> _Took:
 
 
 def _named(name: str) -> list[int]:
-    """Processes of this name that have a keyspace of the benchmarks."""
+    """Ids of processes with this name and a keyspace of the benchmarks."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -112,6 +112,6 @@ def _named(name: str) -> list[int]:
 
 
 def _busy_s() -> float:
-    """How long the cores of this machine have worked."""
+    """Seconds that the cores of this machine have been busy."""
     user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")

@@ -1,6 +1,6 @@
-"""A standby on the same machine: how late it has a write, what it costs the primary, and how soon it takes over.
+"""A standby on the same machine: its lag, its cost for the primary, and the time until it takes over.
 
-The load is 5,000 random follows a second, 10 a request. Both machines share the cores here, and the disk.
+The load is 5,000 random follows a second, 10 per request. Primary and standby share the cores and the disk.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from kith.run.config import Settings
 _A_SECOND, _A_REQUEST, _USERS = 5_000, 10, 330_000
 _PROBES_A_SECOND = 20
 _TURNS = 5
-"""With and without a standby: a machine that others use is not the same a minute later."""
+"""Turns, each with and without a standby, because the speed of a shared machine changes within minutes."""
 _GROUPED_MS = 2
-"""How long writes wait for others, so that a primary that shares its cores does not commit less often for that."""
+"""`commit_wait_ms` of both: writes wait for others, so a primary that shares its cores commits equally often."""
 _BASE = "/api/v1"
 _HEADERS = {"Authorization": f"Bearer {KEY}"}
 _LINES = {**_HEADERS, "Accept": "application/x-ndjson"}
@@ -39,7 +39,7 @@ _GIVEN_UP_S, _TRY_AGAIN_S = 30.0, 0.005
 
 
 def standby(folder: Path) -> list[Figure]:
-    """The load on a primary alone and on one with a standby, in turns; the standby is promoted when that is killed."""
+    """Load a primary alone and one with a standby, in turns; then kill the primary and promote the standby."""
     load = f"{_A_SECOND:,} follows/s, {_A_REQUEST} a request, both on one machine"
     with (
         _machine(folder / "primary") as (primary, process),
@@ -69,7 +69,7 @@ def standby(folder: Path) -> list[Figure]:
 
 @contextlib.contextmanager
 def _machine(folder: Path, of: Settings | None = None) -> Iterator[tuple[Settings, subprocess.Popen[bytes]]]:
-    """`kith serve` or `kith standby` over a new folder, ready."""
+    """Run `kith serve` or `kith standby` over a new folder; yields once it is ready."""
     settings = Settings(data=str(folder), port=free_port(), api_keys=(KEY,), workers=1)
     named = ["serve", "--api-key", KEY] if of is None else ["standby", "--of", _url(of)]
     command = [sys.executable, "-m", "kith", *named, "--data", settings.data, "--port", str(settings.port)]
@@ -87,7 +87,7 @@ def _machine(folder: Path, of: Settings | None = None) -> Iterator[tuple[Setting
 
 
 def _wait_level(second: Settings) -> None:
-    """Until the standby follows."""
+    """Wait until the standby follows."""
     deadline = time.perf_counter() + _GIVEN_UP_S
     while "ms behind" not in httpx.get(f"{_url(second)}/readyz").json()["standby"]:
         if time.perf_counter() > deadline:
@@ -96,7 +96,7 @@ def _wait_level(second: Settings) -> None:
 
 
 def _loaded(settings: Settings, process: subprocess.Popen[bytes], seed: int) -> float:
-    """The CPU time that the processes of a machine take for the load, in seconds."""
+    """CPU seconds that the processes of a server take for the load."""
     processes = family(process.pid)
     before = cpu_s(processes)
     make = functools.partial(_follows, seed)
@@ -118,7 +118,7 @@ def _written(graph: str, chosen: random.Random) -> bytes:
 
 
 class _Late:
-    """Probes: writes to the primary, each told by a watcher of the standby."""
+    """Probes of the lag: writes to the primary, and a watcher of the standby that sees them."""
 
     def __init__(self, primary: Settings, second: Settings) -> None:
         self._answered: dict[int, float] = {}
@@ -156,7 +156,7 @@ class _Late:
                 self._answered[1 + number] = time.perf_counter()
 
     def stop(self) -> list[float]:
-        """From the answer of each probe until the standby's watcher was told, in ms; below 0 where told first."""
+        """Milliseconds from the answer of each probe until the standby's watcher saw it; 0 if the watcher was first."""
         time.sleep(1.0)
         self._stop.set()
         self._threads[1].join()
@@ -165,7 +165,7 @@ class _Late:
 
 
 def _failover(second: Settings, primary: subprocess.Popen[bytes]) -> float:
-    """Kill the primary and promote its standby: until that acknowledges a write."""
+    """Kill the primary and promote its standby; the time until the standby acknowledges a write."""
     started = time.perf_counter()
     os.killpg(primary.pid, signal.SIGKILL)
     subprocess.run(

@@ -1,7 +1,7 @@
-"""Open streams: what 5,000 of them cost a server, and how soon they are told of a post.
+"""Open streams: what 5,000 of them cost a server, and the delay from a post to its event.
 
 Readers and authors are in one other process, on raw sockets. Each post carries the time at which its request was sent,
-so a latency is from there to the event's arrival: way in, durable commit, log, readers, way out.
+so a latency covers everything up to the event's arrival: request, durable commit, log, readers, stream.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OPENED_AT_ONCE = 100
 
 
 class Run(NamedTuple):
-    """What the load process measured. Times in seconds."""
+    """Results of the load process. Times in seconds."""
 
     opening_s: float
     latencies: list[float]
     celebrity: list[float]
-    marks: list[tuple[float, float, int]]  # (time, CPU seconds of the server, its memory) before each part, and after
+    marks: list[tuple[float, float, int]]  # (time, CPU seconds of the server, its memory) before and after each phase
 
 
 class _Reader(asyncio.Protocol):
@@ -85,7 +85,7 @@ class _Author(asyncio.Protocol):
                 self._answered.set_exception(RuntimeError(data.decode()))
 
     async def post(self, author: int) -> None:
-        """A post, answered."""
+        """Post, and wait for the answer."""
         self._answered = asyncio.get_running_loop().create_future()
         body = b'{"content":{"text":"%d"}}' % time.perf_counter_ns()
         self._transport.write(request("POST", "/api/v1/posts", KEY, body, author))
@@ -138,7 +138,7 @@ async def _drive(port: int, pid: int, readers: list[int], authors: list[int]) ->
 
 
 def _usage(pid: int) -> tuple[float, float, int]:
-    """Now, the CPU time of a process, and its memory in bytes."""
+    """The time now, the CPU seconds of a process, and its memory in bytes."""
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     cpu_s = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -153,7 +153,9 @@ def _process(port: int, pid: int, readers: list[int], authors: list[int], answer
 
 
 def streams(folder: Path) -> list[Figure]:
-    """5,000 readers of a real follow graph; authors drawn by their followers; one whom all readers follow."""
+    """5,000 readers of a real follow graph; authors drawn in proportion to their followers; and a celebrity whom all
+    readers follow.
+    """
     data = real_graph(folder)
     readers, authors = _cast(data)
     settings = copied(imported(folder, data), "streams")
@@ -170,7 +172,7 @@ def streams(folder: Path) -> list[Figure]:
 
 
 def _cast(data: Data) -> tuple[list[int], list[int]]:
-    """Readers (who follow somebody) and the author of each post."""
+    """Readers, who all follow someone, and the author of each post."""
     edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
     random = np.random.default_rng(13)
     readers = random.permutation(np.unique(edges[:, 0]))[:STREAMS]

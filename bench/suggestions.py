@@ -1,4 +1,4 @@
-"""Suggestions: one ranking of two hops, a page of one that is kept, and the job that ranks everyone."""
+"""Suggestions: one ranking over two hops, a page of a stored ranking, and the job that ranks everyone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Pairs = NDArray[np.int64]
 
 
 def suggest(folder: Path) -> list[Figure]:
-    """Rankings of users with exactly 500 x 500, and of the heaviest users of a real graph; pages of kept ones."""
+    """Rankings for users with exactly 500 x 500 follows, and for the heaviest users of a real graph; stored pages."""
     worst = _worst_case(folder)
     users = list(range(1, _WORST_USERS + 1))
     took, kept = _rankings(imported(folder, worst), users * _ROUNDS)
@@ -54,7 +54,7 @@ def suggest(folder: Path) -> list[Figure]:
 
 
 def suggest_all(folder: Path) -> list[Figure]:
-    """`kith suggest` in a process of its own: its rate, and its own memory at the most."""
+    """`kith suggest` in a process of its own: its rate, and its peak private memory."""
     figures = []
     for name, data in _graphs(folder):
         settings = imported(folder, data)
@@ -67,7 +67,7 @@ def suggest_all(folder: Path) -> list[Figure]:
     return figures
 
 
-# Memory of its own (RssAnon), not the mapped pages of files, which the kernel takes back whenever it likes.
+# Measures private memory (RssAnon), without mapped pages of files, which the kernel may take back at any time.
 _JOB = """
 import re, sys, threading, time
 from pathlib import Path
@@ -90,7 +90,7 @@ print(done.ranked / (time.perf_counter() - started), done.ranked, peak / 1024)
 
 
 def _graphs(folder: Path) -> list[tuple[str, Data]]:
-    """Real graphs by short name: dense lists, a heavy tail, and many who follow each other."""
+    """Real graphs by short name: one with dense lists, one with a heavy tail, one with many mutual follows."""
     found = []
     slice_, acted = (
         DATA_SETS / "higgs" / "follows-slice.edgelist.gz",
@@ -107,7 +107,7 @@ def _worst_case(folder: Path) -> Data:
     """Users who follow exactly 500, each of whom follows exactly 500 of a million, with random 63-bit ids."""
     chosen = np.random.default_rng(11)
     pool = chosen.integers(1 << 40, 1 << 62, 1_000_000)
-    weights = np.cumsum(np.arange(1, len(pool) + 1) ** -0.5)  # some are followed far more than others
+    weights = np.cumsum(np.arange(1, len(pool) + 1) ** -0.5)  # some users have far more followers than others
     file = folder / "worst.tsv"
     with EdgeFileWriter(file) as writer:
         for user in range(1, _WORST_USERS + 1):
@@ -124,21 +124,21 @@ def _edges(sources: Pairs, destinations: Pairs) -> Pairs:
 
 
 def _heaviest(data: Data) -> tuple[list[int], int]:
-    """The users whose walk sees most, and how much it sees on average."""
+    """The users whose walks visit most entries, and the mean number of visits."""
     edges = np.unique(np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)]), axis=0)
     edges = edges[edges[:, 0] != edges[:, 1]]
     sources, degrees = np.unique(edges[:, 0], return_counts=True)
     at = np.minimum(np.searchsorted(sources, edges[:, 1]), len(sources) - 1)
     seen = np.where(sources[at] == edges[:, 1], np.minimum(degrees[at], _DEGREE), 0)
     starts = np.flatnonzero(np.r_[True, edges[1:, 0] != edges[:-1, 0]])
-    # of someone who follows more, the 500 newest are walked; which those are hardly matters to the sum
+    # a walk takes the 500 newest follows of a user who has more; which these are hardly matters to the sum
     visits = np.add.reduceat(seen, starts) * np.minimum(1, _DEGREE / degrees)
     heavy = np.argsort(visits)[::-1][:_HEAVY_USERS]
     return sources[heavy].tolist(), int(visits[heavy].mean())
 
 
 def _rankings(settings: Settings, users: list[int]) -> tuple[list[float], list[float]]:
-    """Seconds of each ranking, and of a page of 20 of what was kept."""
+    """Seconds of each ranking, and of a page of 20 of the stored ranking."""
 
     async def work(suggestions: Suggestions) -> tuple[list[float], list[float]]:
         ranked = [
@@ -168,7 +168,7 @@ async def _timed(first: Awaitable[object], then: Callable[..., Awaitable[object]
 
 
 def _sqlite_ms(folder: Path, data: Data, users: list[int]) -> float:
-    """The median of the same walk as one query, over a table that is its own index."""
+    """The median of the same walk as one SQLite query, over a table that is its own index."""
     base = sqlite3.connect(folder / "suggest.sqlite")
     base.execute("CREATE TABLE follows (s INTEGER, d INTEGER, PRIMARY KEY (s, d)) WITHOUT ROWID")
     for chunk in read(data.file):

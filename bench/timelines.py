@@ -52,17 +52,17 @@ class Rounds(NamedTuple):
 
     @property
     def median(self) -> float:
-        """The rate that counts."""
+        """The median rate, which is the figure."""
         return float(np.median(self.rates))
 
     @property
     def overall(self) -> float:
-        """Where what one round leaves to the disk may hold up another."""
+        """The rate over all rounds together, for the disk: one round's writeback may delay the next."""
         return len(self.rates) / sum(1 / rate for rate in self.rates)
 
 
 def fanout(folder: Path) -> list[Figure]:
-    """Posts of authors drawn by their followers; and one post of every author. A push each."""
+    """Posts of authors drawn in proportion to their followers; and one post of every author. One push per post."""
     data = real_graph(folder)
     settings = imported(folder, data)
     edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
@@ -108,7 +108,7 @@ def fanout_celebrity(folder: Path) -> list[Figure]:
 
 
 class Celebrity(NamedTuple):
-    """Deliveries a second of posts to all; and how long other posts wait at most while one is delivered in chunks."""
+    """Deliveries a second of posts to all followers; and the longest wait of other posts meanwhile, in ms."""
 
     rate: float
     wait_ms: float
@@ -118,21 +118,21 @@ def _celebrity(settings: Settings, folder: Path, followers: Ids) -> Celebrity:
     chosen = np.random.default_rng(7)
     users, lengths = chosen.permutation(followers), chosen.integers(0, TIMELINE_IDS_MAX, len(followers))
     with RingTimelines(folder, slots=len(followers)) as rings:
-        asyncio.run(_give(rings, users, lengths.tolist()))  # so that their lines are full at different times
-        os.sync()  # what `put` wrote is no part of this
+        asyncio.run(_give(rings, users, lengths.tolist()))  # different lengths, so rings fill at different times
+        os.sync()  # so that what `put` wrote is not measured
         waits: list[float] = []
         rounds = _rounds(settings, lambda stores: _deliver(stores, rings, waits))
         return Celebrity(rounds.overall, max(waits) * 1000)
 
 
 async def _give(rings: RingTimelines, users: Ids, lengths: Iterable[int]) -> None:
-    """Give each of the users a timeline of so many ids, in this order."""
+    """Give each user a timeline of the given length, in this order."""
     for user, length in zip(users.tolist(), lengths, strict=False):
         await rings.put(user, np.arange(length), await rings.begin(user))
 
 
 async def _deliver(stores: OpenStores, rings: RingTimelines, waits: list[float]) -> int:
-    """Four posts, delivered by a worker; how many deliveries. `waits`: how long each chunk held it, in seconds."""
+    """Have a worker deliver four posts; returns the number of deliveries. `waits` gets the seconds of each chunk."""
     service, state = stores.graph, stores.fanout_state
     worker = Fanout(
         Sources(service), rings, state, stores.leases, graphs=service.graphs, policy=Thresholds(pull_min=2**40)
@@ -159,7 +159,7 @@ def _memory_folder() -> Iterator[Path | None]:
 
 
 def _rounds(settings: Settings, work: Callable[[OpenStores], Awaitable[int]]) -> Rounds:
-    """The same work again and again."""
+    """Repeat the same work in rounds."""
 
     async def run() -> Rounds:
         async with open_stores(settings, "bench", create=False) as stores:
@@ -202,7 +202,7 @@ def _lists(edges: Ids, authors: Ids) -> list[Ids]:
 
 
 def _redis_rate(folder: Path, lists: list[Ids]) -> float | None:
-    """Deliveries a second to sorted sets, empty at first, of lists that are in memory already."""
+    """Deliveries a second to Redis sorted sets, empty at first, from follower lists in memory."""
     import redis
 
     with peers.redis_server(folder) as port:

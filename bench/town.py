@@ -1,6 +1,6 @@
-"""A town to measure in: a real follow graph, profiles of the 10,000 most followed, and posts of theirs.
+"""A town, the data of many measures: a real follow graph, profiles of the 10,000 most followed users, and their posts.
 
-It is made once a run, through the services; each measure works on a copy.
+It is made once per run, through the services; each measure works on a copy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Item = TypeVar("Item")
 
 
 class Town(NamedTuple):
-    """Who is in it. `edges`: who follows whom. `profiles`: users who have one. `posts`: rows of id and author."""
+    """The store and its data. `edges`: follows. `profiles`: users who have a profile. `posts`: rows of id and author."""
 
     store: Settings
     data: Data
@@ -45,16 +45,16 @@ class Town(NamedTuple):
 
     @property
     def says(self) -> str:
-        """What it is, in a line."""
+        """A description in one line."""
         return f"{self.data.says}; {len(self.profiles):,} profiles, {len(self.posts):,} posts"
 
     @property
     def users(self) -> int:
-        """Ids of users are below."""
+        """Ids of users are below this."""
         return int(self.edges.max()) + 1
 
     def copied(self, name: str, *, workers: int = 1) -> Settings:
-        """A store of its own with the town in it."""
+        """A copy of the store with the town in it."""
         return copied(self.store, name, workers=workers)
 
 
@@ -75,7 +75,7 @@ def town(folder: Path) -> Town:
 
 
 def follows_of(data: Data) -> Ids:
-    """The edges that the import takes: all but those from users to themselves."""
+    """The edges that the import accepts: all except self-follows."""
     edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
     kept: Ids = edges[edges[:, 0] != edges[:, 1]]
     return kept
@@ -87,7 +87,7 @@ def name_of(user: int) -> str:
 
 
 def text_of(post: int) -> str:
-    """What a post says."""
+    """The text of a post."""
     return f"the river was quiet this morning, and somebody had left a red boat by the old bridge: {post}"
 
 
@@ -100,7 +100,7 @@ async def _fill(settings: Settings, profiles: Ids, authors: Ids) -> Ids:
 
 
 async def put_profiles(services: Services, users: Sequence[int]) -> None:
-    """A profile each."""
+    """Give each user a profile."""
 
     async def put(user: int) -> None:
         profile = Profile(display_name=name_of(user), bio="tea before talk", username=f"person_{user}")
@@ -111,7 +111,7 @@ async def put_profiles(services: Services, users: Sequence[int]) -> None:
 
 
 def spread(chosen: random.Random, authors: Sequence[int]) -> list[tuple[int, int]]:
-    """(id, author) of a post each, spread over the last days; oldest first."""
+    """(id, author) of one post for each of `authors`, spread over the last days; oldest first."""
     now_ms = int(time.time() * 1000)
     times = sorted(now_ms - chosen.randrange(_DAYS * 86_400_000) for _ in authors)
     ids = [((at - EPOCH_MS) << TIME_SHIFT) + number % 4096 for number, at in enumerate(times)]
@@ -119,7 +119,7 @@ def spread(chosen: random.Random, authors: Sequence[int]) -> list[tuple[int, int
 
 
 async def put_posts(services: Services, posts: Sequence[tuple[int, int]], draft: Callable[[int], Draft]) -> None:
-    """Posts of the past, as they would be stored."""
+    """Write posts of the past, as the services would have stored them."""
     authored, clock = services.stores.graph.graphs.number(AUTHORED), services.stores.graph.clock
     for some in batches(posts, _AT_ONCE):
         records, outbox = [], []
@@ -133,5 +133,5 @@ async def put_posts(services: Services, posts: Sequence[tuple[int, int]], draft:
 
 
 def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """The items, so many at a time."""
+    """The items, `size` at a time."""
     return (items[at : at + size] for at in range(0, len(items), size))
