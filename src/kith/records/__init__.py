@@ -1,7 +1,6 @@
-"""Records of any kind, kept by kind and id beside the graph.
+"""Records of any kind, stored by kind and id beside the graph.
 
-Files: `store` (the port that engines implement) · `rewriting` (change a record unless somebody else did, and retry) ·
-`claims` (Idempotency-Keys) · `fields` (checks of fields that several kinds have) ·
-`memory` (what a process keeps of what it read, until the log tells that it changed), in `tables`; `endings` (edges
-that change without an event).
+`store`: the port that engines implement. `rewriting`: the compare-and-set loop that changes a record. `claims`:
+Idempotency-Keys. `fields`: checks of fields that several kinds share. `memory`: a process's cache of what it read,
+which the log invalidates; its tables are in `tables`. `endings`: edges that expire before the log reports it.
 """

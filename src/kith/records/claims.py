@@ -15,7 +15,7 @@ _DIGEST_BYTES = 16
 
 
 def check_key(key: str) -> None:
-    """BadRequest for an Idempotency-Key with forbidden characters or length."""
+    """BadRequest for an Idempotency-Key with a forbidden length or character."""
     if not (0 < len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
         raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
 
@@ -23,10 +23,10 @@ def check_key(key: str) -> None:
 def claim_of(
     noun: str, actor: NodeId, key: str, asked: bytes, id_: int, version: Hlc, keep_ms: int = KEY_KEPT_MS
 ) -> Claim:
-    """The claim that `actor` makes with a key. `noun`: what is made; `asked`: the request as bytes; then the id and
-    version of what it makes.
+    """The claim of a key by `actor`. `noun`: the kind of thing to make. `asked`: the request as bytes. `id_` and
+    `version`: those of the thing that the request makes.
 
-    BadRequest for a key with forbidden characters or length. Equal keys of different actors or nouns do not meet.
+    BadRequest for a key with a forbidden length or character. Equal keys of different actors or nouns do not collide.
     """
     check_key(key)
     name = _digest(noun.encode() + actor.to_bytes(8, "big") + key.encode())
@@ -35,7 +35,7 @@ def claim_of(
 
 
 def first_of(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
-    """The id and version that the first claim of this key stands for; `value` is its value.
+    """The id and version from the first claim of this key. `value` is that claim's value.
 
     IdempotencyKeyReused if that claim was for another request.
     """

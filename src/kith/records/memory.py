@@ -1,14 +1,18 @@
-"""What a process keeps of what it read, until the log tells that it changed.
+"""A process's cache of what it read from the stores. Events in the log invalidate it.
 
-Where the log tells all that changes before a write is answered, one reading of its end finds all that was acknowledged
-before. What was kept and is not touched by it is as good as read again, whichever process wrote. Where rows and log
-change in one transaction, the number of the last one says if there is anything to look at (`Edges.last_told`). Engines
-across a network write rows first and tell them then (`Edges.tells_all`); what was read in between is not kept, as the
-log tells a change of it later. On others, while the log is away, and for a moment while something that expired is not
-told yet, nothing is kept and all is read.
+The log reports a change before its write is acknowledged. So a refresh, which reads the log to its end, finds every
+acknowledged change, and a cached value that it did not invalidate is as good as read again, whichever process wrote.
+How this works depends on the engine:
 
-Each request refreshes once, before it reads. So blocks, deletions, labels and counts are on the next page, as if all of
-it had been read for it.
+- Rows and log change in one transaction: the number of the last transaction says whether there is anything to read
+  (`Edges.last_told`).
+- Engines across a network write the rows first and then the log (`Edges.tells_all`). A value that was read in between
+  is not kept, because the log reports its change later.
+- Other engines: nothing is cached, and everything is read. The same holds while the log is unavailable, and for the
+  moment between the expiry of an edge and its event in the log.
+
+Each request refreshes once, before it reads. So blocks, deletions, labels and counts show on the next page, as if
+nothing had been cached.
 """
 
 from __future__ import annotations
@@ -43,20 +47,21 @@ from kith.records.store import RecordKind
 from kith.records.tables import LastMade, MemoryTable, Moments, Remembered, ToldChanges, Touched
 
 EVENTS_MAX = 2_000
-"""Events that a refresh reads, 2 us each; where there are more, all that was kept is forgotten."""
+"""Events that one refresh reads, 2 us each. If there are more, the whole cache is dropped."""
 KEPT_S = 60.0
-"""All that was kept is read again this often, so that a repair of counts (`kith audit`) shows, which the log does not
-tell. A `Touched` is told of changes alone."""
+"""How often the whole cache is dropped, in seconds, so that a repair of counts (`kith audit`) shows: the log does not
+report repairs. A `Touched` gets changes only.
+"""
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
 _PATIENCE_S, _AWAY_S = 0.5, 1.0
-"""How long a refresh may take, and how long a log that did not answer by then is not asked again."""
+"""How long a refresh may take, and for how long a log that did not answer by then is not queried again, in seconds."""
 _QUICK_S, _SLOW_S = 0.03, 10.0
-"""The longest that a quick refresh takes, and for how long refreshes count as slow after one that was."""
+"""A refresh that takes longer than the first is slow; refreshes then count as slow for the second, in seconds."""
 V = TypeVar("V")
 
 
 class ReadMemory(Moments):
-    """Tables whose values are forgotten as the log tells changes."""
+    """Makes and invalidates cache tables, following the log."""
 
     def __init__(
         self,
@@ -67,52 +72,52 @@ class ReadMemory(Moments):
         *,
         share: float = 1.0,
     ) -> None:
-        """`share`: of what tables may hold, as much as this process has room for."""
+        """`share`: scales the size of all tables to the memory of this process."""
         self._store, self._log, self._now_ms, self._now_s, self._share = store, log, now_ms, now_s, share
         self._by_record: dict[int, list[MemoryTable]] = defaultdict(list)
         self._by_graph: dict[int, list[MemoryTable]] = defaultdict(list)
         self._by_node: list[MemoryTable] = []
         self._tables: list[MemoryTable] = []
-        self._values: list[Remembered[Any] | ToldChanges] = []  # all but those of changes alone
+        self._values: list[Remembered[Any] | ToldChanges] = []  # all but the `Touched`
         self._at, self._begun_s = NOWHERE, 0.0
-        self._told_to = 0  # the transaction up to which all was read
+        self._told_to = 0  # the last transaction whose events were read
         self._endings = Endings(store, now_ms)
-        self._one, self._asked, self._done = asyncio.Lock(), 0, 0  # refreshes
+        self._one, self._asked, self._done = asyncio.Lock(), 0, 0  # lock, requests and completions of remote refreshes
         self._away_until_s = self._slow_until_s = 0.0
 
     @property
     def is_quick(self) -> bool:
-        """Whether a refresh takes little time, as far as is known: not where the log is in another region."""
+        """Whether refreshes are quick, as far as known: not if the log is in another region."""
         return self._now_s() >= self._slow_until_s
 
     def of_records(self, kind: RecordKind, size_max: int) -> Remembered[V]:
-        """A table by the ids of records of this kind, of what they say."""
+        """A cache by record id, of the contents of records of this kind."""
         table = self._table(size_max)
         self._by_record[kind].append(table)
         return table
 
     def of_edges(self, graphs: Collection[int], size_max: int) -> Remembered[V]:
-        """A table by ids, of what the edges of these graphs say that one of them is an end of."""
+        """A cache by id, of what the edges of these graphs with this id at either end say."""
         table = self._table(size_max)
         for graph in graphs:
             self._by_graph[graph].append(table)
         return table
 
     def of_nodes(self, size_max: int) -> Remembered[V]:
-        """A table by nodes, of what is stored about them themselves."""
+        """A cache by node, of what is stored about the node itself."""
         table = self._table(size_max)
         self._by_node.append(table)
         return table
 
     def of_users(self, graphs: Collection[int], size_max: int) -> Remembered[V]:
-        """A table by users, of what their records say, their edges in these graphs, and what is stored about them."""
+        """A cache by user: their records, their edges in these graphs, and what is stored about their node."""
         table: Remembered[V] = self.of_edges(graphs, size_max)
         self._by_record[RecordKind.USER].append(table)
         self._by_node.append(table)
         return table
 
     def touched(self, kinds: Collection[RecordKind] = (), graphs: Collection[int] = ()) -> Touched:
-        """Ids of records of these kinds that changed, and both ends of edges of these graphs that did."""
+        """Collects ids of changed records of these kinds, and both ends of changed edges in these graphs."""
         touched = Touched(self)
         self._tables.append(touched)
         for kind in kinds:
@@ -122,7 +127,7 @@ class ReadMemory(Moments):
         return touched
 
     def touched_nodes(self) -> Touched:
-        """Nodes of which something changed that is stored about them themselves."""
+        """Collects nodes whose own data changed."""
         touched = Touched(self)
         self._tables.append(touched)
         self._by_node.append(touched)
@@ -131,7 +136,9 @@ class ReadMemory(Moments):
     def changes(
         self, kinds: Collection[RecordKind] = (), graphs: Collection[int] = (), *, of_nodes: bool = False
     ) -> ToldChanges:
-        """Ids of records of these kinds that changed, both ends of edges of these graphs, and nodes if asked."""
+        """A history of changed ids: records of these kinds, both ends of edges in these graphs, and nodes if
+        `of_nodes`.
+        """
         changes = ToldChanges(self)
         for kind in kinds:
             self._by_record[kind].append(changes)
@@ -144,11 +151,11 @@ class ReadMemory(Moments):
         return changes
 
     def last_made(self, size_max: int) -> LastMade[V]:
-        """A table by ids, of what is made of several things."""
+        """A cache by id, of results made from several sources."""
         return LastMade(self, self.room(size_max))
 
     def room(self, entries: int) -> int:
-        """How many of so many entries there is room for in this process."""
+        """How many of this many entries this process has room for."""
         return max(1, int(entries * self._share))
 
     def _table(self, size_max: int) -> Remembered[Any]:
@@ -158,15 +165,15 @@ class ReadMemory(Moments):
         return table
 
     async def refresh(self) -> None:
-        """Read the log to its end, and forget what it says has changed. What is kept afterwards is current."""
+        """Read the log to its end and drop what changed. What is cached afterwards is current."""
         if self._store.immediate:
             await self._refresh_local()
         elif self._store.tells_all:
             await self._refresh_remote()
 
     async def _refresh_local(self) -> None:
-        """Where it takes no time."""
-        told = await self._store.last_told()  # asked first: what comes after this is told by the next refresh
+        """Refresh from a local log, which takes no time."""
+        told = await self._store.last_told()  # queried first: later changes are found by the next refresh
         if not told:
             self.moment = 0
             return
@@ -177,7 +184,7 @@ class ReadMemory(Moments):
         self.moment = self.coming
 
     async def _refresh_remote(self) -> None:
-        """Across a network: all who come while one is under way share the next."""
+        """Refresh across a network. All callers that arrive during a refresh share the next one."""
         self._asked += 1
         mine = self._asked
         async with self._one:
@@ -199,7 +206,7 @@ class ReadMemory(Moments):
         if not self._endings.known_ms:
             await self._endings.read()
         now_ms, coming = self._now_ms(), self.coming + 1
-        for ended in self._endings.over(now_ms):  # as if the log told it; what is read from then on leaves it out
+        for ended in self._endings.over(now_ms):  # as if the log had reported it; later reads see the edge as expired
             self.coming = coming
             self._edge_changed(ended.graph, ended.source, ended.destination)
         self.moment = self.coming if now_ms < self._endings.known_ms else 0
@@ -208,10 +215,10 @@ class ReadMemory(Moments):
         return self._at == NOWHERE or abs(self._now_s() - self._begun_s) > KEPT_S
 
     async def _catch_up(self, read: Callable[[LogPosition, int], Awaitable[Batch]], *, is_old: bool) -> None:
-        """Read on to the end of the log, and forget all where that cannot be, or it `is_old`."""
+        """Read the log to its end. Drop everything if that fails or the cache `is_old`."""
         followed = self._at != NOWHERE and await self._follow(read)
         if is_old or not followed:
-            self.moment = self._endings.known_ms = 0  # what is being read now is not kept
+            self.moment = self._endings.known_ms = 0  # results of reads that are under way are not kept
             if not followed:
                 self._at = await self._log.end()
             self._begun_s, self.coming = self._now_s(), self.coming + 1
@@ -219,10 +226,10 @@ class ReadMemory(Moments):
                 table.all_changed()
 
     async def _follow(self, read: Callable[[LogPosition, int], Awaitable[Batch]]) -> bool:
-        """Read on to the end of the log; False where it forgot events in between, has too many, or one is damaged."""
+        """Read the log to its end. False if events in between were deleted, there are too many, or one is damaged."""
         try:
             found = await read(self._at, EVENTS_MAX)
-        except StoreMismatch:  # what is kept is made of rows, not of events
+        except StoreMismatch:  # the cache is made from rows, not from events
             return False
         if found.lost or len(found.events) == EVENTS_MAX:
             return False
@@ -234,7 +241,7 @@ class ReadMemory(Moments):
         return True
 
     def _told(self, event: Event) -> None:
-        """Have the tables forget what an event changed."""
+        """Invalidate what an event changed."""
         state = event.state
         if state <= State.REMOVED or state == EDGE_FORGOTTEN:
             self._edge_changed(event.graph, event.source, event.destination)
@@ -249,7 +256,7 @@ class ReadMemory(Moments):
         elif state == RECORDS_FORGOTTEN:
             for table in self._by_record.get(event.source, ()):
                 table.all_changed()
-        elif state not in _TOUCHES_NOTHING:  # a bulk load, or what is not known here
+        elif state not in _TOUCHES_NOTHING:  # a bulk load, or an event unknown to this version
             self._endings.known_ms = 0
             for table in self._tables:
                 table.all_changed()

@@ -1,4 +1,4 @@
-"""Tables of what was read or made, each value good until the log tells a change of it. `memory` feeds them."""
+"""Cache tables whose values are valid until the log reports a change. `memory` feeds them."""
 
 from __future__ import annotations
 
@@ -7,43 +7,45 @@ from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 TOUCHED_MAX = 10_000
-"""Ids of changes that nobody has asked for yet; where there are more, anything may have changed."""
+"""Changed ids that a `Touched` collects; if there are more, it reports that anything may have changed."""
 CHANGES_MAX = 2_000
-"""So many ids told, the latest, are looked through for those that something was made of, 20 ns each."""
+"""How many of the latest changed ids are searched for those that a result was made from, 20 ns each."""
 _LATELY_MAX = 5_000
-"""Ids of which a table knows when they changed last; where there are more, what is being read by then is not kept."""
+"""Ids for which a table knows their last change. If there are more, results of reads that are under way are not
+kept.
+"""
 _GIVEN_UP_SHARE, _FREED_FOR_ONE = 64, 2
-"""Which part of a full table is given up at once; how many values that were given up are freed for one that comes."""
+"""The share of a full table that is evicted at once (1 in 64), and how many evicted values are freed per new one."""
 V = TypeVar("V")
 
 
 class Moments:
-    """`moment`: a number that is another after each refresh that found a change; 0: nothing that was kept may
-    be relied on. `coming`: what it will be after the refresh that is under way.
+    """`moment`: a number that changes with each refresh that found a change; 0: nothing cached may be used. `coming`:
+    its value after the refresh that is under way.
     """
 
     moment, coming = 0, 1
 
 
 class Remembered(Generic[V]):
-    """Values by id, each good until the log tells a change of what it was made from. Made by `ReadMemory`."""
+    """A cache by id. A value is valid until the log reports a change of its sources. Made by `ReadMemory`."""
 
     __slots__ = ("_changed", "_cleared", "_given_up", "_kept", "_memory", "_size_max")
 
     def __init__(self, memory: Moments, size_max: int) -> None:
         self._memory, self._size_max = memory, size_max
         self._kept: dict[int, V] = {}
-        self._given_up: dict[int, V] = {}  # and not freed yet
-        self._changed: dict[int, int] = {}  # by id, the moment from which on it may be another
-        self._cleared = 0  # likewise, of all that is not there
+        self._given_up: dict[int, V] = {}  # evicted and not freed yet
+        self._changed: dict[int, int] = {}  # by id, the moment of its last change
+        self._cleared = 0  # the same for all ids that are not in it
 
     @property
     def now(self) -> dict[int, V]:
-        """What is kept, as of the last refresh; nothing where that cannot be relied on."""
+        """The cached values as of the last refresh; empty if they cannot be used."""
         return self._kept if self._memory.moment else {}
 
     async def get(self, id_: int, read: Callable[[], Awaitable[V]]) -> V:
-        """The value of an id: as kept, or what `read` finds now."""
+        """The value of an id: the cached one, or what `read` returns now."""
         kept = self.now.get(id_)
         if kept is None:
             moment = self._memory.moment
@@ -52,7 +54,7 @@ class Remembered(Generic[V]):
         return kept
 
     def keep(self, moment: int, found: Mapping[int, V]) -> None:
-        """Keep what was read since `Moments.moment` was this; not what the log told a change of meanwhile."""
+        """Cache what was read since `Moments.moment` was `moment`, except what changed meanwhile."""
         if not (moment and self._memory.moment) or moment < self._cleared:
             return
         if moment != self._memory.coming:
@@ -66,7 +68,7 @@ class Remembered(Generic[V]):
                 self._given_up.popitem()
 
     def changed(self, *ids: int) -> None:
-        """These changed: forget their values."""
+        """Drop the values of changed ids."""
         moment = self._memory.coming
         if len(self._changed) > _LATELY_MAX:
             self._changed.clear()
@@ -76,9 +78,9 @@ class Remembered(Generic[V]):
             self._changed[id_] = moment
 
     def all_changed(self) -> None:
-        """Anything may have changed: forget all.
+        """Drop all values, because anything may have changed.
 
-        Memory is freed while new values come: to free thousands at once takes milliseconds.
+        Their memory is freed as new values come, because freeing thousands at once takes milliseconds.
         """
         self._given_up, self._kept = self._kept, {}
         self._changed.clear()
@@ -86,7 +88,7 @@ class Remembered(Generic[V]):
 
 
 class Touched:
-    """Ids of what the log told changes of, for who keeps rows elsewhere. Made by `ReadMemory`."""
+    """Collects changed ids, for code that keeps rows elsewhere. Made by `ReadMemory`."""
 
     __slots__ = ("_ids", "_memory", "_told_all")
 
@@ -94,7 +96,7 @@ class Touched:
         self._memory, self._ids, self._told_all = memory, set[int](), True
 
     def take(self) -> Collection[int] | None:
-        """The ids since the last time, as of the last refresh; None: what changed is not known, and may be anything."""
+        """The changed ids since the last call, as of the last refresh. None: unknown; anything may have changed."""
         if self._told_all or not self._memory.moment:
             self.all_changed()
             self._told_all = not self._memory.moment
@@ -103,7 +105,7 @@ class Touched:
         return ids
 
     def changed(self, *ids: int) -> None:
-        """Note that these changed."""
+        """Add changed ids."""
         self._ids.update(ids)
         if len(self._ids) > TOUCHED_MAX:
             self.all_changed()
@@ -114,9 +116,7 @@ class Touched:
 
 
 class ToldChanges:
-    """Ids of what the log told changes of, in the order told: whether some of them are as they were. Made by
-    `ReadMemory`.
-    """
+    """A history of changed ids in order: says whether given ids changed since some place. Made by `ReadMemory`."""
 
     __slots__ = ("_begin", "_ids", "_memory")
 
@@ -125,23 +125,25 @@ class ToldChanges:
 
     @property
     def now(self) -> int:
-        """A place in that order, as of the last refresh."""
+        """The current end of the history, as of the last refresh."""
         return self._begin + len(self._ids)
 
     @property
     def can_be_told(self) -> bool:
-        """Whether the log told all that there is, as of the last refresh."""
+        """Whether the history is complete as of the last refresh."""
         return bool(self._memory.moment)
 
     def none_of(self, ids: Collection[int], since: int) -> bool:
-        """Whether nothing was told of any of these since that place. False where it cannot be told, or takes long."""
+        """Whether none of these ids changed since that place. False if that is unknown or takes too long to
+        find out.
+        """
         if not self._memory.moment or since < self._begin:
             return False
         told = self._ids[since - self._begin :]
         return not told or (len(told) <= CHANGES_MAX and not any(map(ids.__contains__, told)))
 
     def changed(self, *ids: int) -> None:
-        """Note that these changed."""
+        """Add changed ids."""
         self._ids += ids
         if len(self._ids) > 2 * CHANGES_MAX:
             del self._ids[:CHANGES_MAX]
@@ -153,7 +155,7 @@ class ToldChanges:
 
 
 class MadeOf:
-    """What something was made of, as of the last refresh: by table of changes, the ids that it depends on."""
+    """The sources of a result, as of the last refresh: the ids that it depends on, per history of changes."""
 
     __slots__ = ("_memory", "_moment", "_parts")
 
@@ -162,7 +164,7 @@ class MadeOf:
         self._parts = [(changes, ids, changes.now) for changes, ids in parts]
 
     def holds(self) -> bool:
-        """Whether the log told no change of it until the last refresh."""
+        """Whether none of the sources had changed by the last refresh."""
         moment = self._memory.moment
         if moment != self._moment:
             if not all(changes.none_of(ids, since) for changes, ids, since in self._parts):
@@ -173,7 +175,7 @@ class MadeOf:
 
 
 class LastMade(Generic[V]):
-    """What was made last for each of some ids, until the log tells a change of what it was made of.
+    """A cache by id of the last result made for it, valid until the log reports a change of its sources.
 
     Made by `ReadMemory`.
     """
@@ -185,12 +187,12 @@ class LastMade(Generic[V]):
         self._kept: dict[int, tuple[V, MadeOf]] = {}
 
     def get(self, id_: int) -> V | None:
-        """What was made for an id, as of the last refresh."""
+        """The cached result for an id, as of the last refresh."""
         kept = self._kept.get(id_)
         return kept[0] if kept is not None and kept[1].holds() else None
 
     def keep(self, moment: int, id_: int, made: V, *parts: tuple[ToldChanges, Collection[int]]) -> None:
-        """Keep what was made of these parts since `moment`, as `Remembered.keep` does; see `MadeOf`."""
+        """Cache what was made from these sources since `moment`, as `Remembered.keep` does; see `MadeOf`."""
         if moment and moment == self._memory.moment == self._memory.coming:
             if len(self._kept) >= self._size_max:
                 make_room(self._kept, 1)
@@ -198,7 +200,7 @@ class LastMade(Generic[V]):
 
 
 def make_room(kept: dict[int, Any], coming: int) -> None:
-    """Give up the oldest, some at a time: to free thousands of values takes milliseconds."""
+    """Evict the oldest entries, a few at a time: freeing thousands of values at once takes milliseconds."""
     for id_ in list(islice(kept, max(coming, len(kept) // _GIVEN_UP_SHARE))):
         del kept[id_]
 
