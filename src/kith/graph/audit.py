@@ -1,8 +1,8 @@
 """The auditor: checks that both ends of every edge and every count agree, and repairs what disagrees.
 
-On an engine without transactions the two ends may differ for a moment after a write. So the auditor looks at those
-edges again after 2, 10 and 30 s (article 000's reconciler waits 30), says how many still differed each time, and counts
-and repairs what differs at the last look.
+On an engine without transactions the two ends may differ for a moment after a write. So the auditor checks such edges
+again after 2, 10 and 30 s (article 000's reconciler waits 30). It reports how many still differed each time, and
+repairs those that differ at the last check.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kith.graph.shapes import Ends
 from kith.graph.store import Scans
 
 LOOKS_S = (2.0, 10.0, 30.0)
-"""When edges whose ends differ are looked at again, after the first look."""
+"""When edges whose ends differ are checked again, in seconds after the first check."""
 
 
 class Unsettled(msgspec.Struct, rename="camel"):
-    """How many edges still had ends that differed so long after they were first looked at."""
+    """How many edges still had differing ends this long after their first check."""
 
     seconds: float
     edges: int
@@ -33,7 +33,7 @@ class Audit(msgspec.Struct, rename="camel"):
 
     graph: str
     edges: int = 0
-    unsettled: list[Unsettled] = []  # each look, the first at 0 s; empty where nothing differed at first
+    unsettled: list[Unsettled] = []  # one entry per check, the first at 0 s; empty if nothing differed at first
     disagreeing: int = 0
     strays: int = 0  # list entries without an edge
     wrong_counts: int = 0
@@ -42,7 +42,7 @@ class Audit(msgspec.Struct, rename="camel"):
 
     @property
     def consistent_share(self) -> float:
-        """The share of checked edges whose ends agree, from 0 to 1; 1.0 where there was none."""
+        """The share of checked edges whose ends agree, from 0 to 1; 1.0 if no edge was checked."""
         return 1.0 if self.edges == 0 else 1 - self.disagreeing / self.edges
 
     @property
@@ -63,7 +63,7 @@ async def audit(
 ) -> Audit:
     """Check a `sample` (0 to 1) of a graph's edges and all of its counts; with `repair`, repair what disagrees.
 
-    `looks_s`: when those that differ are looked at again, in seconds. `progress` is called with the number of edges
+    `looks_s`: when edges that differ are checked again, in seconds. `progress` is called with the number of edges
     checked so far.
     """
     found = Audit(name)

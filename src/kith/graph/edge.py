@@ -1,12 +1,12 @@
 """Edges merge newest-wins: the same writes leave the same edge in any order, however often they are repeated.
 
 Of two writes to one edge the greater `(updated_at, state, position, expires_ms)` wins. This merge law is commutative,
-associative and idempotent; the states are FlockDB's. A removed edge stays as a row in state REMOVED, because otherwise
-an older, delayed write would bring it back.
+associative and idempotent. The states are FlockDB's. A removed edge stays as a row in state REMOVED; otherwise an
+older, delayed write would bring it back.
 
-An edge may expire, at `expires_ms`. From then on it is the same edge in state REMOVED, with the version that it had
-(`as_of`). By the merge law that wins over what expired, and loses to whatever is written later; so it needs no clock
-of its own, and may be written by anybody, at any time after it, again and again.
+An edge may expire at `expires_ms`. From then on it is the same edge in state REMOVED, with its old version (`as_of`).
+By the merge law this wins over the edge before its expiry and loses to every later write. So the expiry needs no
+version of its own, and any process may write it, at any later time and repeatedly.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Edge(msgspec.Struct, frozen=True, gc=False, order=False):
     state: State
     position: int  # 64-bit signed; orders lists, greatest first; ms since the epoch unless the caller chose otherwise
     updated_at: Hlc
-    expires_ms: int = 0  # from then on, in ms since the epoch, it is removed; 0: never
+    expires_ms: int = 0  # in ms since the epoch, from then on it counts as removed; 0: never
 
 
 class EdgeLimit(NamedTuple):
-    """How many edges in some states one end of an edge may have. OUT: its source; IN: its destination."""
+    """The most edges that one end of an edge may have in some states. OUT: its source; IN: its destination."""
 
     edges_max: int
     direction: Direction = Direction.OUT
@@ -65,34 +65,34 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     """An edge to merge, and the conditions under which it is not merged.
 
     First the edge is completed (`resolve`). A write made here and now sets `supersede`: its version becomes greater
-    than the stored one, so that what a user does next wins over what they did before. With `keep_place` it takes the
-    stored position and expiry, with `keep_expiry` the expiry alone. Writes that bring their own version (imports,
-    replays, other systems) set none of these. With `as_is` it is stored as it is, even if one of its nodes is archived
-    or removed, because it was decided elsewhere.
+    than the stored one, so that a user's later action wins over their earlier one. With `keep_place` it takes the
+    stored position and expiry, with `keep_expiry` only the expiry. Writes that bring their own version (imports,
+    replays, other systems) set none of these. With `as_is` the edge was decided elsewhere and is stored unchanged, even
+    if one of its nodes is archived or removed.
 
-    What is stored is the edge as of now: an expired one is REMOVED for all that follows.
+    The stored edge is taken as of now: if it has expired, it counts as REMOVED below.
 
-    Then the conditions are checked in this order; the first that fails decides the outcome:
+    Then the conditions are checked in this order. The first that fails decides the outcome:
 
-    1. `chained`: UNCHANGED if the write before it in the same call was REFUSED, or left out for this same reason
-       (checked by the engine).
+    1. `chained`: UNCHANGED if the previous write of the call was REFUSED, or skipped for this same reason (checked by
+       the engine).
     2. `if_active`: INACTIVE unless both nodes themselves, where they are users, are NORMAL.
-    3. `keep_live`: UNCHANGED if the stored edge is already in that state, with that expiry (a double follow keeps its
-       place). Where only its expiry is another, it gets the new one, and with `supersede` keeps its place.
+    3. `keep_live`: UNCHANGED if the stored edge already has this state and expiry (a double follow keeps its place). If
+       only the expiry differs, the edge gets the new one, and with `supersede` keeps its place.
     4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).
     5. The merge law: UNCHANGED if the stored edge wins.
-    6. `if_public`: PRIVATE if the destination's edges need its consent, unless the stored edge only ends sooner.
-    7. `while_node`: UNCHANGED unless this node itself is in this state (another bulk operation has taken over);
-       `while_edge`: UNCHANGED unless this edge (graph, source, destination) is NORMAL or, with false, is not.
-    8. `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL or ARCHIVED. A block is
-       ARCHIVED while either end is away, and it holds until it is restored.
+    6. `if_public`: PRIVATE if the destination must consent to its edges, unless the write only makes the stored edge
+       expire sooner.
+    7. `while_node`: UNCHANGED unless this node itself is in this state (else another bulk operation has taken over).
+       `while_edge`: UNCHANGED unless this edge (graph, source, destination) is NORMAL (true) or not NORMAL (false).
+    8. `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL or ARCHIVED. A block is ARCHIVED
+       while either end is deactivated, and it holds until it is restored.
     9. `limit`: OVER_LIMIT if an end of the edge already has this many edges in these states and this would add one.
 
     Conditions are exact on a transactional engine and best effort on others.
 
-    `counted`: the answer tells how long the list at this end of the edge is (see `EdgeChange.length`).
-    `any_of`: the answer tells whether any of these lists (graph, node, direction, state) has an entry (see
-    `EdgeChange.any_listed`).
+    `counted`: the answer has the length of the list at this end of the edge (see `EdgeChange.length`). `any_of`: the
+    answer says whether any of these lists (graph, node, direction, state) has an entry (see `EdgeChange.any_listed`).
     """
 
     edge: Edge
@@ -114,7 +114,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def asked_edges(self) -> tuple[tuple[int, int, int], ...]:
-        """The other edges that its conditions look at."""
+        """The other edges that the conditions read."""
         return self.unless if self.while_edge is None else (*self.unless, self.while_edge[:3])
 
 
@@ -123,10 +123,10 @@ BARRING = frozenset({State.NORMAL, State.ARCHIVED})
 
 
 class Outcome(enum.Enum):
-    """What became of a write."""
+    """The result of a write."""
 
     APPLIED = "applied"
-    UNCHANGED = "unchanged"  # older than the stored edge, equal to it, or skipped by a condition
+    UNCHANGED = "unchanged"  # older than or equal to the stored edge, or skipped by a condition
     OVER_LIMIT = "over_limit"
     FORBIDDEN = "forbidden"
     INACTIVE = "inactive"
@@ -134,45 +134,45 @@ class Outcome(enum.Enum):
 
 
 REFUSED = (Outcome.OVER_LIMIT, Outcome.FORBIDDEN, Outcome.INACTIVE, Outcome.PRIVATE)
-"""Outcomes of a condition that the caller has to answer for; UNCHANGED is as good as done. A tuple, because an
-outcome is compared faster than hashed.
+"""Outcomes that the caller must report as errors; UNCHANGED is as good as done. A tuple, because an outcome is compared
+faster than hashed.
 """
 
 
 class EdgeChange(msgspec.Struct, frozen=True, gc=False):
     """The answer to one write: the edge before it (None if there was none) and the edge now stored.
 
-    `log_position`: where APPLIED; a log that covers it has this change, and those before it in the call. `length`: how
-    many NORMAL edges the list has that the write asked for (`EdgeWrite.counted`), with this edge as it is now; 0 if it
-    asked for none, or was not looked at (`chained`). Exact on a transactional engine. On others what else changed may
-    be missing, as in counts, but never this edge.
+    `log_position`: if APPLIED, a log position that covers it has this change and the earlier ones of the call.
+    `length`: if the write asked for it (`EdgeWrite.counted`), the number of NORMAL edges in that list, including this
+    edge as it is now; else, or if the write was skipped as `chained`, 0. It is exact on a transactional engine. On
+    others, changes of other edges may be missing, as in counts, but never this edge.
 
-    `any_listed`: whether any list of `EdgeWrite.any_of` has an entry, one that has expired included, in the state of
-    the store that the write leaves. Only transactional engines answer it; on others it is false.
+    `any_listed`: whether any list of `EdgeWrite.any_of` has an entry after the write; expired entries count. Only
+    transactional engines answer it; on others it is false.
     """
 
     outcome: Outcome
     before: Edge | None
     after: Edge | None
-    log_position: LogPosition = msgspec.field(default=NOWHERE, name="mark")  # by its old name on the wire
+    log_position: LogPosition = msgspec.field(default=NOWHERE, name="mark")  # its old name on the wire
     length: int = 0
     any_listed: bool = False
 
 
 def precedence(edge: Edge) -> tuple[int, int, int, int]:
-    """What the merge law compares: the greater wins."""
+    """What the merge law compares; the greater wins."""
     return (edge.updated_at, edge.state, edge.position, edge.expires_ms)
 
 
 def as_of(edge: Edge, now_ms: int) -> Edge:
-    """The edge as it is at a moment: removed, if it has expired by then."""
+    """The edge as of a moment: REMOVED if it has expired by then."""
     if edge.expires_ms and edge.expires_ms <= now_ms:
         return msgspec.structs.replace(edge, state=State.REMOVED, expires_ms=0)
     return edge
 
 
 def merge(stored: Edge | None, incoming: Edge) -> Edge:
-    """The edge that remains of two versions of it."""
+    """The version of an edge that stays."""
     if stored is None or precedence(incoming) > precedence(stored):
         return incoming
     return stored
@@ -181,8 +181,8 @@ def merge(stored: Edge | None, incoming: Edge) -> Edge:
 def resolve(stored: Edge | None, write: EdgeWrite, ends: State = State.NORMAL) -> Edge:
     """The complete edge of `write`: the one that is compared, stored and logged.
 
-    `ends` is the greater state of its two nodes themselves, of those that are users (`graphs.UserEnds`). An edge added
-    to an archived or removed node takes the state of that node.
+    `ends` is the greater state of those of its two nodes that are users (`graphs.UserEnds`). An edge added to an
+    archived or removed node takes the state of that node.
     """
     edge = write.edge
     if write.as_is:
@@ -217,12 +217,12 @@ def decide(
 ) -> Outcome:
     """Whether `edge` (the resolved write) replaces `stored`: conditions 2 to 9 of `EdgeWrite`, in their order.
 
-    Each function is called only where its condition is set and no earlier one failed. `private`: do the destination's
-    edges need its consent? `lapsed`: does `while_node` or `while_edge` not hold? `barred`: does an edge of `unless`
-    forbid it? `limited`: how many edges does a limit count by now?
+    Each function is called only if its condition is set and no earlier one failed. `private`: must the destination
+    consent? `lapsed`: does `while_node` or `while_edge` not hold? `barred`: does an edge of `unless` forbid it?
+    `limited`: how many edges does a limit count now?
     """
     if write.if_active and edge.state != write.edge.state:
-        return Outcome.INACTIVE  # `resolve` gave the edge the state of an end that is not NORMAL
+        return Outcome.INACTIVE  # `resolve` gave the edge the state of a node that is not NORMAL
     if write.keep_live and stored is not None and (stored.state, stored.expires_ms) == (edge.state, edge.expires_ms):
         return Outcome.UNCHANGED
     if write.only_from is not None and (State.REMOVED if stored is None else stored.state) not in write.only_from:
@@ -243,7 +243,7 @@ def decide(
 
 
 def _ends_sooner(stored: Edge | None, edge: Edge) -> bool:
-    """Whether a write makes a NORMAL edge end sooner than it would."""
+    """Whether a write makes a NORMAL edge expire sooner than before."""
     if stored is None or stored.state != State.NORMAL or not edge.expires_ms:
         return False
     return not stored.expires_ms or edge.expires_ms < stored.expires_ms

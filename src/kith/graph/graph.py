@@ -1,6 +1,6 @@
-"""Writes and intersections in any graph, over an EdgeStore. What people may do to each other is not known here.
+"""Writes and intersections in any graph, over an EdgeStore. The rules between people are not known here.
 
-Works on an engine without transactions across keys, because every write merges, whatever came before it.
+Works on an engine without transactions across keys, because every write merges with whatever came before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
 class Graph:
     """All graphs of one store, and the clock that makes versions.
 
-    `walk_max`: how many entries of a list a page of an intersection may look at, whatever the length of the lists.
+    `walk_max`: how many entries of a list a page of an intersection may read, whatever the length of the lists.
     """
 
     def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, *, walk_max: int = 10_000) -> None:
@@ -40,25 +40,25 @@ class Graph:
         return changes, write_mark_of(changes)
 
     def later_mark(self, one: WriteMark, other: WriteMark) -> WriteMark:
-        """The mark of two writes; either may have changed nothing."""
+        """A mark that covers two writes. Either may have changed nothing."""
         if one is NO_MARK or other is NO_MARK:
             return one if other is NO_MARK else other
         return WriteMark(self.store.joined(one.at, other.at), max(one.updated_at, other.updated_at))
 
     def edge_now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
-        """An edge with a version and position of now."""
+        """An edge whose version and position are the current time."""
         version = self.clock.next()
         return Edge(graph, source, destination, state, ms_of(version), version)
 
     def check_expiry(self, expires_ms: int) -> None:
-        """Raise InvalidContent if this expiry has passed already. 0: the edge never expires."""
+        """Raise InvalidContent if this expiry is in the past. 0: the edge never expires."""
         if expires_ms and expires_ms <= ms_of(self.clock.next()):
             raise InvalidContent(
                 "expiresAt must be in the future; leave it out for what does not end", field="expiresAt"
             )
 
     def add_write(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
-        """The write that adds an edge now; one that is already there keeps its place."""
+        """The write that adds an edge now. An existing live edge keeps its place."""
         return EdgeWrite(self.edge_now(graph, source, destination, State.NORMAL), supersede=True, keep_live=True)
 
     def remove_write(self, graph: int, source: NodeId, destination: NodeId, *, chained: bool = False) -> EdgeWrite:
@@ -67,14 +67,15 @@ class Graph:
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=PRESENT, chained=chained)
 
     async def exists(self, graph: int, source: NodeId, destination: NodeId) -> bool:
-        """Is there an edge in state NORMAL? A batch of one."""
+        """Whether the edge exists in state NORMAL. A batch of one."""
         return (await self.store.exists_many(graph, [(source, destination)]))[0]
 
     async def intersection(self, listing: Listing, other: Listing, window: Window) -> Page:
         """Entries of `listing` whose id is also in `other`, in the order of `listing`.
 
-        Walks `listing` and looks each id up in `other`. Where `other` is much smaller and no longer than a walk may be,
-        reads all of it and sorts. The beginning of both lists comes with their lengths: most lists are not longer.
+        Walks `listing` and looks up each id in `other`. If `other` is much smaller and no longer than `walk_max`, it
+        reads all of `other` and sorts instead. The first entries of both lists are read together with their lengths,
+        because most lists are not longer.
         """
         questions = Questions()
         counts = questions.counts([listing, other])
@@ -98,7 +99,7 @@ class Graph:
         return await walk(self.store, listing, window, in_other, entries_max=self._walk_max, begun=begun)
 
     async def _sorted(self, listing: Listing, ids: Sequence[int], window: Window) -> Page:
-        """Those of `ids` that `listing` holds, in its order."""
+        """The entries of `listing` with one of these ids, in its order."""
         out = listing.direction is Direction.OUT
         pairs = [(listing.node, id_) if out else (id_, listing.node) for id_ in ids]
         edges = await self.store.get_many(listing.graph, pairs)

@@ -1,9 +1,9 @@
 """Named graphs and their numbers.
 
-A graph is a named relation (`follows`, `blocks`, ...). People and the API use names. Stores use a number from 1 to 255,
-given once and never reused, so a key spends one byte on it. Apps declare their own graphs in settings; the store keeps
-the numbers (see `EdgeStore.declare`). The built-in names stand here, although other rooms use them, because their
-numbers are given in one order.
+A graph is a named relation (`follows`, `blocks`, ...). People and the API use its name. Stores use its number, from 1
+to 255, assigned once and never reused, so a key spends one byte on it. Apps declare their own graphs in settings; the
+store keeps the numbers (see `EdgeStore.declare`). The built-in names of all rooms are here, because their numbers are
+assigned in one order.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ STORY_VIEWS = "story_views"  # user -> story, at the time they first saw it; sto
 SUGGESTION_HIDES = "suggestion_hides"  # user -> user they do not want suggested; suggestions
 POST_REPLIES = "post_replies"  # post -> reply to any comment on it, to count them; posts, streams
 MENTIONED = "mentioned"  # user -> post that mentions them, at the post's time; posts
-FLOCK_AWAY = "flock_away"  # node -> one of its sides in a graph, archived by FlockDB's clients; flockdb
+FLOCK_AWAY = "flock_away"  # node -> one of its directions in a graph, archived by a FlockDB client; flockdb
 BOARDS = "boards"  # owner -> board, at the time it was made; NEGATIVE: a secret one; boards
-BOARD_FOLLOWS = "board_follows"  # user -> board they follow by itself; boards, home
+BOARD_FOLLOWS = "board_follows"  # user -> board that they follow explicitly; boards, home
 BOARD_UNFOLLOWS = "board_unfollows"  # user -> board they do not follow, though they follow its owner; boards, home
-IMPLICIT_FOLLOWS = "implicit_follows"  # user -> owner of a board that they follow, whom they do not follow; boards
-BOARD_MEMBERS = "board_members"  # user -> board on which they may pin, beside its owner; boards
+IMPLICIT_FOLLOWS = "implicit_follows"  # user -> owner they do not follow, of a board that they follow; boards
+BOARD_MEMBERS = "board_members"  # user -> board that they may pin on as a collaborator; boards
 PINS = "pins"  # board -> post, at the time it was pinned; boards, home
-NAMES = "names"  # the beginning of a name -> user who has such a name, in the order of names; people
+NAMES = "names"  # prefix of a name -> user with such a name, in the order of names; people
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
     VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER, STORIES, STORY_VIEWS,
     SUGGESTION_HIDES, POST_REPLIES, MENTIONED, FLOCK_AWAY,
     BOARDS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, IMPLICIT_FOLLOWS, BOARD_MEMBERS, PINS, NAMES,
 )  # fmt: skip
-"""Stores number them in this order; new ones come last."""
+"""Stores number them in this order. New ones are appended."""
 _BETWEEN_OBJECTS = (COMMENTS, REPLIES, POST_REPLIES, PINS)
 _TO_OBJECTS = (
     LIKES, SAVES, SHARES, HIDES, VIEWS, AUTHORED, COMMENT_LIKES, COMMENTED, STORIES, STORY_VIEWS, MENTIONED,
@@ -68,14 +68,14 @@ def check_name(name: str) -> str:
 
 
 class UserEnds:
-    """Which ends of edges are users. Objects (posts, comments...) have ids of their own, which may equal a user's: the
-    state of that user says nothing of their edges.
+    """Which ends of edges are users. Objects (posts, comments...) have ids of their own, which may equal a user's id.
+    The state of that user does not apply to the object's edges.
     """
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
-        """`numbers`: of all graphs of a store."""
+        """`numbers`: all graphs of a store."""
         self.from_objects = frozenset(numbers[name] for name in (*_BETWEEN_OBJECTS, NAMES) if name in numbers)
-        """Numbers of the graphs whose sources are no users."""
+        """Numbers of the graphs whose sources are not users."""
         self.to_objects = frozenset(numbers[name] for name in (*_BETWEEN_OBJECTS, *_TO_OBJECTS) if name in numbers)
         """Numbers of the graphs whose destinations are posts, comments, stories or boards, not users."""
 
@@ -87,12 +87,12 @@ class UserEnds:
 
 
 NO_OBJECTS = UserEnds({})
-"""Of a store in which all ends are users."""
+"""For a store in which all ends are users."""
 
 
 class Graphs:
-    """The graphs of a store, by name and by number. `declared` is read again when a name is unknown: another process,
-    such as an import, may have declared it meanwhile.
+    """The graphs of a store, by name and by number. `declared` is called again for an unknown name, because another
+    process, such as an import, may have declared it meanwhile.
     """
 
     def __init__(self, numbers: Mapping[str, int], declared: Callable[[], Mapping[str, int]] = dict) -> None:
@@ -101,10 +101,10 @@ class Graphs:
         self.user_ends = UserEnds(numbers)
         self.from_objects, self.to_objects = self.user_ends.from_objects, self.user_ends.to_objects
         self.by_others = frozenset(numbers[name] for name in _BY_OTHERS if name in numbers)
-        """Numbers of the graphs in which others write a user's edges: they may tell what the user must not see."""
+        """Numbers of the graphs in which others write a user's edges: these may reveal what the user may not see."""
 
     def number(self, name: str) -> int:
-        """The number of a graph; UnknownGraph names those that exist."""
+        """The number of a graph. UnknownGraph suggests a similar name and lists all names."""
         number = self._numbers.get(name)
         if number is None:
             self._look()
@@ -122,7 +122,7 @@ class Graphs:
         return self._names[number]
 
     def knows(self, numbers: Iterable[int]) -> bool:
-        """Whether all of these are numbers of graphs."""
+        """Whether all of these are numbers of known graphs."""
         return self._names.keys() >= set(numbers)
 
     def names(self) -> list[str]:
@@ -131,7 +131,7 @@ class Graphs:
         return sorted(self._numbers)
 
     def _look(self) -> None:
-        """Read the graphs that were declared since the last look."""
+        """Load the graphs that were declared since the last call."""
         self._numbers |= self._declared()
         self._names |= {number: name for name, number in self._numbers.items()}
 

@@ -1,7 +1,7 @@
 """One page of several lists, as if they were one list in the order of (position, id). Pure.
 
-Each list gives a page for the same window. The merged page ends where the first of them ends: beyond that, others may
-have entries that were not read.
+Each list gives a page for the same window. The merged page ends where the first of these pages ends: beyond that, other
+lists may have entries that were not read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kith.graph.walk import BELOW_ALL
 def merged(pages: Sequence[Page], window: Window) -> Page:
     """The page for `window` of all lists together. `pages`: each list's page for it, with the same limit.
 
-    A list's page may be short and still have more (`graph.walk`): then the merged page ends where that one does.
+    A list's page may be short and still have more (`graph.walk`). The merged page then ends where that page ends.
     """
     backward = window.before is not None
     marks = sorted({mark for page in pages for mark in page.items}, reverse=not backward)
@@ -39,7 +39,7 @@ def _more(page: Page, backward: bool) -> bool:
 
 
 def _page(items: list[Mark], more_after: bool, more_before: bool, end: Mark | None) -> Page:
-    """A page that covers its items, and the list up to `end` where that is beyond them."""
+    """A page that covers its items, and the list up to `end` if that lies beyond them."""
     known = [*items, *([] if end is None else [end])]
     if not known:
         return Page([], False, False)

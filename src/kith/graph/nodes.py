@@ -1,15 +1,17 @@
 """Bulk operations on all edges of a node: archive, restore, remove.
 
 The node's own state is set first, so edges added meanwhile are stored in that state. Then a job rewrites every list of
-the node page by page, with a checkpoint after each page. The process that holds the job's lease runs it. If that
-process dies, another resumes from the checkpoint. If it was only paused, it cannot save a checkpoint any more: each is
-saved only if the last one is unchanged, and the process that takes over changes it first. The page it rewrites until
-then does no harm: a page that is rewritten twice has the same edges. A job that the store refuses waits and tries
-again. An edge stays archived while its other end is archived.
+the node page by page, with a checkpoint after each page. The process that holds the job's lease runs it; if that
+process dies, another resumes from the checkpoint.
 
-What the edges stand for is not known here: `erase` is called with each page before it is removed, `forget` once the
-whole node is removed, `restored` once it is restored, and `beside` names edges of other nodes that are archived and
-restored with a page. Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
+A process that was only paused cannot save a checkpoint any more: a checkpoint is saved only if the last one is
+unchanged, and the process that takes over changes it first. The page that the paused process still rewrites does no
+harm, because rewriting a page twice gives the same edges. If the store refuses a step, the job waits and retries. An
+edge stays archived while its other end is archived.
+
+The job does not know what edges stand for. It calls `erase` with each page before removing it, `forget` once the whole
+node is removed, and `restored` once it is restored. `beside` names edges of other nodes that are archived and restored
+with a page. Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from kith.leases.holding import Held, Leases
 
 _PAGE = 500
 _NOTE, _DONE = "job/", "job-done/"
-"""Prefixes of the notes of jobs that run, which are few, and of those that are done."""
+"""Key prefixes of the notes of running jobs, which are few, and of finished ones."""
 _KEPT_DONE_S, _FORGOTTEN_EVERY_S = 86_400.0, 3_600.0
 
 
@@ -58,14 +60,17 @@ _FROM = {
 
 
 Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
-"""Empties the records behind edges that are about to be removed. Takes a list of the node and some other ends in it."""
+"""Empties the records behind edges that are about to be removed. Called with a list of the node and other ends
+in it.
+"""
 
 EdgesBeside = Callable[[Listing, Sequence[int]], Awaitable[Sequence[tuple[int, int, int]]]]
-"""Names the edges (graph, source, destination) that share the state of some of the node's edges. Takes a list of the
-node and some other ends in it."""
+"""Returns the edges (graph, source, destination) that share the state of some of the node's edges. Called with a list
+of the node and other ends in it.
+"""
 
 WhenDone = Callable[[NodeId], Awaitable[object]]
-"""Runs once all edges of a node are removed or restored. May be repeated."""
+"""Called once all edges of a node are removed or restored. May be repeated."""
 
 
 def _any_order(graph: str) -> int:
@@ -77,42 +82,42 @@ def _removed(node: NodeId) -> KithError:
 
 
 class Job(msgspec.Struct, frozen=True, rename="camel"):
-    """A bulk operation, as saved after every page. `step` counts the lists done."""
+    """A bulk operation, as saved after every page. `step` counts the finished lists."""
 
     id: str
     operation: NodeOperation
     node: int
     step: int = 0
     after: Mark | None = None
-    edges: int = 0  # rewritten until now
+    edges: int = 0  # rewritten so far
     done: bool = False
     finished_at: float = 0.0  # seconds since the epoch
-    token: int = 0  # of the lease of whoever runs it; 0: nobody has yet
+    token: int = 0  # of the lease of the process that runs it; 0: no process has yet
 
 
 class _Noted(NamedTuple):
-    """A job, and the note that says so."""
+    """A job and its note."""
 
     raw: bytes
     job: Job
 
     @classmethod
     def over(cls, raw: bytes, job: Job) -> _Noted:
-        """As it is noted over an earlier note, whose fields of a newer Kith stay."""
+        """The job written over an earlier note. Fields that a newer version of Kith added stay."""
         return cls(msgspec.json.encode({**msgspec.json.decode(raw), **msgspec.to_builtins(job)}), job)
 
     @classmethod
     def read(cls, raw: bytes) -> _Noted:
-        """As it stands in a note."""
+        """The job in a note."""
         return cls(raw, msgspec.json.decode(raw, type=Job))
 
 
 class NodeJobs:
     """Starts, resumes and reports bulk operations.
 
-    `leases`: of this process, so that one process runs a job at a time. `order`: ranks graphs by name. Lists of a lower
-    rank are restored first, and archived or removed last. `removed`: makes the error for an operation on a node that
-    was removed before.
+    `leases`: of this process, so that only one process runs a job. `order`: ranks graphs by name. Lists of a lower rank
+    are restored first, and archived or removed last. `removed`: makes the error for an operation on a node that was
+    removed before.
     """
 
     def __init__(
@@ -149,7 +154,7 @@ class NodeJobs:
         return job
 
     async def _mark(self, held: Held, operation: NodeOperation, node: NodeId, was: State) -> None:
-        """Set the node's state, unless it was removed meanwhile, which stays so."""
+        """Set the node's state. A node that was removed meanwhile stays removed, and the job is dropped."""
         state = _NODE_STATE[operation]
         while True:
             only_from = None if operation is NodeOperation.REMOVE else was
@@ -167,7 +172,7 @@ class NodeJobs:
                 self._background.start(_NOTE + job.id, self._run)
 
     async def known(self) -> list[Job]:
-        """All running jobs, and those finished within a day; some older ones may still be there."""
+        """All running jobs, and those that finished within a day. A few older ones may be included."""
         found = {job.id: job for prefix in (_DONE, _NOTE) for job in await self._noted(prefix)}
         return list(found.values())
 
@@ -176,17 +181,17 @@ class NodeJobs:
         return [msgspec.json.decode(raw, type=Job) for raw in notes.values()]
 
     async def _forget_done(self) -> None:
-        """Delete the notes of jobs that were finished more than a day ago, from time to time: many may be kept."""
+        """Now and then, delete the notes of jobs that finished more than a day ago: there may be many."""
         if time.monotonic() < self._forget_due_s:
             return
         self._forget_due_s = time.monotonic() + _FORGOTTEN_EVERY_S
-        for prefix in (_NOTE, _DONE):  # an older Kith left them where they ran
+        for prefix in (_NOTE, _DONE):  # an older version of Kith left finished jobs under the first prefix
             for job in await self._noted(prefix):
                 if job.done and job.finished_at < time.time() - _KEPT_DONE_S:
                     await self._store.put_note(prefix + job.id, None)
 
     async def get(self, job_id: str) -> Job:
-        """A job by its id; NotFound if there never was one, or it was done more than a day ago."""
+        """A job by its id. NotFound if there never was one, or it finished more than a day ago."""
         raw = await self._store.get_note(_NOTE + job_id) or await self._store.get_note(_DONE + job_id)
         if raw is None:
             raise NotFound("no such job, or it was done more than a day ago", id=job_id)
@@ -197,20 +202,20 @@ class NodeJobs:
         await self._background.wait()
 
     async def close(self) -> None:
-        """Stop the jobs of this process; another process goes on with them, or the next one that starts."""
+        """Stop the jobs of this process. Another process resumes them, or the next one that starts."""
         await self._background.close()
 
     async def _run(self, held: Held) -> None:
         noted = await retried(held, lambda: self._taken_over(held))
         if noted is None or noted.job.done:
             return
-        await retried(held, self._store.barrier)  # then lists show what was decided before the node was marked
+        await retried(held, self._store.barrier)  # then lists show all writes decided before the node changed
         lists, step = list(self._lists(noted.job)), partial(self._step, held)
         while not noted.job.done:
             noted = await retried(held, partial(step, noted, lists))
 
     async def _taken_over(self, held: Held) -> _Noted | None:
-        """The job of a lease, which nobody else can write a checkpoint of from now on; None if it was forgotten."""
+        """The job of a lease. From now on no other process can write a checkpoint of it. None if it was deleted."""
         while True:
             raw = await self._store.get_note(held.lease.name)
             if raw is None:
@@ -225,7 +230,7 @@ class NodeJobs:
                 return ours
 
     async def _step(self, held: Held, noted: _Noted, lists: Sequence[Listing]) -> _Noted:
-        """Rewrite one page, and save how far the job is. LeaseLost if another process has taken it over."""
+        """Rewrite one page and save a checkpoint. LeaseLost if another process has taken over."""
         further = _Noted.over(noted.raw, await self._next(noted.job, lists))
         done = _DONE + noted.job.id
         if further.job.done:
@@ -236,10 +241,10 @@ class NodeJobs:
         stored = None if raw is None else _Noted.read(raw)
         if stored is None or stored.job.token != noted.job.token:
             raise LeaseLost("another process runs the job by now", id=noted.job.id)
-        return stored  # by an earlier try, though the store answered with an error
+        return stored  # an earlier try saved it, although the store answered with an error
 
     async def _next(self, job: Job, lists: Sequence[Listing]) -> Job:
-        """The job after one more page; done if there is none left, or a later operation on the node took over."""
+        """The job after one more page; done if there is none left, or if a later operation on the node took over."""
         (known,) = await self._store.nodes([job.node])
         if job.step < len(lists) and known.state == _NODE_STATE[job.operation]:
             return await self._page(job, lists[job.step])
@@ -263,7 +268,7 @@ class NodeJobs:
         return msgspec.structs.replace(job, step=step, after=after, edges=job.edges + len(others))
 
     def _rewriting(self, job: Job, was: State, graph: int, source: int, destination: int) -> EdgeWrite:
-        """The write that puts an edge in the state of the operation, at its old place. `was`: its state until now.
+        """The write that puts an edge in the state of the operation, at its old place. `was`: its previous state.
 
         A restored edge whose other end is not NORMAL takes the state of that end (see `edge.resolve`).
         """
@@ -279,7 +284,7 @@ class NodeJobs:
     def _lists(self, job: Job) -> Iterator[Listing]:
         """Every list of the node that the job rewrites, in order.
 
-        A list of a post or comment is left out: its node has the same number as this one, and is another.
+        Lists of a post or comment are left out: that node only has the same number.
         """
         restored, graphs = job.operation is NodeOperation.RESTORE, self._graph.graphs
         not_theirs = {Direction.OUT: graphs.from_objects, Direction.IN: graphs.to_objects}

@@ -1,9 +1,9 @@
 """Long lists in the order of their ids, a window of WINDOW_IDS ids at a time.
 
 Stores keep lists by position. So the first request for a part by id reads the whole list once, in bounded calls, and
-keeps the next WINDOW_IDS ids in order; requests within WINDOW_KEPT_MS are answered from this window. Edges added
-meanwhile are read from the newest end of the list; removed ones are found by their rows. Only an edge that is put back
-at an older position (restored, imported: by more than LATE_MS) may be missing, for WINDOW_KEPT_MS at most.
+caches the next WINDOW_IDS ids in order. Requests within WINDOW_KEPT_MS use this window. Edges added meanwhile are read
+from the newest end of the list; removed ones are detected by their rows. Only an edge that returns at an older position
+(restored or imported, by more than LATE_MS) may be missing, for at most WINDOW_KEPT_MS.
 
 Limit: WINDOWS_MAX windows, 512 KB each. One list is read at a time.
 """
@@ -26,26 +26,27 @@ WINDOW_IDS = 65_536
 WINDOWS_MAX = 32
 WINDOW_KEPT_MS = 2_000
 ADDED_MAX = 10_000
-"""A window is read anew once more edges than this were added to its list."""
+"""A window is reloaded once more edges than this were added to its list."""
 LATE_MS, LATE_MAX = 2_000, 500
-"""An edge may be added up to LATE_MS below the newest, by a process whose commit took longer; its place is searched
-among the LATE_MAX newest."""
+"""A slow commit may add an edge up to LATE_MS below the newest position. Its place is searched among the LATE_MAX
+newest entries.
+"""
 
 
 class OrderedIds(NamedTuple):
-    """All members beyond a place, in order, as far as the id `reached`; None: to the end."""
+    """All members beyond a place, in order, up to the id `reached`. None: to the end."""
 
     ids: Ids
     reached: int | None
 
 
 class _Kept(NamedTuple):
-    """The ids of a list that come next beyond `start` (None: the first), in order. `is_last`: there are no more."""
+    """The next ids of a list beyond `start` (None: from the first), in order. `is_last`: there are no more."""
 
     start: int | None
     ids: Ids
     is_last: bool
-    recent: Mark  # of the list when it was read; what is added since is above it
+    recent: Mark  # of the list when it was read; later additions lie above it
     read_ms: int
 
 
@@ -54,7 +55,7 @@ def _monotonic_ms() -> int:
 
 
 class OrderedLists:
-    """Parts of lists by id, over a store. Shared by all who ask within a process."""
+    """Parts of lists by id, over a store. Shared by all requests of a process."""
 
     def __init__(self, store: Edges, now_ms: Callable[[], int] = _monotonic_ms) -> None:
         self._store, self._now_ms = store, now_ms
@@ -62,10 +63,12 @@ class OrderedLists:
         self._reading = asyncio.Lock()
 
     async def part(self, listing: Listing, beyond: int | None, limit: int, *, down: bool) -> OrderedIds:
-        """About `limit` ids that come after `beyond` (None: the first). `down`: greatest first; else least first."""
+        """About `limit` ids that come after `beyond` (None: the first ones). `down`: greatest first; else least
+        first.
+        """
         kept = await self._window(listing, beyond, down)
         since = await self._added_since(listing, kept)
-        if since.more_before:  # a window that is read now has all that were added before
+        if since.more_before:  # a window that is read now includes all additions so far
             if self._kept.get((listing, down)) is kept:
                 del self._kept[listing, down]
             kept = await self._window(listing, beyond, down)
@@ -79,7 +82,7 @@ class OrderedLists:
         return OrderedIds(ids[await self._store.contains(listing, ids)], reached)
 
     async def _window(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
-        """A window that begins at `beyond` or before it, and has ids beyond it if the list has."""
+        """A window that starts at or before `beyond`, and has ids beyond it if the list has."""
         key = (listing, down)
         async with self._reading:
             kept = self._kept.get(key)
@@ -91,7 +94,7 @@ class OrderedLists:
             return kept
 
     async def _read(self, listing: Listing, beyond: int | None, down: bool) -> _Kept:
-        """Go through a list, and keep the WINDOW_IDS ids that are next."""
+        """Read a whole list, and keep the next WINDOW_IDS ids."""
         read_ms = self._now_ms()
         recent = _below_recent((await self._store.page(listing, Window(LATE_MAX))).items)
         best, waiting, count, dropped = np.empty(0, np.int64), list[Ids](), 0, False
@@ -100,7 +103,7 @@ class OrderedLists:
             ids, place = await self._store.chunk(listing, place, READ_MAX)
             if beyond is not None:
                 ids = ids[ids < beyond] if down else ids[ids > beyond]
-            if dropped:  # what lies beyond a full window is not in it
+            if dropped:  # ids beyond a full window are not part of it
                 ids = ids[ids > best[-1]] if down else ids[ids < best[-1]]
             waiting.append(ids)
             count += len(ids)
@@ -110,15 +113,15 @@ class OrderedLists:
                 best, waiting, count = best[:WINDOW_IDS], [], 0
             if place is None:
                 return _Kept(beyond, best, not dropped, recent, read_ms)
-            await asyncio.sleep(0)  # others get their turn
+            await asyncio.sleep(0)  # let other requests run
 
     async def _added_since(self, listing: Listing, kept: _Kept) -> Page:
-        """The edges that were added to the list since, and the recent ones before: ADDED_MAX at most."""
+        """The edges added since the list was read, and recent ones before: at most ADDED_MAX."""
         return await self._store.page(listing, Window(ADDED_MAX, before=kept.recent))
 
 
 def _below_recent(newest: Sequence[Mark]) -> Mark:
-    """The place below what may still be added late. `newest`: the first page of a list."""
+    """The place below which nothing is added late. `newest`: the first page of a list."""
     if not newest:
         return BELOW_ALL
     late = Mark(max(BELOW_ALL.position, newest[0].position - LATE_MS), BELOW_ALL.id)
@@ -126,22 +129,22 @@ def _below_recent(newest: Sequence[Mark]) -> Mark:
 
 
 def ordered(ids: Ids, down: bool) -> Ids:
-    """Each id once, the greatest first if `down`, else the least."""
+    """The distinct ids, greatest first if `down`, else least first."""
     return np.unique(ids)[::-1] if down else np.unique(ids)
 
 
 def after(ids: Ids, beyond: int | None, down: bool) -> Ids:
-    """The part of some ids, in order, that comes after `beyond`; None: all of them."""
+    """The ids, given in order, that come after `beyond`; None: all of them."""
     return ids if beyond is None else ids[_end_of(ids, beyond, down) :]
 
 
 def as_far_as(ids: Ids, reached: int | None, down: bool) -> Ids:
-    """The part of some ids, in order, up to `reached`, which is in it; None: all of them."""
+    """The ids, given in order, up to and including `reached`; None: all of them."""
     return ids if reached is None else ids[: _end_of(ids, reached, down)]
 
 
 def _end_of(ids: Ids, place: int, down: bool) -> int:
-    """How many of ids in order come before `place`, or are it."""
+    """How many of the ids, given in order, come before `place` or equal it."""
     if down:
         return len(ids) - int(np.searchsorted(ids[::-1], place, side="left"))
     return int(np.searchsorted(ids, place, side="right"))

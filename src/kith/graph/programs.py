@@ -3,12 +3,12 @@
     {"intersect": [{"graph": "follows", "node": "1", "direction": "out"},
                    {"graph": "follows", "node": "2", "direction": "in"}]}
 
-Answers are ids in descending order, so a page is stable while lists change, and its cursor is an id. Of an intersection
-only the smallest part is read; its members are looked up in the larger ones. So 10,000 ids with a million cost as much
-as the 10,000. If the part to read is longer than WHOLE_MAX, a page reads only what lies beyond its cursor (`ordered`),
-so pages cost the same at any depth. A page that has looked at LOOKED_MAX ids ends there, and says how far it came.
-Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (of a count, whole lists), READ_MAX and ASKED_MAX a call.
-Source: FlockDB's compound queries.
+Members come by id, descending, so a page is stable while lists change, and its cursor is an id. Of an intersection only
+the smallest part is read; its members are looked up in the larger ones. So intersecting 10,000 ids with a million costs
+as much as the 10,000. If the part to read is longer than WHOLE_MAX, a page reads only what lies beyond its cursor
+(`ordered`), so pages cost the same at any depth. A page ends after checking LOOKED_MAX ids, and says how far it got.
+Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read (for a count, whole lists); READ_MAX and ASKED_MAX per
+call. Source: FlockDB's compound queries.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ PARTS_MAX = 64
 IDS_MAX_DEFAULT = 5_000_000
 ASKED_MAX = 50_000
 """How many ids one call looks up in a list."""
-_PROBE_FACTOR = 8  # reading a whole list beats asking for each id when it is at most this much longer
+_PROBE_FACTOR = 8  # reading a list at most this many times longer is cheaper than looking up each id
 WHOLE_MAX = 50_000
-"""A list that is longer is not read whole for a page."""
+"""A longer list is not read whole for a page."""
 LOOKED_MAX = 200_000
-"""How many ids of the part that is read a page looks at."""
+"""How many ids of the part that is read one page may check."""
 _FIRST_CHUNK, _CHUNK_MAX = 256, 16_384
 _ON_LOOP_MAX = 100_000
-"""How many ids are sorted or looked for in between two turns of other requests: a few ms."""
+"""How many ids are sorted or searched without yielding to other requests: a few ms."""
 Found = TypeVar("Found")
 
 
@@ -51,7 +51,7 @@ class Leaf(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Ids that are given, descending, each once; see `given`."""
+    """Given ids, descending and distinct; see `given`."""
 
     ids: Ids
 
@@ -83,7 +83,7 @@ _OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
 
 
 def given(ids: Ids) -> Given:
-    """These ids as a program."""
+    """A program of these ids."""
     return Given(np.unique(ids)[::-1])
 
 
@@ -131,7 +131,7 @@ def _leaf(value: Mapping[str, Any], graph_number: Callable[[str], int]) -> Leaf:
 
 
 def parse_state(raw: Any) -> State:
-    """The state with this name; BadRequest lists the names."""
+    """The state with this name. BadRequest lists the names."""
     try:
         return State[raw.upper()] if isinstance(raw, str) and raw.islower() else State(-1)
     except (KeyError, ValueError):
@@ -140,14 +140,16 @@ def parse_state(raw: Any) -> State:
 
 
 class MembersPage(NamedTuple):
-    """Members in order. `looked_to`: how far it came, if it stopped after LOOKED_MAX ids; there may be more."""
+    """Members in order. `looked_to`: the last id checked, if the page stopped after LOOKED_MAX ids; there may
+    be more.
+    """
 
     ids: Ids
     looked_to: int | None
 
 
 class Evaluator:
-    """Runs one program over a store. `ids_max`: how many ids it may read into memory; beyond, ProgramTooComplex."""
+    """Runs one program over a store. `ids_max`: how many ids it may read into memory; ProgramTooComplex above that."""
 
     def __init__(self, store: Edges, lists: OrderedLists, ids_max: int = IDS_MAX_DEFAULT) -> None:
         self._store, self._lists, self._ids_left, self._ids_max = store, lists, ids_max, ids_max
@@ -164,7 +166,7 @@ class Evaluator:
             count, looked, beyond = count + len(part.ids), looked + chunk, part.reached
             if count >= need or beyond is None or looked >= LOOKED_MAX:
                 break
-            await asyncio.sleep(0)  # others get their turn
+            await asyncio.sleep(0)  # let other requests run
             chunk = min(4 * chunk, _CHUNK_MAX)
         return MembersPage(np.concatenate(found)[:need], beyond if count < need else None)
 
@@ -176,7 +178,7 @@ class Evaluator:
         return len(await self._all(program))
 
     async def _part(self, program: Program, beyond: int | None, limit: int, down: bool) -> OrderedIds:
-        """All members from `beyond` as far as about `limit` ids of what is read for them."""
+        """The members after `beyond`, from about `limit` ids of the part that is read."""
         match program:
             case Given(ids):
                 return _cut(ids if down else ids[::-1], beyond, limit, down)
@@ -203,7 +205,7 @@ class Evaluator:
                 if program not in self._whole:
                     self._check_left(self._counts[program])
                     read = [await self._read(listing) for listing in listings]
-                    # an edge has one state, but where lists lag it may be on its way between two of them
+                    # an edge has one state, but in lagging lists it may be between two
                     joined = np.concatenate(read)
                     ascending: Ids = await _done(np.sort if len(read) == 1 else np.unique, joined, size=len(joined))
                     self._whole[program] = ascending[::-1]
@@ -217,7 +219,7 @@ class Evaluator:
                 return ids[await self._kept(ids, others, wanted)]
 
     async def contains(self, program: Program, ids: Ids) -> NDArray[np.bool_]:
-        """For each of `ids`: is it a member?"""
+        """For each of `ids`: whether it is a member."""
         match program:
             case Given(members):
                 return np.isin(ids, members)
@@ -236,7 +238,7 @@ class Evaluator:
                 return kept
 
     def _drive(self, program: Intersect | Difference) -> tuple[Program, tuple[Program, ...], bool]:
-        """The part to read, the parts to test its members with, and the answer that keeps a member."""
+        """The part to read, the parts to test its members against, and the test result that keeps a member."""
         if isinstance(program, Difference):
             return program.parts[0], program.parts[1:], False
         sizes = [self._size_max(part) for part in program.parts]
@@ -244,7 +246,7 @@ class Evaluator:
         return program.parts[least], program.parts[:least] + program.parts[least + 1 :], True
 
     async def _kept(self, ids: Ids, others: tuple[Program, ...], wanted: bool) -> NDArray[np.bool_]:
-        """For each of `ids`: do all `others` give the answer `wanted`?"""
+        """For each of `ids`: whether all `others` give the answer `wanted`."""
         kept = np.ones(len(ids), np.bool_)
         for other in others:
             if kept.any():
@@ -277,15 +279,15 @@ class Evaluator:
         found = [ids]
         self._ids_left -= len(ids)
         while after is not None:
-            self._check_left(1)  # a list may have grown, or its count may lag
-            await asyncio.sleep(0)  # others get their turn
+            self._check_left(1)  # the list may have grown, or its count may lag
+            await asyncio.sleep(0)  # let other requests run
             ids, after = await self._store.chunk(listing, after, READ_MAX)
             found.append(ids)
             self._ids_left -= len(ids)
         return np.concatenate(found)
 
     async def _asked(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
-        """For each of `ids`: is it in the list?"""
+        """For each of `ids`: whether it is in the list."""
         parts = [ids[at : at + ASKED_MAX] for at in range(0, max(1, len(ids)), ASKED_MAX)]
         return np.concatenate([await self._store.contains(listing, part) for part in parts])
 
@@ -314,7 +316,7 @@ def _cut(ids: Ids, beyond: int | None, limit: int, down: bool) -> OrderedIds:
 
 
 def _united(parts: list[OrderedIds], down: bool) -> OrderedIds:
-    """All members of any of the parts, as far as each of them came."""
+    """The members of all parts, up to where each of them was read."""
     ends = [part.reached for part in parts if part.reached is not None]
     reached = (max(ends) if down else min(ends)) if ends else None
     ids = parts[0].ids if len(parts) == 1 else ordered(np.concatenate([part.ids for part in parts]), down)
@@ -322,7 +324,7 @@ def _united(parts: list[OrderedIds], down: bool) -> OrderedIds:
 
 
 async def _done(step: Callable[..., Found], *ids: Ids, size: int) -> Found:
-    """What a step of NumPy makes of so many ids; where these are many, beside the loop."""
+    """The result of a NumPy step over this many ids; with many ids it runs in a thread."""
     return step(*ids) if size <= _ON_LOOP_MAX else await asyncio.to_thread(step, *ids)
 
 

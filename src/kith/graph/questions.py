@@ -1,7 +1,7 @@
-"""Questions to an EdgeStore, of any kind and any graphs, answered in one call: a distant engine is asked once.
+"""Reads of any kind and any graphs, answered by an EdgeStore in one call, so that a remote engine needs one round trip.
 
-Code that needs an answer adds its question and keeps the slice that it gets back. Once the store has answered, the
-slice picks the answers:
+A caller adds its question and keeps the slice that it gets back. Once the store has answered, the slice selects the
+answers:
 
     questions = Questions()
     blocks = questions.states([(BLOCKS, alice, bob), (BLOCKS, bob, alice)])
@@ -9,8 +9,8 @@ slice picks the answers:
     answers = await store.answer(questions)
     answers.states[blocks], answers.counts[size]
 
-A function `ask_x(questions, ...)` adds its questions and returns a function that takes the `Answers` and gives x. So
-several rooms share one call.
+A function `ask_x(questions, ...)` adds its questions and returns a function that makes x from the `Answers`. So several
+rooms share one call.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _Asked = TypeVar("_Asked")
 
 
 class Answers(NamedTuple):
-    """The answers to some questions, each kind in the order in which it was asked."""
+    """The answers to some questions, per kind in the order of the questions."""
 
-    states: list[State | None]  # of the row of each edge; None: there is no edge
-    towards: list[list[State | None]]  # likewise
+    states: list[State | None]  # of each edge's row; None: there is no edge
+    towards: list[list[State | None]]  # the same
     members: list[NDArray[np.bool_]]
     nodes: list[Node]
     counts: list[int]
@@ -40,7 +40,7 @@ class Answers(NamedTuple):
 
 
 class Questions:
-    """What is asked of a store in one call. Every method returns where the answers will stand in their kind."""
+    """The questions of one call. Every method returns where the answers will be among those of their kind."""
 
     __slots__ = ("asked_counts", "asked_members", "asked_nodes", "asked_pages", "asked_states", "asked_towards")
 
@@ -59,29 +59,29 @@ class Questions:
         return edges + len(self.asked_nodes) + len(self.asked_counts) + len(self.asked_pages)
 
     def states(self, edges: Iterable[EdgeKey]) -> slice:
-        """In which state is each edge, as its row says? See `EdgeStore.get_many`."""
+        """The state of each edge, from its row. See `EdgeStore.get_many`."""
         return _add(self.asked_states, edges)
 
     def towards(self, graph: int, source: int, ends: Sequence[int]) -> int:
-        """In which state is the edge from `source` to each of `ends`? As `states`, in less time."""
+        """The state of the edge from `source` to each of `ends`. As `states`, but faster."""
         self.asked_towards.append((graph, source, ends))
         return len(self.asked_towards) - 1
 
     def members(self, listing: Listing, ids: Ids) -> int:
-        """For each of `ids`: is it in the list, as its row says? See `EdgeStore.contains`."""
+        """For each of `ids`: whether it is in the list, by its row. See `EdgeStore.contains`."""
         self.asked_members.append((listing, ids))
         return len(self.asked_members) - 1
 
     def nodes(self, nodes: Iterable[int]) -> slice:
-        """What is stored about each node itself? See `EdgeStore.nodes`."""
+        """What is stored about each node itself. See `EdgeStore.nodes`."""
         return _add(self.asked_nodes, nodes)
 
     def counts(self, listings: Iterable[Listing]) -> slice:
-        """How long is each list? See `EdgeStore.count_many`."""
+        """The length of each list. See `EdgeStore.count_many`."""
         return _add(self.asked_counts, listings)
 
     def totals(self, sides: Sequence[Side], nodes: Sequence[int]) -> Callable[[Answers], list[list[int]]]:
-        """How long are these lists of each of a few nodes? For each side its lengths. See `EdgeStore.counts`."""
+        """The lengths of these lists for each of a few nodes, per side. See `EdgeStore.counts`."""
         slices = [self.counts([Listing(graph, node, direction) for node in nodes]) for graph, direction in sides]
         return lambda answers: [answers.counts[one] for one in slices]
 

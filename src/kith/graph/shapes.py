@@ -1,4 +1,4 @@
-"""What an EdgeStore takes and answers: lists, nodes, pairs, and arrays of ids."""
+"""The types that an EdgeStore takes and returns: lists, nodes, pairs, and arrays of ids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Node(NamedTuple):
 
 
 class NodeChanged(NamedTuple):
-    """A node after a change, and the state after it: a reader that carries `mark` sees the change."""
+    """A node after a change, and the mark of the change: a reader that carries it sees the change."""
 
     node: Node
     mark: WriteMark
@@ -49,14 +49,14 @@ class IdLists(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some ids of a list, and where the next chunk begins: what an engine makes of it; None where the list ends."""
+    """Some ids of a list, and the engine's cursor for the next chunk; None at the end of the list."""
 
     ids: Ids
     after: bytes | None
 
 
 class ExpiringEdge(NamedTuple):
-    """An edge that ends. They sort by when."""
+    """An edge that expires. Sorted by expiry."""
 
     ends_ms: int
     graph: int
@@ -73,7 +73,7 @@ class Degrees(NamedTuple):
 
 
 class DegreesPart(NamedTuple):
-    """Some nodes of a graph, and where the next part begins: what an engine makes of it; None where the graph ends."""
+    """Some nodes of a graph, and the engine's cursor for the next part; None at the end of the graph."""
 
     nodes: list[Degrees]
     after: bytes | None
@@ -90,7 +90,7 @@ ANYTHING: Final = Anything.ANYTHING
 
 
 class Ends(NamedTuple):
-    """An edge as its row says, and whether the list at each end shows it in that way."""
+    """An edge from its row, and whether the list at each end agrees with it."""
 
     edge: Edge
     in_out_list: bool
@@ -98,5 +98,5 @@ class Ends(NamedTuple):
 
     @property
     def agree(self) -> bool:
-        """Whether both lists show the edge as its row says."""
+        """Whether both lists agree with the row."""
         return self.in_out_list and self.in_in_list

@@ -1,8 +1,8 @@
-"""Pages of a filtered list, which look as if the hidden entries did not exist.
+"""Pages of a filtered list that look as if the hidden entries did not exist.
 
-A page says "more ahead" only where another shown entry follows, and its cursors are positions of shown entries. So
-nothing tells how many entries are hidden, or when they came. Limit: a page looks at `entries_max` entries at most. If
-that was not enough it is short, says that there is more, and the next page continues where it stopped.
+A page says that there is more only if another shown entry follows, and its cursors are positions of shown entries. So
+nothing reveals how many entries are hidden, or when they were added. Limit: a page checks at most `entries_max`
+entries. A page that needs more is short, says that there is more, and the next page continues from there.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kith.graph.shapes import Ids, Listing
 from kith.graph.store import Edges
 
 ShownCheck: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
-"""Answers for each of these entries: is it shown?"""
+"""Answers for each of these entries whether it is shown."""
 BELOW_ALL = Mark(POSITION_MIN, 0)
 """The place before the oldest possible entry: the whole list is newer, and nothing is older."""
 READ_MAX = 20_000
 """How many ids of a list one call reads."""
 _CHUNK = 512
-"""How many entries a walk reads at a time, unless it is told otherwise."""
+"""How many entries a walk reads at a time, by default."""
 
 
 async def walk(
@@ -39,11 +39,11 @@ async def walk(
     first: int | None = None,
     begun: Page | None = None,
 ) -> Page:
-    """A page of the entries of `listing` for which `shown` says true.
+    """A page of the entries of `listing` for which `shown` is true.
 
-    `entries_max`: stop after looking at this many. `first`: how many to read first, where few will be hidden;
-    `begun`: or these, which were read already (`first_step`). The side that the window comes from is not read: it is
-    assumed that there is more.
+    `entries_max`: stop after checking this many. `first`: how many to read first, if few will be hidden. `begun`: the
+    first entries, if they were already read (`first_step`). The side that the window comes from is not read; it is
+    assumed to have more.
     """
     backward = window.before is not None
     found: list[Mark] = []
@@ -51,7 +51,7 @@ async def walk(
     size, seen, more = first or _CHUNK, 0, True
     while more and len(found) <= window.limit and seen < entries_max:
         if seen:
-            await asyncio.sleep(0)  # others get their turn
+            await asyncio.sleep(0)  # let other requests run
         step = window._replace(limit=size)
         step = step._replace(before=place) if backward else step._replace(after=place)
         chunk, begun = begun or await store.page(listing, step), None
@@ -72,11 +72,11 @@ def first_step(window: Window) -> Window:
 
 
 async def whole_list(store: Edges, listing: Listing) -> Ids:
-    """All ids of a list, in any order, read READ_MAX a call. For lists that something else bounds."""
+    """All ids of a list, in any order, read READ_MAX per call. For lists whose length is limited elsewhere."""
     ids, after = await store.chunk(listing, None, READ_MAX)
     found = [ids]
     while after is not None:
-        await asyncio.sleep(0)  # others get their turn
+        await asyncio.sleep(0)  # let other requests run
         ids, after = await store.chunk(listing, after, READ_MAX)
         found.append(ids)
     return np.concatenate(found) if len(found) > 1 else ids

@@ -96,10 +96,10 @@ class RecordStore(Protocol):
     `transactional`, a `put` with its conditions, claim, records and edges is one transaction. Otherwise each row is
     atomic by itself, and a `put` takes these steps and stops at the first that fails:
 
-        1. Check the conditions on records that it does not write.
-        2. Insert the claim, unless an unexpired claim of this key exists.
-        3. Write each record, in order. If there is a condition on a record, only if its row has that version.
-        4. Merge the edges, in order.
+    1. Check the conditions on records that it does not write.
+    2. Insert the claim, unless an unexpired claim of this key exists.
+    3. Write each record, in order. If there is a condition on a record, only if its row has that version.
+    4. Merge the edges, in order.
 
     If step 3 fails at the first record, or step 4 REFUSES the first edge, the claim is deleted again, if it is still
     the one that was inserted. Written records stay; so callers put first what may stay, and empty the records of a
