@@ -1,7 +1,7 @@
-"""The auditor of cached sets: compares each with the store that it was filled from, and drops those that differ.
+"""The auditor of cached sets: compares each set with the store, and drops those that differ.
 
-A set may differ for a moment, until a change of its source has dropped it. So one that differs is looked at again after
-STALE_S, the longest that any answer may be behind; it counts if it is still there as it was, and still differs.
+A set may differ for a moment, until a change of its source has dropped it. So a set that differs is checked again after
+STALE_S, the longest that any answer may lag. It counts as wrong if it is still cached, unchanged, and still differs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AT_ONCE = 32
 
 
 class SetAudit(msgspec.Struct):
-    """What the auditor found of the sets that readers are answered from. `late`: of those that differed at first."""
+    """What the auditor found in the sets that answer readers. `late`: sets that differed only at the first check."""
 
     sets: int = 0
     late: int = 0
@@ -32,7 +32,7 @@ class SetAudit(msgspec.Struct):
 
     @property
     def right_share(self) -> float:
-        """The share of sets that are as the store is, from 0 to 1; 1.0 where there is none."""
+        """The share of sets that agree with the store, from 0 to 1; 1.0 if there are none."""
         return 1.0 if self.sets == 0 else 1 - self.wrong / self.sets
 
 
@@ -45,10 +45,10 @@ async def audit_sets(
     settle_s: float = STALE_S,
     progress: Callable[[int], None] = lambda _: None,
 ) -> SetAudit | None:
-    """Compare a `sample` (0 to 1) of the sets; with `repair`, drop those that are wrong: they are filled again.
+    """Compare a `sample` (0 to 1) of the sets; with `repair`, drop the wrong ones, which are then filled again.
 
-    None where no process keeps sets up to date now: then nobody is answered from them. Conflict where they began anew
-    meanwhile. `progress` is called with the number of sets looked at so far.
+    None if no process keeps sets up to date now: no reader is answered from them then. Conflict if a new generation of
+    sets began meanwhile. `progress` is called with the number of sets checked so far.
     """
     kept_to = await sets.progress()
     if kept_to is None:
@@ -86,7 +86,7 @@ async def _kept(sets: CachedSets, generation: bytes, keys: Sequence[SetKey]) -> 
 
 
 async def _differing(store: EdgeStore, kept: Mapping[SetKey, frozenset[int]]) -> dict[SetKey, frozenset[int]]:
-    """Those sets that are not what would be filled now."""
+    """The sets that differ from what would be filled now."""
     left, differing = list(kept.items()), dict[SetKey, frozenset[int]]()
     for at in range(0, len(left), _AT_ONCE):
         some = left[at : at + _AT_ONCE]

@@ -1,7 +1,7 @@
-"""A process's filter: begun from a snapshot, fed from the log, and replaced by a newer one that has caught up.
+"""A process's filter: loaded from a snapshot, updated from the log, and replaced once a newer one has caught up.
 
-It answers only while it is known to be at most FRESH_S behind the log, and never a reader whose token is ahead of it.
-Until there is a snapshot, and whenever none can be used, there is no filter.
+It answers only while it is known to lag at most FRESH_S behind the log, and never a reader whose token is ahead of it.
+Until a usable snapshot is loaded there is no filter.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from kith.graph.edge import State
 from kith.log.store import LogStore
 
 FRESH_S = 2.0
-"""Longest that a filter may be behind the log, and still answer."""
+"""Longest lag, in seconds, with which a filter may still answer."""
 ASKED_S = 0.5
-"""How often the log is asked where it ends; in between, events are read without asking."""
+"""How often the end of the log is queried, in seconds; in between, events are read without that query."""
 GAP_S = 0.01
-"""Shortest pause between two reads, so that events close together are read together."""
+"""Shortest pause between two reads, in seconds, so that events close together are read together."""
 _LOOKED_S, _REST_S = 30.0, 0.5
 _READ_MAX = 2_000
 _log = structlog.get_logger("kith.checks")
 
 
 class _Fed:
-    """A filter and its place in the log."""
+    """A filter and its position in the log."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.head: SnapshotHead = snapshot.head
@@ -40,7 +40,7 @@ class _Fed:
         self._graphs = frozenset(snapshot.head.graphs.values())
 
     def take(self, events: Sequence[Event]) -> bool:
-        """Put the edges of events in. False: they tell of edges that only the store knows."""
+        """Add the edges of events. False if an event stands for edges that only the store knows."""
         for event in events:
             if event.graph in self._graphs and event.state < State.REMOVED:
                 self.filter.add(event.graph, event.source, event.destination)
@@ -50,7 +50,7 @@ class _Fed:
 
 
 class FollowedFilter:
-    """The filter of this process. `graphs`: by name, as they are numbered now. `now_s`: never goes back."""
+    """The filter of this process. `graphs`: their current numbers, by name. `now_s`: a monotonic clock."""
 
     def __init__(
         self,
@@ -60,16 +60,16 @@ class FollowedFilter:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._snapshots, self._log, self._graphs, self._now_s = snapshots, log, dict(graphs), now_s
-        self._serving: _Fed | None = None  # answers
-        self._shadow: _Fed | None = None  # newer, and catching up with the log
-        self._found: _Fed | None = None  # loaded, for the next step
-        self._end, self._end_asked_s = NOWHERE, float("-inf")  # where the log ended when that was asked last
+        self._serving: _Fed | None = None  # the filter that answers
+        self._shadow: _Fed | None = None  # a newer one that is catching up with the log
+        self._found: _Fed | None = None  # loaded; the next step takes it
+        self._end, self._end_asked_s = NOWHERE, float("-inf")  # the end of the log when last queried, and when that was
         self._fresh_until_s = 0.0
-        self._known_ms = 0  # when the newest snapshot that was loaded was made
+        self._known_ms = 0  # when the newest loaded snapshot was made
         self.covered = frozenset(self._graphs.values())
 
     def for_reader(self, seen: LogPosition) -> Filter | None:
-        """The filter, if it may answer somebody who must see the log up to there."""
+        """The filter, if it may answer a reader who must see the log up to `seen`; else None."""
         serving = self._serving
         if serving is None or self._now_s() >= self._fresh_until_s:
             return None
@@ -77,11 +77,11 @@ class FollowedFilter:
 
     @property
     def newest(self) -> Filter | None:
-        """The filter, whether it may answer or not."""
+        """The filter, whether or not it may answer."""
         return None if self._serving is None else self._serving.filter
 
     async def run(self) -> None:
-        """Follow the log, and look for newer snapshots beside it, until cancelled."""
+        """Follow the log, and look for newer snapshots, until cancelled."""
         looking = asyncio.create_task(self._keep_looking())
         try:
             with self._log.bell() as bell:
@@ -106,7 +106,7 @@ class FollowedFilter:
             await asyncio.sleep(_LOOKED_S)
 
     async def step(self) -> bool:
-        """Read on; whether there is more to read now."""
+        """Read the log further; whether there is more to read now."""
         if self._found is not None:
             self._shadow, self._found = self._found, None
         if self._serving is None and self._shadow is None:
@@ -123,7 +123,7 @@ class FollowedFilter:
         return before != [fed and fed.at for fed in (self._serving, self._shadow)]
 
     async def look(self) -> None:
-        """Let the next step begin with the newest snapshot, if it is a new one."""
+        """Let the next step start from the newest snapshot, if there is a new one."""
         found = await asyncio.to_thread(self._snapshots.newest, self._known_ms)
         if found is None:
             return
@@ -132,7 +132,7 @@ class FollowedFilter:
             self._found = _Fed(found)
 
     async def _feed(self, fed: _Fed) -> _Fed | None:
-        """Read on; None if the filter can no longer be fed."""
+        """Read the log further; None if the filter can no longer be updated."""
         batch = await self._log.read(fed.at, _READ_MAX)
         if batch.lost or not fed.take(batch.events):
             _log.warning("a filter of checks is given up: the log does not tell all that is new", made=fed.head.made_ms)

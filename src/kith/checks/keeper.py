@@ -1,7 +1,8 @@
-"""The worker `checks`: drops cached sets of sources that changed, and makes the filter's snapshots.
+"""The worker `checks`: drops cached sets whose source changed, and makes snapshots of the filter.
 
-One process does it at a time. If it cannot tell what changed since the sets were last kept up to date, it begins a new
-generation of them. How far it is, is kept beside the sets, so no process uses a set that should have been dropped.
+One process does this at a time. If it cannot tell what changed since the sets were last up to date, it starts a new
+generation of sets. Its position in the log is stored beside the sets, so no process uses a set that should have been
+dropped.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from kith.log.store import LogStore
 
 NAME = "checks"
 MADE_EVERY_MS = 6 * 3_600_000
-"""Age at which a filter is made anew: until then edges that were removed stay in it."""
+"""Age at which a filter is rebuilt; until then removed edges stay in it."""
 _STANDS_MS = int(FRESH_S * 1000)
 _READ_MAX, _REST_S, _TURN_S = 2_000, 0.5, 2.0
 _GAP_S = 0.05
-"""Shortest rest between two steps, each of which asks Redis: what comes in between is dropped together."""
-_LEASE = "filter of checks"  # of the log: it keeps what the newest snapshot lacks
+"""Shortest rest between two steps, in seconds. Each step queries Redis, so changes in between are dropped together."""
+_LEASE = "filter of checks"  # of the log: keeps the events since the newest snapshot
 _log = structlog.get_logger("kith.checks")
 
 
 class SetKeeper:
-    """Drops sets that changed, until stopped; a `run.consumers.LogFollower`."""
+    """Drops changed sets until stopped; a `run.consumers.LogFollower`."""
 
     name = NAME
 
@@ -49,15 +50,15 @@ class SetKeeper:
         graphs: Collection[int],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`now_s`: a clock that never goes back."""
+        """`now_s`: a monotonic clock."""
         self._now_s, self._end_due_s = now_s, 0.0
-        self._end, self._until_ms = NOWHERE, 0  # where the log ended; until when sets that are as far are up to date
+        self._end, self._until_ms = NOWHERE, 0  # the log's end, and until when sets that reach it are up to date
         self._sets, self._log, self._leases, self._graphs = sets, log, leases, frozenset(graphs)
         self._stopping = Stopping()
         self._progress: SetsProgress | None = None
 
     def stop(self) -> None:
-        """Return from `run`."""
+        """Make `run` return."""
         self._stopping.set()
 
     async def run(self) -> None:
@@ -80,7 +81,7 @@ class SetKeeper:
                 await asyncio.sleep(_GAP_S)
 
     async def step(self) -> bool:
-        """Drop what the next events changed, and note that; whether there is more to read now."""
+        """Drop the sets that the next events changed, and note the progress; whether there is more to read now."""
         progress = self._progress or await self._sets.last_progress()
         if progress is None:
             return await self._begin(None)
@@ -105,7 +106,7 @@ class SetKeeper:
         return not done or bool(batch.events)
 
     async def _begin(self, instead_of: bytes | None) -> bool:
-        """Begin a new generation: nobody can say what changed."""
+        """Start a new generation, because nobody knows what changed."""
         until_ms = await self._sets.now_ms() + _STANDS_MS
         fresh = SetsProgress(secrets.token_bytes(8), await self._log.end())
         noted = await self._sets.note_progress(instead_of, fresh, until_ms)
@@ -115,7 +116,7 @@ class SetKeeper:
 
 
 class SnapshotMaker:
-    """Makes the snapshots of the filter. `edges_max`: of more edges none is made."""
+    """Makes snapshots of the filter. `edges_max`: above this number of edges it makes none."""
 
     def __init__(
         self,
@@ -129,12 +130,13 @@ class SnapshotMaker:
     ) -> None:
         self._snapshots, self._store, self._log, self._graphs = snapshots, store, log, dict(graphs)
         self._edges_max, self._now_ms = edges_max, now_ms
-        self._too_many_ms: int | None = None  # when there were more edges than it may hold
+        self._too_many_ms: int | None = None  # when there were more edges than a filter may hold
 
     async def make(self) -> bool:
-        """Make one, if the newest is too old or too small, or cannot be used or followed from; whether one was made.
+        """Make a snapshot if the newest one is too old or too small, unusable, or cannot be followed from; whether one
+        was made.
 
-        Where there are too many edges they are counted again after MADE_EVERY_MS only: it takes a scan of as many.
+        If there were too many edges, they are counted again only after MADE_EVERY_MS, because that scans all of them.
         """
         newest = await asyncio.to_thread(self._snapshots.newest)
         now_ms = self._now_ms()
@@ -157,7 +159,7 @@ class SnapshotMaker:
 
 
 async def lag(sets: CachedSets, log: LogStore, now_ms: int) -> Lag | None:
-    """How far the sets are behind the log; None if they were never kept up to date, or do not answer."""
+    """How far the sets lag behind the log. None if they were never up to date, or Redis does not answer."""
     try:
         progress = await sets.last_progress()
     except KithError:

@@ -1,8 +1,8 @@
-"""Checks in three layers: the filter of the process, cached sets, and the store for what neither can say.
+"""Edge checks in three layers: the filter of the process, cached sets, and the store for what neither knows.
 
-A reader without a token may be answered as things were up to STALE_S ago. One who carries a token is answered by layers
-that are as far as the token, or by the store. What the layers do not know they ask; no layer that is away, behind or
-empty makes an answer wrong, only slower.
+A reader without a token may get answers that are up to STALE_S old. A reader with a token is answered by layers that
+have reached the token's position, or by the store. A layer that is unavailable, behind or empty makes answers slower,
+never wrong.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kith.graph.store import EdgeStore
 from kith.log.store import LogStore
 
 SET_IDS_MAX = 1_000
-"""Sources that lead to more are not cached: to fill their sets costs more than the checks of them."""
+"""Sources with more destinations are not cached: filling their sets costs more than checking them."""
 KEPT_S = 600.0
-"""How long a set is kept, give or take a fifth: sets that were filled together do not end together."""
+"""How long a set is cached, in seconds, plus or minus a fifth, so that sets filled together do not expire together."""
 STALE_S = 3.0
-"""Longest that an answer may be behind the store, by any layer."""
+"""Longest that an answer may lag behind the store, in seconds, from any layer."""
 _STANDS_S = STALE_S - FRESH_S
 _PATIENCE_S, _PAUSE_S = 0.1, 1.0
 _FILLED_AT_ONCE, _WAITING_MAX = 64, 100_000
@@ -41,15 +41,17 @@ _log = structlog.get_logger("kith.checks")
 
 
 class CheckObserver(Protocol):
-    """Is told which layer answered checks."""
+    """Counts which layer answered checks."""
 
     def checked(self, layer: str, there: int, absent: int) -> None:
-        """`filter`, `cache` or `store` said of so many edges that they are there, and that they are not."""
+        """A layer (`filter`, `cache` or `store`) answered that `there` edges exist and `absent` do not."""
         ...
 
 
 class SeenLog:
-    """A log that remembers, by task, which places a request waited for in `reached`: its checks must show that much."""
+    """A log that remembers, per task, the positions that a request waited for with `reached`: its checks must show
+    them.
+    """
 
     def __init__(self, log: LogStore) -> None:
         self._log = log
@@ -67,7 +69,7 @@ class SeenLog:
 
 
 class TrackedSets:
-    """Cached sets, and whether they are kept up to date, as this process knows."""
+    """Cached sets, and whether they are up to date as far as this process knows."""
 
     def __init__(self, sets: CachedSets, graphs: Collection[int], now_s: Callable[[], float] = time.monotonic) -> None:
         self.sets, self.graphs, self.now_s = sets, frozenset(graphs), now_s
@@ -75,21 +77,21 @@ class TrackedSets:
         self._until_s = 0.0
 
     async def learn(self) -> None:
-        """Ask whether they are kept up to date; the answer is used for a moment."""
+        """Query whether the sets are up to date; the answer is valid for a moment."""
         asked_s = self.now_s()
         self._progress = await self.sets.progress()
         self._until_s = asked_s + _STANDS_S
 
     def now(self) -> SetsProgress | None:
-        """The place up to which they are, if that is known now."""
+        """The position up to which the sets are up to date, if known now; else None."""
         return self._progress if self.now_s() < self._until_s else None
 
     def rest(self) -> None:
-        """Answer `now` with nothing until `learn` has asked again: sets did not answer just now."""
+        """Make `now` return None until the next `learn`, because the sets did not answer."""
         self._until_s = 0.0
 
     async def run(self) -> None:
-        """Keep knowing it until cancelled."""
+        """Call `learn` regularly until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(_PAUSE_S):
@@ -102,13 +104,13 @@ class TrackedSets:
 
 
 class LayeredEdges:
-    """See `EdgeStore`; `exists_many` and `answer` ask the layers first. Only for reads that may be STALE_S old."""
+    """An `EdgeStore` whose `exists_many` and `answer` use the layers first. Only for reads that may be STALE_S old."""
 
     def __init__(
         self, store: EdgeStore, log: LogStore, filtered: FollowedFilter, sets: TrackedSets, observer: CheckObserver
     ) -> None:
         self._store, self._log, self._filtered, self._sets, self._observer = store, log, filtered, sets, observer
-        self._waiting: dict[SetKey, float] = {}  # when to ask again, by `now_s`
+        self._waiting: dict[SetKey, float] = {}  # when to look for a set again, by `now_s`
         self._filling: set[asyncio.Task[None]] = set()
 
     def __getattr__(self, name: str) -> Any:
@@ -138,7 +140,9 @@ class LayeredEdges:
         return found
 
     async def answer(self, questions: Questions) -> Answers:
-        """See `EdgeStore.answer`. A removed edge may be told as None. Only the filter is asked: the store is anyway."""
+        """See `EdgeStore.answer`. The state of a removed edge may be None. Only the filter is used, because the store
+        is queried anyway.
+        """
         filter_ = self._filtered.for_reader(_seen.get())
         if filter_ is None or not questions.asked_states:
             return await self._store.answer(questions)
@@ -166,7 +170,7 @@ class LayeredEdges:
     async def _ask_sets(
         self, graph: int, pairs: Sequence[Pair], asked: Sequence[int], seen: LogPosition, found: list[bool]
     ) -> list[int]:
-        """Note in `found` what sets say; which of those asked for none does."""
+        """Write the answers of cached sets to `found`; returns the pairs without an answer."""
         progress, now_s = self._sets.now(), self._sets.now_s()
         if progress is None or not (seen == NOWHERE or self._log.covers(progress.at, seen)):
             return list(asked)
@@ -201,13 +205,13 @@ class LayeredEdges:
         return sorted(left)
 
     def _wait(self, key: SetKey, until_s: float) -> None:
-        """Do not look for a set until then."""
+        """Do not look for this set before `until_s`."""
         if len(self._waiting) >= _WAITING_MAX:
             self._waiting.clear()
         self._waiting[key] = until_s
 
     def _begin_filling(self, generation: bytes, key: SetKey, lease: FillLease) -> None:
-        """Fill a set beside answering; where too many are under way, the lease ends by itself."""
+        """Fill a set in the background. If too many are being filled, the lease just expires."""
         if len(self._filling) < _FILLED_AT_ONCE:
             task = asyncio.create_task(self._fill(generation, key, lease))
             self._filling.add(task)
@@ -222,19 +226,19 @@ class LayeredEdges:
             _log.debug("a set is not filled", error=error.message)
 
     async def settled(self) -> None:
-        """Wait until all sets that are under way are filled, or given up."""
+        """Wait until no set is being filled any more."""
         while self._filling:
             await asyncio.wait(self._filling)
 
 
 async def members_of(store: EdgeStore, key: SetKey) -> frozenset[int] | None:
-    """What a set is to hold, as the store is now; None: it is none to be kept."""
+    """The members that the set must have, from the store now. None: the set must not be cached."""
     graph, source = key
     ids = (await store.ids(Listing(graph, source, Direction.OUT), SET_IDS_MAX + 1)).tolist()
     if len(ids) > SET_IDS_MAX:
         return None
     edges = await store.get_many(graph, [(source, id_) for id_ in ids])
     here = [edge for edge in edges if edge is not None and edge.state is State.NORMAL]
-    if any(edge.expires_ms for edge in here):  # a set does not know when they end
+    if any(edge.expires_ms for edge in here):  # a set does not know when its members expire
         return None
     return frozenset(edge.destination for edge in here)

@@ -1,9 +1,11 @@
-"""Filters in a folder or a bucket that all machines see, so that a process need not read the whole graph to begin.
+"""Snapshots of filters in a folder or bucket that all machines see, so that a process need not read the whole graph
+first.
 
     filter/MADE.bloom    the hash of what follows (32 bytes), the length of the head (4), the head as JSON, the blocks
 
-MADE: when, in ms since the epoch. A snapshot holds every edge that is not removed as of its place in the log; a process
-that loads it follows the log from there. One with a wrong hash is not used. The newest two are kept.
+MADE: when it was made, in ms since the epoch. A snapshot holds every edge that was not removed as of its position in
+the log. A process that loads it follows the log from there. A snapshot with a wrong hash is not used. The newest two
+are kept.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ from kith.graph.edge import Edge, State
 from kith.graph.store import Scans
 
 FALSE_POSITIVES = 0.01
-"""The share of absent edges for which the next layer is asked in vain. One of a hundred costs less than the memory for
-fewer."""
+"""The share of absent edges for which the next layer is queried in vain. One in a hundred costs less than the memory
+for a smaller share.
+"""
 ROOM, LEAST_ROOM = 0.25, 100_000
-"""Room of a new filter for more edges: this share of its edges, and at least this number."""
+"""Room for growth in a new filter: this share of its edges, and at least this number."""
 KEPT = 2
 _FOLDER, _LENGTH, _HASH_BYTES = "filter", struct.Struct(">I"), 32
 _log = structlog.get_logger("kith.checks")
@@ -43,29 +46,29 @@ class SnapshotHead(msgspec.Struct, frozen=True):
 
 
 class Snapshot(NamedTuple):
-    """A filter as of a place in the log."""
+    """A filter as of a position in the log."""
 
     head: SnapshotHead
     filter: Filter
 
 
 class Files(Protocol):
-    """A folder or a bucket. Errors: StoreFull, StoreUnavailable; StoreMismatch for a file that is not there."""
+    """A folder or bucket. Errors: StoreFull, StoreUnavailable; StoreMismatch for a missing file."""
 
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
         """Write a file, whole or not at all."""
         ...
 
     def read(self, name: str) -> Iterator[bytes]:
-        """Its content."""
+        """The content of a file."""
         ...
 
     def files(self, prefix: str) -> Iterator[_Named]:
-        """All files of a folder of it."""
+        """All files in a folder of it."""
         ...
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove files."""
+        """Delete files."""
         ...
 
 
@@ -75,19 +78,19 @@ class _Named(Protocol):
 
 
 class Snapshots:
-    """The snapshots in one folder or bucket. Its calls wait for the disk or the network: run them in a thread."""
+    """The snapshots in one folder or bucket. Calls block on disk or network: run them in a thread."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._spoilt: frozenset[str] = frozenset()  # of those that are there; not read again
+        self._spoilt: frozenset[str] = frozenset()  # names of damaged ones that still exist; not read again
 
     def names(self) -> list[str]:
-        """All that are there, the newest first."""
+        """The names of all snapshots, newest first."""
         named = [one.name for one in self._files.files(_FOLDER) if one.name.endswith(".bloom")]
         return sorted(named, key=_made_ms, reverse=True)
 
     def newest(self, after_ms: int = 0) -> Snapshot | None:
-        """The newest that can be used and was made after some moment."""
+        """The newest usable snapshot made after `after_ms`; None if there is none."""
         names = self.names()
         self._spoilt &= frozenset(names)
         for name in names:
@@ -104,7 +107,7 @@ class Snapshots:
         return None
 
     def load(self, name: str) -> Snapshot:
-        """One snapshot. StoreMismatch where it is not as it was written."""
+        """One snapshot. StoreMismatch if it is damaged or of another version."""
         stored = bytearray().join(self._files.read(name))
         if hashlib.sha256(memoryview(stored)[_HASH_BYTES:]).digest() != stored[:_HASH_BYTES]:
             raise StoreMismatch("its hash is another: it is not as it was written")
@@ -118,7 +121,7 @@ class Snapshots:
         return Snapshot(head, Filter(stored, head.edges))
 
     def save(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and of the others the newest."""
+        """Write a snapshot, and delete all but the newest KEPT."""
         head = msgspec.json.encode(snapshot.head)
         beginning, blocks = _LENGTH.pack(len(head)) + head, snapshot.filter.blocks
         hashed = hashlib.sha256(beginning)
@@ -135,14 +138,14 @@ def _made_ms(name: str) -> int:
 
 
 def room_for(edges: int) -> int:
-    """How many edges may be added to a filter that was made of so many."""
+    """How many edges may be added to a filter that was made with `edges` edges."""
     return max(int(edges * ROOM), LEAST_ROOM)
 
 
 async def build(scans: Scans, graphs: dict[str, int], at: LogPosition, made_ms: int, edges_max: int) -> Snapshot | None:
-    """A filter of all edges of these graphs that are not removed; `at`: where the log ended before.
+    """A filter of all edges of these graphs that are not removed. `at`: the end of the log before the scan.
 
-    None, and a word in our log, where there are more than `edges_max`. While it reads, it holds 8 bytes an edge.
+    None, with an error in the log, if there are more than `edges_max` edges. The scan holds 8 bytes per edge in memory.
     """
     parts, edges = list[Hashes](), 0
     async for graph, found in _scanned(scans, graphs):
