@@ -1,7 +1,8 @@
-"""FlockDB's Thrift door: clients of FlockDB work unchanged on Kith's graphs. docs/flockdb.md lists what differs.
+"""FlockDB's Thrift interface: clients of FlockDB work unchanged on Kith's graphs. docs/flockdb.md lists the
+differences.
 
-`interface.thrift` is the service and its shapes, which `interface` loads; `messages` finds and reads messages in what
-a client sends; `door` holds the connections; `calls` does each method. `selects` compiles and pages queries,
-`executes` does writes, `jobs` what is done later. Knows the graph only, and nothing of people: any client that can
-connect may do everything.
+`interface.thrift` is the service and its types, which `interface` loads. `messages` finds whole messages in a client's
+bytes. `door` holds the connections. `calls` implements the methods. `selects` compiles and pages queries, `executes`
+writes edges, `jobs` runs deferred writes. This room knows only the graph and nothing of people, and it checks no
+credentials: every client that can connect may do everything.
 """

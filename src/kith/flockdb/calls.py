@@ -1,4 +1,4 @@
-"""Every method of the interface: what came is checked, done, and answered."""
+"""Implements every method of the interface: checks the arguments, does the work, builds the answer."""
 
 from __future__ import annotations
 
@@ -42,15 +42,17 @@ from kith.graph.graph import Graph
 from kith.graph.shapes import Ids, Listing
 
 QUERIES_MAX = 1_000
-"""Queries of one call; beyond: FlockException."""
+"""Most queries in one call; above that: FlockException."""
 COUNTS_MAX = 100_000
-"""Nodes whose lists one call counts."""
+"""Most nodes whose lists one call counts."""
 _SECONDS_MAX = 2**31 - 1
 _log = structlog.get_logger("kith.flockdb")
 
 
 class Calls:
-    """The service. `graphs`: the number of each graph, by the id that clients call it. `now_s`: of the wall."""
+    """The service. `graphs`: the number of each graph, by the id that clients use. `now_s`: wall-clock time in
+    seconds.
+    """
 
     def __init__(
         self, graph: Graph, graphs: Mapping[int, int], jobs: Jobs, executes: Executes, ids_max: int,
@@ -74,7 +76,7 @@ class Calls:
         }
 
     async def answer(self, message: bytes) -> bytes:
-        """The answer to a whole message. Nothing that a client sends raises."""
+        """The answer to a whole message. Never raises, whatever the client sent."""
         asked = read_call(message)
         if asked.arguments is None:
             return write_refusal(asked, TApplicationException.UNKNOWN_METHOD, f"there is no method {asked.method!r}")
@@ -118,7 +120,7 @@ class Calls:
         return await self._metadata(source_id, graph_id) is not None
 
     async def _metadata(self, source_id: int, graph_id: int) -> Any:
-        """Of a node that has edges in any state, or was archived."""
+        """The metadata of a node that has edges in any state or was archived; None for other nodes."""
         graph, node = self._terms.graph(graph_id), NodeId(checked_id(source_id, "source_id"))
         counts = await self._store.count_many([Listing(graph, node, Direction.OUT, state) for state in State])
         away = await self._executes.away(graph, node, Direction.OUT)
@@ -173,7 +175,7 @@ class Calls:
         return _packed_counts(counts.tolist())
 
     async def _execute(self, operations: Any) -> None:
-        """Do operations that name their edges and are due; queue the others as jobs."""
+        """Run operations that name their edges and are due now; queue the others as jobs."""
         if operations is None or not operations.operations:
             raise BadRequest("execute takes at least one operation")
         at, now_s = operations.execute_at, self._now_s()
@@ -199,7 +201,7 @@ class Calls:
         )
 
     def _dated(self, task: ExecuteTask) -> ExecuteTask:
-        """The operation with a version of now, if it has none: writes made until it is done are newer."""
+        """The operation, with the current version if it has none. So writes made before it runs are newer."""
         return task if task.version is not None else task._replace(version=self._graph.clock.next())
 
 
@@ -216,7 +218,7 @@ def _priority(raw: int | None) -> Priority:
 
 
 async def _each(queries: Sequence[Any] | None) -> AsyncIterator[Any]:
-    """The queries of a call, one after the other; other connections get their turn between two."""
+    """The queries of a call, one at a time, yielding to other connections in between."""
     if queries is None:
         raise BadRequest("a call has a list of queries, and this one lacks it")
     if len(queries) > QUERIES_MAX:

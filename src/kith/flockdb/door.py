@@ -1,6 +1,7 @@
-"""Holds the connections of FlockDB's clients. Whoever can connect may do everything, so listen where only yours can.
+"""Holds the connections of FlockDB's clients. Every client that can connect may do everything, so listen only on an
+address that your own clients can reach.
 
-The messages of a connection are answered one after the other, in their order; connections do not wait for each other.
+The messages of one connection are answered in order. Connections do not wait for each other.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from kith.flockdb.calls import Calls
 from kith.flockdb.messages import Inbound, Malformed
 
 CONNECTIONS_MAX = 2_000
-"""Connections at a time; one more is closed at once."""
+"""Most open connections; further ones are closed at once."""
 IDLE_S = 600.0
-"""A connection on which nothing came for this long is closed."""
+"""A connection without input for this many seconds is closed."""
 _PARTING_S = 5.0
 _READ_BYTES = 1 << 16
 _FRAME = struct.Struct(">i")
@@ -26,18 +27,18 @@ _log = structlog.get_logger("kith.flockdb")
 
 
 class ThriftDoor:
-    """Listens, and answers by `calls`."""
+    """Accepts connections, and answers their messages with `calls`."""
 
     def __init__(self, calls: Calls, *, idle_s: float = IDLE_S, connections_max: int = CONNECTIONS_MAX) -> None:
         self._calls, self._idle_s, self._connections_max = calls, idle_s, connections_max
         self._open: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
     async def listen(self, accepting: socket.socket) -> asyncio.Server:
-        """Begin to take connections of a socket that listens."""
+        """Accept connections from a listening socket."""
         return await asyncio.start_server(self._connected, sock=accepting, limit=_READ_BYTES)
 
     async def close(self) -> None:
-        """End every connection, after the call that it is at."""
+        """Close every connection after its current call."""
         await stop(*self._open.values())
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,7 +51,7 @@ class ThriftDoor:
         try:
             await self._talk(reader, writer)
         except (ConnectionError, TimeoutError):
-            pass  # the client is gone, or says nothing
+            pass  # the client disconnected or sends nothing
         finally:
             del self._open[writer]
             writer.close()
@@ -68,7 +69,7 @@ class ThriftDoor:
                 break
 
     async def _answer(self, inbound: Inbound) -> bytes | None:
-        """The answer to the next message; None if none has come whole."""
+        """The answer to the next message; None if no whole message has arrived."""
         try:
             message = inbound.take()
         except Malformed as error:
@@ -76,13 +77,15 @@ class ThriftDoor:
         return None if message is None else await self._calls.answer(message)
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
-        """What came next; nothing where the client is gone. TimeoutError."""
+        """The next bytes; empty if the client disconnected. TimeoutError."""
         async with asyncio.timeout(self._idle_s):  # unlike `wait_for`, without a task for each read
             return await reader.read(_READ_BYTES)
 
 
 async def _part(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Let a client read why it is closed: closing while it still sends would take the answer from it. TimeoutError."""
+    """Give a client time to read why it is disconnected. Closing while it still sends would discard the answer.
+    TimeoutError.
+    """
     writer.write_eof()
     async with asyncio.timeout(_PARTING_S):
         while await reader.read(_READ_BYTES):

@@ -1,16 +1,17 @@
-"""Writes of FlockDB: add, remove, archive and negate edges, one by one or all of a node in one direction.
+"""FlockDB's writes: add, remove, archive and negate edges, one by one or all of a node in one direction.
 
-An operation that names its edges and is due is done at once, and acknowledged when it is durable. One that is for
-later, of low priority, or for all edges of a node becomes a job (`jobs`), and is acknowledged when the job is durable.
+An operation that names its edges and is due is done at once, and acknowledged when it is durable. An operation for a
+later time, of low priority, or on all edges of a node becomes a job (`jobs`), and is acknowledged when the job is
+durable.
 
-An operation has a version. Given no time, it is newer than what it finds; given one, that is its version, and the merge
-law decides: operations with a time that name their edges leave each edge in one state, in any order and however often
-they are repeated. Two things depend on the order: the position, as adding an edge that is there or archived leaves it
-in its place; and what an operation on all edges of a node leaves, as it changes the edges that it finds.
+An operation has a version. Without a time, its version is newer than the edges it finds. With a time, that time is the
+version, and the merge law decides: such operations that name their edges leave each edge in one state, in any order and
+however often they are repeated. Two things still depend on the order. First, the position: adding an existing or
+archived edge keeps its position. Second, an operation on all edges of a node changes only the edges that it finds.
 
-Archiving all edges of a node in a direction marks that side of it as away: an edge of the graph FLOCK_AWAY from the
-node to `graph number * 2 + direction`, with the version of the operation. An edge added or negated while a side of it
-is away is stored as archived.
+Archiving all edges of a node in a direction marks that side of it as away. The mark is an edge of the graph FLOCK_AWAY
+from the node to `graph number * 2 + direction`, with the version of the operation. An edge that is added or negated
+while one of its sides is away is stored as archived.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kith.graph.graphs import FLOCK_AWAY
 from kith.graph.shapes import EdgeKey, Listing, Pair
 
 EDGES_MAX = 100_000
-"""Edges that one `execute` may name."""
+"""Most edges that one `execute` may name."""
 WRITES_A_COMMIT = 1_000
 _STATES = {
     ExecuteOperation.ADD: State.NORMAL,
@@ -47,13 +48,15 @@ _FROM = {
 }
 """The states that an operation on all edges of a node changes, in the order of its lists."""
 _PLACED = (State.NORMAL, State.ARCHIVED)
-"""An edge in one of these states keeps its place where it is added; any other gets a new one, unless it is archived."""
+"""An edge in one of these states keeps its position when it is added. Any other edge gets a new position, unless the
+operation archives it.
+"""
 _BARRED = (ExecuteOperation.ADD, ExecuteOperation.NEGATE)
-"""What these make is archived while a side of it is away."""
+"""Edges that these operations make are archived while one of their sides is away."""
 
 
 class ExecuteTask(NamedTuple):
-    """One operation. `position`: of the edges; None: the time. `version`: None: newer than what is there."""
+    """One operation. `position`: of the edges; None: the time. `version`: None: newer than the stored edge."""
 
     change: ExecuteOperation
     term: Term
@@ -62,33 +65,35 @@ class ExecuteTask(NamedTuple):
 
 
 def check_position(position: int | None) -> int | None:
-    """Return the position; BadRequest if it is none."""
+    """Return the position. BadRequest if it is invalid."""
     if position is not None and not POSITION_MIN <= position <= POSITION_MAX:
         raise BadRequest("position must be a 64-bit number")
     return position
 
 
 def check_edges(tasks: Sequence[ExecuteTask]) -> None:
-    """BatchTooLarge, if these name too many edges."""
+    """BatchTooLarge if the operations name too many edges."""
     named = sum(len(task.term.others) for task in tasks if task.term.others is not None)
     if named > EDGES_MAX:
         raise BatchTooLarge(f"one execute may name {EDGES_MAX} edges at most; send several", max=EDGES_MAX)
 
 
 def version_at(seconds: int, number: int) -> Hlc:
-    """The version of the operation with this number in a call for a time."""
+    """The version of operation `number` of a call with a time."""
     return hlc_of(max(0, seconds) * 1000, min(number, 0xFFFF))
 
 
 class Executes:
-    """Does operations over a graph."""
+    """Runs operations on a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph, self._store = graph, graph.store
         self._away = graph.graphs.number(FLOCK_AWAY)
 
     async def edges(self, tasks: Iterable[ExecuteTask]) -> None:
-        """Do operations that name their edges, in order: of two that name the same edge the second finds the first."""
+        """Run operations that name their edges, in order: of two that name the same edge, the second finds the result
+        of the first.
+        """
         writes, named = list[EdgeWrite](), set[EdgeKey]()
         for task in tasks:
             others = [] if task.term.others is None else list(dict.fromkeys(task.term.others.tolist()))
@@ -103,10 +108,10 @@ class Executes:
         await self._apply(writes)
 
     async def mark(self, task: ExecuteTask) -> bool:
-        """Before all edges of a node are gone through: note whether this side of it is away from now on.
+        """Before going through all edges of a node, record whether this side of it is away from now on.
 
-        False if a newer operation has noted the opposite: then this one does nothing. Of two with one version, as in
-        calls for the same second, the one that comes later is the newer.
+        False if a newer operation recorded the opposite: then this operation does nothing. Of two with the same
+        version, as in calls for the same second, the later one counts as newer.
         """
         if task.change not in (ExecuteOperation.ADD, ExecuteOperation.ARCHIVE):
             return True
@@ -119,12 +124,12 @@ class Executes:
         return _is_back(stored) == _is_back(mark)
 
     async def _merged(self, mark: Edge) -> Edge:
-        """The mark of a side once this one is merged. A side is no user, who may be removed."""
+        """Merge the mark of a side; returns the stored one. A side is not a user, so it cannot be removed with one."""
         (change,) = await self._store.apply([EdgeWrite(mark, as_is=True)])
         return change.after or mark
 
     async def of_list(self, task: ExecuteTask, listing: Listing, others: Sequence[int]) -> None:
-        """Do an operation with some entries of a list of its node."""
+        """Apply an operation to some entries of a list of its node."""
         out = listing.direction is Direction.OUT
         pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
         found = await self._store.get_many(listing.graph, pairs)
@@ -143,7 +148,7 @@ class Executes:
                         while_edge=away if task.change is ExecuteOperation.ARCHIVE else None,
                     )
                 )
-        await self._store.apply(writes)  # one that is refused stays archived: its other side is away
+        await self._store.apply(writes)  # a refused edge stays archived, because its other side is away
 
     def listings(self, task: ExecuteTask) -> list[Listing]:
         """The lists that an operation on all edges of a node goes through."""
@@ -151,8 +156,9 @@ class Executes:
         return [Listing(term.graph, term.node, term.direction, state) for state in _FROM[task.change]]
 
     async def _writes(self, task: ExecuteTask, graph: int, pairs: Sequence[Pair]) -> list[EdgeWrite]:
-        """Edges that are in that state already keep their place and get the new version, so that an older change does
-        not undo it."""
+        """The writes of an operation that names its edges. Edges that already have the state keep their position and
+        get the new version, so that an older change does not undo it.
+        """
         stored = await self._store.get_many(graph, pairs)
         writes = []
         for pair, edge in zip(pairs, stored, strict=True):
@@ -171,7 +177,7 @@ class Executes:
         return writes
 
     async def _apply(self, writes: Sequence[EdgeWrite]) -> None:
-        """Apply writes; what may not be there, because a side of it is away, is stored as archived."""
+        """Apply writes. An edge that is refused because one of its sides is away is stored as archived."""
         changes = await self._store.apply(writes)
         found = [
             (write, change.before)
@@ -186,8 +192,8 @@ class Executes:
             for write, before in found
         ]
         await self._store.apply(archived)
-        # A side that came back meanwhile was gone through before these were there. The second time it is a merge of
-        # the same version in a lesser state, so it needs a newer one.
+        # A side that came back meanwhile was processed before these edges existed. The second write merges the same
+        # version in a lesser state, so it needs a newer version.
         await self._store.apply(
             [
                 EdgeWrite(
@@ -202,14 +208,14 @@ class Executes:
         )
 
     def _away_keys(self, graph: int, source: int, destination: int) -> tuple[EdgeKey, ...]:
-        """The edges of which any says that a side of this edge is away."""
+        """The marks that say whether a side of this edge is away."""
         return (
             (self._away, source, _side(graph, Direction.OUT)),
             (self._away, destination, _side(graph, Direction.IN)),
         )
 
     async def away(self, graph: int, node: int, direction: Direction) -> Edge | None:
-        """The mark that this side of a node is away; None if it never was."""
+        """The mark that this side of a node is or was away; None if it never was."""
         (found,) = await self._store.get_many(self._away, [(node, _side(graph, direction))])
         return found
 
@@ -227,6 +233,6 @@ def _is_back(mark: Edge) -> bool:
 
 
 def _archived(edge: Edge, before: Edge | None) -> Edge:
-    """The edge as it is stored while a side of it is away: at the place that it had, though it was removed."""
+    """The edge as it is stored while one of its sides is away, at its previous position even if it was removed."""
     position = edge.position if before is None else before.position
     return msgspec.structs.replace(edge, state=State.ARCHIVED, position=position)

@@ -1,4 +1,4 @@
-"""The shapes of `interface.thrift`, loaded once, and how they become bytes."""
+"""Loads the types of `interface.thrift`, and converts calls and answers to and from bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExecuteOperation(enum.IntEnum):
 
 
 class Priority(enum.IntEnum):
-    """How soon something is to be done."""
+    """How soon an operation is to be done."""
 
     LOW = 1
     MEDIUM = 2
@@ -42,7 +42,7 @@ class Priority(enum.IntEnum):
 
 
 class ThriftCall(NamedTuple):
-    """A call: its method, its number on the connection, and its arguments by name; None where they are not as asked."""
+    """A call: its method, its sequence number, and its arguments by name; None if the method is unknown."""
 
     method: str
     sequence: int
@@ -50,7 +50,7 @@ class ThriftCall(NamedTuple):
 
 
 def read_call(message: bytes) -> ThriftCall:
-    """A message that `messages.Inbound` found whole."""
+    """Decode a message that `messages.Inbound` found whole."""
     protocol = TCyBinaryProtocol(TCyMemoryBuffer(message), strict_read=False)
     method, kind, sequence = protocol.read_message_begin()
     if kind != TMessageType.CALL or method not in shapes.FlockDB.thrift_services:
@@ -61,7 +61,7 @@ def read_call(message: bytes) -> ThriftCall:
 
 
 def write_result(asked: ThriftCall, result: Any) -> bytes:
-    """The answer to a call: a value of its type, None for a method without, or a FlockException."""
+    """The answer to a call: a value of its type, None for a method without a result, or a FlockException."""
     answer = getattr(shapes.FlockDB, f"{asked.method}_result")()
     if isinstance(result, shapes.FlockException):
         answer.ex = result
@@ -71,7 +71,7 @@ def write_result(asked: ThriftCall, result: Any) -> bytes:
 
 
 def write_refusal(asked: ThriftCall, kind: int, message: str) -> bytes:
-    """The answer to a call that is none of this interface: a TApplicationException of this kind."""
+    """The answer to a call that the interface does not have: a TApplicationException of this kind."""
     return _written(asked, TMessageType.EXCEPTION, TApplicationException(kind, message))
 
 

@@ -1,12 +1,12 @@
-"""Writes that are done later: those for a time to come, those of low priority, and those of all edges of a node.
+"""Deferred writes: operations for a later time, of low priority, or on all edges of a node.
 
     note flockdb/job/<priority>/<version, 16 hex digits>    a Job as MessagePack; versions are in the order of arrival
-    note flockdb/dead/<priority>/<version>    one that failed TRIES_MAX times; `kith flockdb --retry-dead`. Kith wrote
-                                              it without the priority once
+    note flockdb/dead/<priority>/<version>    failed TRIES_MAX times; `kith flockdb --retry-dead` retries it. Older
+                                              versions of Kith wrote the key without the priority
 
-Each priority has a queue and a task of its own, so what waits in one holds up no other. A job goes page by page, with a
-checkpoint after each; a page that is done twice has the same edges. One that fails waits, longer each time, and others
-go on. The process with the lease does them; any process may queue them.
+Each priority has its own queue and task, so a waiting job delays no other priority. A job goes page by page, with a
+checkpoint after each; repeating a page leaves the same edges. A job that fails waits, longer each time, while others
+continue. The process with the lease runs the jobs; any process may queue them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kith.graph.graph import Graph
 from kith.leases.holding import Held, Leases
 
 JOBS_MAX = 10_000
-"""Jobs that may wait; beyond: OVERLOADED."""
+"""Most waiting jobs; above that: OVERLOADED."""
 JOBS_BYTES_MAX = 64 << 20
-"""Bytes of all that wait, most of which are the edges that they name; a queue is read whole."""
+"""Most bytes of all waiting jobs, mostly the ids of their edges, because a queue is read whole."""
 _COUNTED_EVERY = 100
-"""Those that wait are counted after so many new ones, of this process."""
+"""After this many new jobs a process counts the waiting jobs again."""
 TRIES_MAX = 10
 _JOB, _DEAD, LEASE = "flockdb/job/", "flockdb/dead/", "flockdb/jobs"
 _LOOKED_S = 0.5
@@ -45,7 +45,7 @@ _log = structlog.get_logger("kith.flockdb")
 
 
 class ExecuteJob(msgspec.Struct, frozen=True):
-    """One operation, and how far it is. `step`: lists that are done; `after`: the last entry done of the next one."""
+    """One operation and its progress. `step`: finished lists. `after`: the last finished entry of the next list."""
 
     priority: Priority
     change: ExecuteOperation
@@ -58,7 +58,7 @@ class ExecuteJob(msgspec.Struct, frozen=True):
     due_ms: int
     step: int = 0
     after: Mark | None = None
-    done: int = 0  # of the named edges
+    done: int = 0  # how many of the named edges
     tries: int = 0
     error: str = ""
 
@@ -69,12 +69,12 @@ class ExecuteJob(msgspec.Struct, frozen=True):
 
     @property
     def dead_key(self) -> str:
-        """The key of its note once it failed for good."""
+        """The key of its note after it failed for good."""
         return f"{_DEAD}{self.priority.value}/{self.version:016x}"
 
     @property
     def task(self) -> ExecuteTask:
-        """What is to be done."""
+        """What remains to be done."""
         others = None if self.others is None else np.frombuffer(self.others, "<i8").astype(np.int64)[self.done :]
         term = Term(self.graph, self.node, self.direction, (State.NORMAL,), others)
         return ExecuteTask(self.change, term, self.position, Hlc(self.version))
@@ -85,19 +85,19 @@ _NOTHING = msgspec.msgpack.encode({})
 
 
 def _over(raw: bytes, job: ExecuteJob) -> bytes:
-    """The note of a job over an earlier one, whose fields of a newer Kith stay."""
+    """The note of a job, written over an earlier note. Fields that a newer version of Kith added stay."""
     return msgspec.msgpack.encode({**msgspec.msgpack.decode(raw), **msgspec.structs.asdict(job)})
 
 
 class Jobs:
-    """The queues. `now_ms`: of the wall."""
+    """The queues. `now_ms`: wall-clock time in ms."""
 
     def __init__(self, graph: Graph, executes: Executes, now_ms: Callable[[], int]) -> None:
         self._store, self._executes, self._now_ms = graph.store, executes, now_ms
         self._rung = {priority: asyncio.Event() for priority in Priority}
         self._clock = graph.clock
         self._room_jobs = self._room_bytes = 0
-        """What may be added before those that wait are counted again."""
+        """What may be added before the waiting jobs are counted again."""
 
     async def add(self, task: ExecuteTask, priority: Priority, due_ms: int) -> None:
         """Queue a job; it is durable when this returns. Errors: Overloaded."""
@@ -111,8 +111,8 @@ class Jobs:
         self._rung[priority].set()
 
     async def _take_room(self, size: int) -> None:
-        """Overloaded where no job that names edges in so many bytes may wait. Those that wait are counted now and then,
-        since reading all of them for each new one takes longer the more there are.
+        """Overloaded if a job whose edges take this many bytes may not wait. The waiting jobs are counted now and then
+        only, because reading all of them for each new job gets slower the more there are.
         """
         if not self._room_jobs or size > self._room_bytes:
             waiting = await self._store.notes(_JOB)
@@ -126,23 +126,23 @@ class Jobs:
         self._room_jobs, self._room_bytes = self._room_jobs - 1, self._room_bytes - size
 
     async def run(self, leases: Leases) -> None:
-        """Do what is due, while this process has the lease; until cancelled."""
+        """Run due jobs while this process has the lease, until cancelled."""
         while True:
             try:
                 async with leases.hold(LEASE) as held:
                     if held is not None:
                         await held.while_ours(self._queues(held))
-            except* Unavailable as errors:  # a group, where a queue raised it
+            except* Unavailable as errors:  # an exception group if a queue raised it
                 _log.warning("jobs wait for the store", error=str(errors.exceptions[0]))
             await asyncio.sleep(_LOOKED_S)
 
     async def work_off(self) -> None:
-        """Do all that is due now, the most urgent first."""
+        """Run all jobs that are due now, the most urgent first."""
         for priority in sorted(Priority, reverse=True):
             await self._work_off(priority, lambda: None)
 
     async def retry_dead(self) -> int:
-        """Put the dead jobs into their queues again; how many."""
+        """Queue the dead jobs again; returns how many."""
         dead = await self._store.notes(_DEAD)
         for key, raw in dead.items():
             await self._note(msgspec.structs.replace(_decode(raw), tries=0, due_ms=self._now_ms()), over=raw)
@@ -168,7 +168,7 @@ class Jobs:
                     await rung.wait()
 
     async def _work_off(self, priority: Priority, check: Callable[[], None]) -> None:
-        """Do the jobs of a queue that are due, the oldest first. `check`: raises where this process may do no more."""
+        """Run the due jobs of a queue, oldest first. `check` raises if this process may not continue."""
         for raw in (await self._store.notes(f"{_JOB}{priority.value}/")).values():
             job = _decode(raw)
             if job.due_ms <= self._now_ms():
@@ -176,14 +176,14 @@ class Jobs:
                 await self._try(job)
 
     async def _try(self, job: ExecuteJob) -> None:
-        """Do a job; where it fails, note when to try again."""
+        """Run a job. If it fails, schedule a retry."""
         try:
             if job.others is None:
                 await self._all_edges(job)
             else:
                 await self._named_edges(job)
         except Unavailable:
-            raise  # nothing can be noted either
+            raise  # nothing can be written either
         except KithError as error:
             await self._failed(job, error.message)
         except Exception as error:
@@ -213,8 +213,9 @@ class Jobs:
         await self._store.put_note(job.key, None)
 
     async def _shows(self, job: ExecuteJob) -> bool:
-        """Whether lists show all that was decided before; if not, as where nobody decides for some of the sources, the
-        job is due later, and others go on."""
+        """Whether lists show every write that was decided earlier. If they do not, for example because a partition has
+        no owner, the job is postponed and others continue.
+        """
         try:
             await self._store.barrier()
         except Unavailable as error:
@@ -229,7 +230,7 @@ class Jobs:
         return job
 
     async def _failed(self, job: ExecuteJob, error: str) -> None:
-        """Let a job wait; after TRIES_MAX tries, for a person."""
+        """Postpone a failed job; after TRIES_MAX tries it is dead and waits for a person."""
         raw = await self._store.get_note(job.key)
         if raw is None:
             return
@@ -244,6 +245,6 @@ class Jobs:
         await self._store.put_note(job.key, None)
 
     async def _note(self, job: ExecuteJob, *, over: bytes = _NOTHING, dead: bool = False) -> None:
-        """Note a job where no other is noted: it gets the next version that is free. `over`: see `_over`."""
+        """Write a job under a free key: its version is raised until one is free. `over`: see `_over`."""
         while not await self._store.put_note(job.dead_key if dead else job.key, _over(over, job), only_if=None):
             job = msgspec.structs.replace(job, version=job.version + 1)

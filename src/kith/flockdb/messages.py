@@ -1,4 +1,4 @@
-"""Finds the messages of Thrift's binary protocol in bytes that a stranger sends, before anything decodes them.
+"""Finds messages of Thrift's binary protocol in untrusted bytes, before they are decoded.
 
     buffered    message | message | ...
     framed      length i32 | message | length i32 | message | ...
@@ -6,11 +6,11 @@
                 or, older: name | kind u8 | sequence i32 | struct
     name        length i32 | bytes
 
-Framed and buffered are told apart by the first bytes. Everything is looked at once, as it comes: lengths, types, depth
-and how many values there are. So the decoder behind it reads nothing that is not there, and no message takes long.
+The first bytes tell framed from buffered. Each byte is checked once, as it arrives: lengths, types, depth and the
+number of values. So the decoder never reads past the end, and no message takes long.
 
-What is wrong with a message costs that message alone, where it is known where the next one begins: after a frame, and
-after a message that is only nested too deep. Elsewhere nothing that follows can be read.
+An invalid message costs only that message if the start of the next one is known: after a frame, and after a message
+that is only nested too deep. Otherwise nothing that follows can be read.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import struct
 from typing import NamedTuple
 
 MESSAGE_BYTES_MAX = 4 << 20
-"""A message of more is refused: some 500,000 ids."""
+"""Most bytes of a message: some 500,000 ids. A larger one is refused."""
 VALUES_MAX = 200_000
-"""Values of a message that are looked at one by one: some 20,000 operations of `execute`."""
+"""Most values of a message that are checked one by one: some 20,000 operations of `execute`."""
 DEPTH_MAX = 16
-"""Structs and lists within each other; the deepest of the interface has 6."""
+"""Most levels of nested structs and lists; the deepest in the interface has 6."""
 NAME_BYTES_MAX = 100
 
 _I32 = struct.Struct(">i")
@@ -34,14 +34,14 @@ _VERSION_MASK, _VERSION_1 = 0xFFFF0000, 0x80010000
 
 
 class Head(NamedTuple):
-    """What stands in front of a message."""
+    """The method and sequence number at the start of a message."""
 
     method: str = ""
     sequence: int = 0
 
 
 class Malformed(Exception):
-    """A message that cannot be read. `head`: its own, as far as that came."""
+    """A message that cannot be read. `head`: its head, as far as it arrived."""
 
     def __init__(self, message: str, head: Head) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class Malformed(Exception):
 
 
 class _Wrong(Exception):
-    """These bytes are no message of the protocol."""
+    """These bytes are not a message of the protocol."""
 
 
 class _Incomplete(Exception):
@@ -57,7 +57,9 @@ class _Incomplete(Exception):
 
 
 class _Open:
-    """A struct, list or map whose end has not come: the types of its items (none: a struct), how many are left."""
+    """A struct, list or map whose end has not arrived: the types of its items (empty: a struct), and how many
+    are left.
+    """
 
     def __init__(self, kinds: tuple[int, ...] = (), left: int = 0) -> None:
         self.kinds, self.left, self.turn = kinds, left * len(kinds), 0
@@ -67,18 +69,18 @@ class Inbound:
     """The bytes that one client has sent and that were not taken yet."""
 
     def __init__(self) -> None:
-        self.framed: bool | None = None  # None: too little came to tell
-        self.ended = False  # nothing that comes can be read any more
+        self.framed: bool | None = None  # None: too few bytes to tell
+        self.ended = False  # nothing that arrives can be read any more
         self._data = bytearray()
-        self._skipped = 0  # bytes to come, of a frame that was refused
+        self._skipped = 0  # bytes still to arrive of a refused frame
         self._begin()
 
     def feed(self, data: bytes) -> None:
-        """Take bytes that came from the client."""
+        """Add bytes from the client."""
         self._data += data
 
     def take(self) -> bytes | None:
-        """The next whole message; None if it has not come yet, or nothing more can be read. Malformed."""
+        """The next whole message; None if it has not arrived, or nothing more can be read. Malformed."""
         if self.framed is None:
             self.framed = self._tell_framed()
         if self.framed is None or self.ended:
@@ -102,9 +104,9 @@ class Inbound:
         raise Malformed(wrong, self._head(0))
 
     def _tell_framed(self) -> bool | None:
-        """The first number is a version (buffered, and negative), the length of a frame, or that of an older name.
+        """The first number is a version (buffered; negative), the length of a frame, or the length of an older name.
 
-        Then follows a version or the length of a name; letters are taken for a length that is too great.
+        Then comes a version or the length of a name. Letters read as a length are too large for one.
         """
         if len(self._data) < 2 * _I32.size:
             return None
@@ -146,7 +148,7 @@ class Inbound:
         self._open: list[_Open] = []
 
     def _scan(self, end: int) -> None:
-        """Go on until the end of the message; what was seen until _Incomplete is not looked at again."""
+        """Continue to the end of the message. On _Incomplete it resumes later without checking anything twice."""
         if not self._has_head:
             self._at = self._head_end(end)
             self._open, self._has_head = [_Open()], True
@@ -163,7 +165,7 @@ class Inbound:
                 top.turn = (top.turn + 1) % len(top.kinds)
 
     def _head(self, start: int) -> Head:
-        """That of the message which begins there, if it came whole."""
+        """The head of the message that starts there, if it has arrived."""
         if not self._has_head:
             return Head()
         versioned = self._int(start, len(self._data)) < 0
@@ -198,7 +200,7 @@ class Inbound:
             self._value(kind, self._at + _FIELD_HEAD_BYTES, end)
 
     def _value(self, kind: int, at: int, end: int) -> None:
-        """Pass over a value, or enter it."""
+        """Skip a value, or enter it."""
         entered = None
         if kind in _FIXED:
             at += _FIXED[kind]

@@ -1,13 +1,13 @@
-"""Queries of FlockDB: programs in postfix, and pages whose cursors are numbers of the rows themselves.
+"""FlockDB's queries: programs in postfix, and pages whose cursors are numbers from the rows.
 
-A lone list pages by position, newest first. Where a query names destination ids, or combines others, it pages by
-destination id, the greatest first. A cursor of -1 begins, a positive one goes down from that row, a negative one goes
-back up from it; 0 says that there is no more on that side. It says nothing on a page without rows; and by destination
-id a page that went down from a cursor names a way back, though there may be nothing. Source: FlockDB's documentation of
-paging.
+A single list is paged by position, newest first. A query that names destination ids, or combines others, is paged by
+destination id, greatest first. Cursor -1 starts. A positive cursor continues down from that row, a negative one back up
+from it. A cursor of 0 in an answer means that there is no more on that side; on a page without rows it says nothing. By
+destination id, a page that came down from a cursor offers a way back even if nothing is there. Source: FlockDB's
+documentation of paging.
 
-A position says nothing of rows that share it, so a page ends behind the last row of its position, and may have up to
-TIES_MAX rows more than were asked for.
+A position cannot tell rows apart that share it. So a page ends after the last row of its position, and may have up to
+TIES_MAX rows more than requested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kith.graph.shapes import Ids, Listing, Pair
 from kith.graph.store import Edges
 
 COUNT_MAX = 50_000
-"""Rows of a page; beyond: FlockException."""
+"""Most rows of a page; above that: FlockException."""
 TIES_MAX = 10_000
 START, END = -1, 0
 _STATES = {0: State.NORMAL, 1: State.REMOVED, 2: State.ARCHIVED, 3: State.NEGATIVE}
@@ -43,7 +43,7 @@ _COMBINING: Mapping[int, Callable[[tuple[Program, ...]], Program]] = {
 
 
 class Term(NamedTuple):
-    """The edges of a node in one direction, in some states; of these only those with `others`, where they are named."""
+    """The edges of a node in one direction, in some states; with `others`, only the edges with these other ends."""
 
     graph: int
     node: int
@@ -53,7 +53,7 @@ class Term(NamedTuple):
 
     @property
     def listings(self) -> tuple[Listing, ...]:
-        """Its lists, one a state."""
+        """Its lists, one per state."""
         return tuple(Listing(self.graph, self.node, self.direction, state) for state in self.states)
 
     def pairs(self, others: Sequence[int]) -> list[Pair]:
@@ -62,7 +62,7 @@ class Term(NamedTuple):
 
 
 class PageAsked(NamedTuple):
-    """How many rows from where."""
+    """How many rows, and the cursor to start at."""
 
     rows: int
     cursor: int
@@ -77,13 +77,13 @@ class SelectPage(NamedTuple):
 
 
 class TermReader:
-    """Reads terms. `graphs`: the number of each graph, by the id that clients call it."""
+    """Reads terms. `graphs`: the number of each graph, by the id that clients use."""
 
     def __init__(self, graphs: Mapping[int, int]) -> None:
         self._graphs = graphs
 
     def graph(self, graph_id: int | None) -> int:
-        """The number of a graph; BadRequest if clients' ids name none."""
+        """The number of a graph. BadRequest if no graph has this id."""
         number = None if graph_id is None else self._graphs.get(graph_id)
         if number is None:
             raise BadRequest(
@@ -92,7 +92,7 @@ class TermReader:
         return number
 
     def read(self, raw: Any) -> Term:
-        """A QueryTerm as it came. BadRequest."""
+        """Read a QueryTerm from a client. BadRequest."""
         if raw is None:
             raise BadRequest("an operation lacks its term")
         states = [_STATES.get(number) for number in raw.state_ids or [0]]
@@ -108,15 +108,15 @@ class TermReader:
 
 
 def checked_id(raw: int | None, name: str) -> int:
-    """An id as it came; BadRequest unless it is one."""
+    """A valid id from a client; BadRequest for others."""
     if raw is None or not 0 <= raw <= ID_MAX:
         raise BadRequest(f"{name} must be a number from 0 to {ID_MAX}")
     return raw
 
 
 def unpacked_ids(raw: bytes | str) -> Ids:
-    """Packed ids. BadRequest."""
-    data = raw.encode() if isinstance(raw, str) else raw  # the decoder makes text of what happens to be text
+    """Ids from their packed form. BadRequest."""
+    data = raw.encode() if isinstance(raw, str) else raw  # the decoder returns text if the bytes happen to be text
     if len(data) % 8:
         raise BadRequest("ids are packed as 8 bytes each, little-endian")
     ids = np.frombuffer(data, "<i8").astype(np.int64)
@@ -126,7 +126,7 @@ def unpacked_ids(raw: bytes | str) -> Ids:
 
 
 def compiled(operations: Sequence[Any], terms: TermReader) -> list[Term | SelectOperation]:
-    """A program in postfix, whose terms are read. BadRequest unless it leaves exactly one result."""
+    """A program in postfix, with its terms read. BadRequest unless it leaves exactly one result."""
     program: list[Term | SelectOperation] = []
     left = parts = 0
     for operation in operations:
@@ -155,7 +155,7 @@ class Selects:
         self._lists = OrderedLists(store)
 
     async def page(self, program: Sequence[Term | SelectOperation], asked: PageAsked) -> SelectPage:
-        """A page of what a program selects."""
+        """A page of the ids that a program selects."""
         _check(asked)
         (first, *rest) = program
         if not rest and isinstance(first, Term) and first.others is None:
@@ -231,7 +231,7 @@ class Selects:
         return marks, marks[-1].position if is_older else END, -marks[0].position if is_newer else END
 
     async def _with_ties(self, term: Term, marks: list[Mark], last: Mark, *, backward: bool) -> list[Mark]:
-        """With all entries that have the position of the last one on the way."""
+        """The page with every entry that shares the position of its last row."""
         until = last.position + 1 if last.position < POSITION_MAX else None
         same = Window(TIES_MAX + 1, since=last.position, until=until)
         tied = [mark for listing in term.listings for mark in (await self._store.page(listing, same)).items]
@@ -263,7 +263,7 @@ class Selects:
         return stack[0]
 
     async def _among(self, term: Term, others: Ids) -> Given:
-        """Which of these are other ends of edges in the term's states."""
+        """Which of these ids are other ends of edges in the term's states."""
         pairs = term.pairs(others.tolist())
         found = await self._store.get_many(term.graph, pairs)
         kept = [edge is not None and edge.state in term.states for edge in found]
