@@ -78,8 +78,9 @@ export interface Operations {
   /**
    * A page of a set program.
    *
-   * Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or `{"difference": [P,
-   * ...]}` over other programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
+   * Ids in descending order. A program is an operator over other programs, or a list. The operators:
+   * `{"union": [P, ...]}`, `{"intersect": [P, ...]}` and `{"difference": [P, ...]}`. A list:
+   * `{"graph", "node", "direction": "out" or "in", "states"?}`.
    *
    * `partial`: few of the many ids that were checked are members, so this page has fewer than `limit` ids or none.
    * Continue with `nextCursor`.
@@ -88,8 +89,9 @@ export interface Operations {
   /**
    * A page of a set program.
    *
-   * Ids in descending order. A program is `{"union": [P, ...]}`, `{"intersect": [P, ...]}` or `{"difference": [P,
-   * ...]}` over other programs, or a list: `{"graph", "node", "direction": "out" or "in", "states"?}`.
+   * Ids in descending order. A program is an operator over other programs, or a list. The operators:
+   * `{"union": [P, ...]}`, `{"intersect": [P, ...]}` and `{"difference": [P, ...]}`. A list:
+   * `{"graph", "node", "direction": "out" or "in", "states"?}`.
    *
    * `partial`: few of the many ids that were checked are members, so this page has fewer than `limit` ids or none.
    * Continue with `nextCursor`.

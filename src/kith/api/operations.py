@@ -1,9 +1,9 @@
 """The table of operations: dispatch, arguments, permissions, quotas, metrics and the OpenAPI document all use it.
 
-A resource is a class whose methods are operations: a coroutine under a decorator such as `@get("/posts/{post_id}", "A
-post")`. Its first parameter is the `Call`, followed by the parameters of the path, in their order. `body` is the
-decoded body; it is optional if it has a default. All other parameters come from the query, or from a header if their
-type says so (`Header`). The docstring is the operation's description.
+A resource is a class whose methods are operations: coroutines under a decorator such as
+`@get("/posts/{post_id}", "A post")`. The first parameter is the `Call`, followed by the parameters of the path, in
+their order. `body` is the decoded body; it is optional if it has a default. All other parameters come from the query,
+or from a header if their type says so (`Header`). The docstring is the operation's description.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class NodeJobs:
         return job
 
     async def _mark(self, held: Held, operation: NodeOperation, node: NodeId, was: State) -> None:
-        """Set the node's state. A node that was removed meanwhile stays removed, and the job is dropped."""
+        """Set the node's state. If the node was removed meanwhile, it stays removed; the job is deleted and refused."""
         state = _NODE_STATE[operation]
         while True:
             only_from = None if operation is NodeOperation.REMOVE else was

@@ -131,8 +131,8 @@ class StreamResource:
         self._lifetime_s, self._timeout_s, self._deadline = lifetime_s, timeout_s, Deadline(timeout_s)
         self._places = SealedPlaces(signing)
         self._sinks: set[Sink] = set()
-        self._held: Counter[NodeId] = Counter()  # streams of each user, those that are being opened included
-        self._count = 0  # the sum of it
+        self._held: Counter[NodeId] = Counter()  # open streams of each user, including those being opened
+        self._count = 0  # the sum of `_held`
         self._closing = False
 
     @get(

@@ -121,7 +121,7 @@ class WatchResource:
         self._watch, self._graphs, self._observer, self._lifetime_s = watch, graphs, observer, lifetime_s
         self._watchers_max, self._user_max, self._buffer_bytes = watchers_max, user_max, buffer_bytes
         self._open, self._closing = set[Watching](), False
-        self._held: Counter[NodeId | None] = Counter()  # watchers of each user, those that are being opened included
+        self._held: Counter[NodeId | None] = Counter()  # watchers of each user, including those being opened
 
     @get(
         "/watch",
