@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                self._read_on(memoryview(data), upgrade.args[0])
+                self._parse_without_upgrade(memoryview(data), upgrade.args[0])
         except httptools.HttpParserInvalidMethodError:
             self._refusal = BadRequest("HTTP has no such method; see /docs")
         except httptools.HttpParserError as error:
@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
             self._rest = data
             self._pause_reading()
 
-    def _read_on(self, data: memoryview, at: int) -> None:
+    def _parse_without_upgrade(self, data: memoryview, at: int) -> None:
         """Continue at `at`, after the head of a request that offers HTTP/2 or a WebSocket, as if it offered neither.
 
         The parser ends such a request after its head. What follows may be the request's body and must not be parsed as

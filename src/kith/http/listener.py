@@ -22,21 +22,20 @@ from kith.http.exchange import Serve
 from kith.http.serving_state import Refusal, ServingState
 from kith.http.sockets import BACKLOG
 
-_GROWS_S, _GROWS_S_MAX = 0.001, 0.002
-"""How long a process leaves the next connection to others, in seconds: _GROWS_S per connection that it has, at most
-_GROWS_S_MAX.
-"""
-_GROWS_SHARE = 16
+_PAUSE_PER_CONNECTION_S, _PAUSE_S_MAX = 0.001, 0.002
+"""How long a process leaves the next connection to others, in seconds: the first per connection, at most the
+second."""
+_GROWTH_SHARE = 16
 """After that pause it accepts one more, plus one for each 16 that it has."""
-_REPLACED_S = 0.02
+_REPLACEMENT_S = 0.02
 """For how many seconds after the last one a connection counts as the replacement of one that ended."""
 _AT_ONCE = 64
 """Most connections accepted in one turn of the loop."""
-_AGAIN_S = 0.1
+_NO_ROOM_PAUSE_S = 0.1
 """Pause in accepting after the system ran out of descriptors or memory, in seconds."""
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_LOOKED_EVERY_S = 1.0
-_ON_THEIR_WAY_S = 0.1
+_CHECKED_EVERY_S = 1.0
+_IN_FLIGHT_S = 0.1
 """How long a closing listener waits for requests that clients sent before they could know, in seconds."""
 _log = structlog.get_logger("kith.http")
 
@@ -90,7 +89,7 @@ class Listener:
         between two requests would lose the second.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_ON_THEIR_WAY_S):
+            async with asyncio.timeout(_IN_FLIGHT_S):
                 await self._shared.all_lost.wait()
         for connection in list(self._shared.connections):
             connection.end_at_rest()
@@ -101,7 +100,7 @@ class Listener:
         shared.now_s, shared.last_lines = time.monotonic(), b"date: %b\r\n\r\n" % formatdate(usegmt=True).encode()
         for connection in list(shared.connections):
             connection.look(shared.now_s, self._idle_s)
-        self._next_look = shared.loop.call_later(min(_LOOKED_EVERY_S, self._idle_s / 2), self._look)
+        self._next_look = shared.loop.call_later(min(_CHECKED_EVERY_S, self._idle_s / 2), self._look)
 
 
 def _end_unacknowledged(listening: socket.socket, after_s: float) -> None:
@@ -121,8 +120,11 @@ class SharedSocket:
         listening.setblocking(False)
         self._listening, self._shared, self._closed = listening, shared, False
         self._beginning = set[asyncio.Task[None]]()  # accepted, not connected yet
-        self._had, self._had_until_s = 0, 0.0  # connections that it had lately; up to this many it accepts at once
-        self._grows_s = 0.0  # when it may accept more than it had
+        self._recent, self._recent_until_s = (
+            0,
+            0.0,
+        )  # connections that it had lately; up to this many it accepts at once
+        self._may_grow_s = 0.0  # when it may accept more than it had
         self._resume()
 
     def close(self) -> None:
@@ -155,7 +157,7 @@ class SharedSocket:
                 if error.errno not in _NO_ROOM:
                     raise
                 _log.warning("no connection can be accepted just now", error=error.strerror)
-                self._pause(_AGAIN_S)
+                self._pause(_NO_ROOM_PAUSE_S)
                 return
             accepted.setblocking(False)
             self._take(accepted)
@@ -163,15 +165,18 @@ class SharedSocket:
     def _wait_s(self) -> float:
         """How long to leave the next connection to others, in seconds."""
         now_s, has = time.monotonic(), self._has()
-        if now_s > self._had_until_s:
-            self._had = has
-        return 0.0 if has < self._had else self._grows_s - now_s
+        if now_s > self._recent_until_s:
+            self._recent = has
+        return 0.0 if has < self._recent else self._may_grow_s - now_s
 
     def _take(self, accepted: socket.socket) -> None:
         now_s, has = time.monotonic(), self._has()
-        if has >= self._had:
-            self._had, self._grows_s = has + 1 + has // _GROWS_SHARE, now_s + min(_GROWS_S * (has + 1), _GROWS_S_MAX)
-        self._had_until_s = now_s + _REPLACED_S
+        if has >= self._recent:
+            self._recent, self._may_grow_s = (
+                has + 1 + has // _GROWTH_SHARE,
+                now_s + min(_PAUSE_PER_CONNECTION_S * (has + 1), _PAUSE_S_MAX),
+            )
+        self._recent_until_s = now_s + _REPLACEMENT_S
         task = self._shared.loop.create_task(self._begin(accepted))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)

@@ -70,15 +70,15 @@ def test_one_process_takes_all_where_the_others_take_nothing(listening: socket.s
 def test_a_connection_in_the_place_of_one_that_ended_is_taken_at_once(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "_REPLACED_S", 1_000.0)
+    monkeypatch.setattr(listener, "_REPLACEMENT_S", 1_000.0)
 
     async def scene() -> None:
         async with sharing(listening, 1) as (one,):
             with opened(listening, 5):
                 await until(lambda: len(one) == 5)
             await until(lambda: len(one) == 0)
-            monkeypatch.setattr(listener, "_GROWS_S_MAX", 1_000.0)
-            monkeypatch.setattr(listener, "_GROWS_S", 1_000.0)
+            monkeypatch.setattr(listener, "_PAUSE_S_MAX", 1_000.0)
+            monkeypatch.setattr(listener, "_PAUSE_PER_CONNECTION_S", 1_000.0)
             with opened(listening, 5):
                 await until(lambda: len(one) == 5)
 
@@ -115,8 +115,8 @@ def test_where_the_system_has_no_descriptor_it_is_tried_again(listening: socket.
 def test_a_process_that_ends_while_it_leaves_connections_to_others_accepts_no_more(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "_GROWS_S_MAX", 0.05)
-    monkeypatch.setattr(listener, "_GROWS_S", 0.05)
+    monkeypatch.setattr(listener, "_PAUSE_S_MAX", 0.05)
+    monkeypatch.setattr(listener, "_PAUSE_PER_CONNECTION_S", 0.05)
 
     async def scene() -> None:
         faults: list[object] = []
