@@ -53,9 +53,9 @@ KEPT_S = 60.0
 report repairs. A `Touched` gets changes only.
 """
 _TOUCHES_NOTHING = frozenset({TIMELINE_WANTED, USER_CHANGED, CLAIM_TAKEN, NOTE_CHANGED})
-_PATIENCE_S, _AWAY_S = 0.5, 1.0
+_REFRESH_MAX_S, _UNAVAILABLE_S = 0.5, 1.0
 """How long a refresh may take, and for how long a log that did not answer by then is not queried again, in seconds."""
-_QUICK_S, _SLOW_S = 0.03, 10.0
+_SLOW_FROM_S, _SLOW_FOR_S = 0.03, 10.0
 """A refresh that takes longer than the first is slow; refreshes then count as slow for the second, in seconds."""
 V = TypeVar("V")
 
@@ -80,10 +80,14 @@ class ReadMemory(Moments):
         self._tables: list[MemoryTable] = []
         self._values: list[Remembered[Any] | ToldChanges] = []  # all but the `Touched`
         self._at, self._begun_s = NOWHERE, 0.0
-        self._told_to = 0  # the last transaction whose events were read
+        self._read_to = 0  # the last transaction whose events were read
         self._endings = Endings(store, now_ms)
-        self._one, self._asked, self._done = asyncio.Lock(), 0, 0  # lock, requests and completions of remote refreshes
-        self._away_until_s = self._slow_until_s = 0.0
+        self._refreshing, self._requested, self._completed = (
+            asyncio.Lock(),
+            0,
+            0,
+        )  # lock, requests and completions of remote refreshes
+        self._unavailable_until_s = self._slow_until_s = 0.0
 
     @property
     def is_quick(self) -> bool:
@@ -178,28 +182,28 @@ class ReadMemory(Moments):
             self.moment = 0
             return
         is_old = self._is_old()
-        if told != self._told_to or is_old:
+        if told != self._read_to or is_old:
             await self._catch_up(self._log.read, is_old=is_old)
-            self._told_to = told
+            self._read_to = told
         self.moment = self.coming
 
     async def _refresh_remote(self) -> None:
         """Refresh across a network. All callers that arrive during a refresh share the next one."""
-        self._asked += 1
-        mine = self._asked
-        async with self._one:
-            if self._done >= mine:
+        self._requested += 1
+        mine = self._requested
+        async with self._refreshing:
+            if self._completed >= mine:
                 return
-            asked, began_s = self._asked, self._now_s()
-            if began_s >= self._away_until_s:
+            asked, began_s = self._requested, self._now_s()
+            if began_s >= self._unavailable_until_s:
                 try:
-                    async with asyncio.timeout(_PATIENCE_S):
+                    async with asyncio.timeout(_REFRESH_MAX_S):
                         await self._read_to_end()
                 except (Unavailable, TimeoutError):
-                    self.moment, self._away_until_s = 0, self._now_s() + _AWAY_S
-                if self._now_s() - began_s > _QUICK_S:
-                    self._slow_until_s = self._now_s() + _SLOW_S
-            self._done = asked
+                    self.moment, self._unavailable_until_s = 0, self._now_s() + _UNAVAILABLE_S
+                if self._now_s() - began_s > _SLOW_FROM_S:
+                    self._slow_until_s = self._now_s() + _SLOW_FOR_S
+            self._completed = asked
 
     async def _read_to_end(self) -> None:
         await self._catch_up(self._log.latest, is_old=self._is_old() or self._now_ms() >= self._endings.known_ms)
@@ -236,11 +240,11 @@ class ReadMemory(Moments):
         if found.events:
             self.coming += 1
             for event in found.events:
-                self._told(event)
+                self._invalidate(event)
             self._at = found.next
         return True
 
-    def _told(self, event: Event) -> None:
+    def _invalidate(self, event: Event) -> None:
         """Invalidate what an event changed."""
         state = event.state
         if state <= State.REMOVED or state == EDGE_FORGOTTEN:

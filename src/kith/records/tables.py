@@ -10,11 +10,11 @@ TOUCHED_MAX = 10_000
 """Changed ids that a `Touched` collects; if there are more, it reports that anything may have changed."""
 CHANGES_MAX = 2_000
 """How many of the latest changed ids are searched for those that a result was made from, 20 ns each."""
-_LATELY_MAX = 5_000
+_RECENT_MAX = 5_000
 """Ids for which a table knows their last change. If there are more, results of reads that are under way are not
 kept.
 """
-_GIVEN_UP_SHARE, _FREED_FOR_ONE = 64, 2
+_EVICTED_SHARE, _FREED_PER_VALUE = 64, 2
 """The share of a full table that is evicted at once (1 in 64), and how many evicted values are freed per new one."""
 V = TypeVar("V")
 
@@ -30,12 +30,12 @@ class Moments:
 class Remembered(Generic[V]):
     """A cache by id. A value is valid until the log reports a change of its sources. Made by `ReadMemory`."""
 
-    __slots__ = ("_changed", "_cleared", "_given_up", "_kept", "_memory", "_size_max")
+    __slots__ = ("_changed", "_cleared", "_evicted", "_kept", "_memory", "_size_max")
 
     def __init__(self, memory: Moments, size_max: int) -> None:
         self._memory, self._size_max = memory, size_max
         self._kept: dict[int, V] = {}
-        self._given_up: dict[int, V] = {}  # evicted and not freed yet
+        self._evicted: dict[int, V] = {}  # evicted and not freed yet
         self._changed: dict[int, int] = {}  # by id, the moment of its last change
         self._cleared = 0  # the same for all ids that are not in it
 
@@ -63,14 +63,14 @@ class Remembered(Generic[V]):
         if len(kept) + len(found) > self._size_max:
             make_room(kept, len(found))
         kept.update(found)
-        if self._given_up:
-            for _ in range(min(len(self._given_up), _FREED_FOR_ONE * len(found))):
-                self._given_up.popitem()
+        if self._evicted:
+            for _ in range(min(len(self._evicted), _FREED_PER_VALUE * len(found))):
+                self._evicted.popitem()
 
     def changed(self, *ids: int) -> None:
         """Drop the values of changed ids."""
         moment = self._memory.coming
-        if len(self._changed) > _LATELY_MAX:
+        if len(self._changed) > _RECENT_MAX:
             self._changed.clear()
             self._cleared = moment
         for id_ in ids:
@@ -82,7 +82,7 @@ class Remembered(Generic[V]):
 
         Their memory is freed as new values come, because freeing thousands at once takes milliseconds.
         """
-        self._given_up, self._kept = self._kept, {}
+        self._evicted, self._kept = self._kept, {}
         self._changed.clear()
         self._cleared = self._memory.coming
 
@@ -201,7 +201,7 @@ class LastMade(Generic[V]):
 
 def make_room(kept: dict[int, Any], coming: int) -> None:
     """Evict the oldest entries, a few at a time: freeing thousands of values at once takes milliseconds."""
-    for id_ in list(islice(kept, max(coming, len(kept) // _GIVEN_UP_SHARE))):
+    for id_ in list(islice(kept, max(coming, len(kept) // _EVICTED_SHARE))):
         del kept[id_]
 
 

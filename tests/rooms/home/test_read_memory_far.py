@@ -160,7 +160,7 @@ def test_of_more_ends_than_are_read_at_once_those_that_follow_are_read_in_time(
 def test_while_the_log_is_away_nothing_is_kept_and_it_is_not_asked_each_time(
     run: Run, home: HomeScene, far: Far, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(memory, "_REFRESH_MAX_S", 0.01)
 
     async def check() -> None:
         await far.noted(ALICE, CAROL)
@@ -171,7 +171,7 @@ def test_while_the_log_is_away_nothing_is_kept_and_it_is_not_asked_each_time(
         assert (far.memory.moment, far.mutes.now, far.log.asked) == (0, {}, 1)
         await home.graph.people.mute(ALICE, BOB)
         setattr(far.log, how, False)
-        far.seconds += memory._AWAY_S
+        far.seconds += memory._UNAVAILABLE_S
         await far.memory.refresh()
         assert set(far.mutes.now) == {CAROL}, "it went on where it was"
 
