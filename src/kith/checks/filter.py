@@ -92,18 +92,18 @@ class Filter:
     def may_have(self, graph: int, source: int, destination: int) -> bool:
         """False: the edge was never added."""
         hashed = hash_of(graph, source, destination)
-        start, bits = self._looked_at(hashed)
+        start, bits = self._block_and_bits(hashed)
         return int.from_bytes(self.blocks[start : start + BLOCK_BYTES], "little") & bits == bits
 
     def add(self, graph: int, source: int, destination: int) -> None:
         """Add an edge."""
-        start, bits = self._looked_at(hash_of(graph, source, destination))
+        start, bits = self._block_and_bits(hash_of(graph, source, destination))
         end = start + BLOCK_BYTES
         block = int.from_bytes(self.blocks[start:end], "little") | bits
         self.blocks[start:end] = block.to_bytes(BLOCK_BYTES, "little")
         self.edges += 1
 
-    def _looked_at(self, hashed: int) -> tuple[int, int]:
+    def _block_and_bits(self, hashed: int) -> tuple[int, int]:
         """The start of a hash's block, and its bits there. One half of the hash selects the block, the other
         the bits.
         """
@@ -114,17 +114,17 @@ class Filter:
 
     def may_have_many(self, hashes: Hashes) -> NDArray[np.bool_]:
         """`may_have` for many edges, given by `hashes_of`."""
-        words, bits = self._all_looked_at(hashes)
+        words, bits = self._words_and_bits(hashes)
         found: NDArray[np.bool_] = (np.frombuffer(self.blocks, "<u4")[words] & bits == bits).all(axis=1)
         return found
 
     def add_many(self, hashes: Hashes) -> None:
         """`add` for many edges, given by `hashes_of`."""
-        words, bits = self._all_looked_at(hashes)
+        words, bits = self._words_and_bits(hashes)
         np.bitwise_or.at(np.frombuffer(self.blocks, "<u4"), words, bits)
         self.edges += len(hashes)
 
-    def _all_looked_at(self, hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    def _words_and_bits(self, hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """For each hash, the eight words that it uses and its bit in each."""
         low = hashes.astype(np.uint32)
         block = ((hashes >> np.uint64(32)) * np.uint64(self._count)) >> np.uint64(32)

@@ -31,7 +31,7 @@ _READ_MAX = 2_000
 _log = structlog.get_logger("kith.checks")
 
 
-class _Fed:
+class _FollowedSnapshot:
     """A filter and its position in the log."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -60,9 +60,9 @@ class FollowedFilter:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._snapshots, self._log, self._graphs, self._now_s = snapshots, log, dict(graphs), now_s
-        self._serving: _Fed | None = None  # the filter that answers
-        self._shadow: _Fed | None = None  # a newer one that is catching up with the log
-        self._found: _Fed | None = None  # loaded; the next step takes it
+        self._serving: _FollowedSnapshot | None = None  # the filter that answers
+        self._shadow: _FollowedSnapshot | None = None  # a newer one that is catching up with the log
+        self._found: _FollowedSnapshot | None = None  # loaded; the next step takes it
         self._end, self._end_asked_s = NOWHERE, float("-inf")  # the end of the log when last queried, and when that was
         self._fresh_until_s = 0.0
         self._known_ms = 0  # when the newest loaded snapshot was made
@@ -129,9 +129,9 @@ class FollowedFilter:
             return
         self._known_ms = found.head.made_ms
         if found.head.graphs == self._graphs:
-            self._found = _Fed(found)
+            self._found = _FollowedSnapshot(found)
 
-    async def _feed(self, fed: _Fed) -> _Fed | None:
+    async def _feed(self, fed: _FollowedSnapshot) -> _FollowedSnapshot | None:
         """Read the log further; None if the filter can no longer be updated."""
         batch = await self._log.read(fed.at, _READ_MAX)
         if batch.lost or not fed.take(batch.events):

@@ -29,8 +29,8 @@ from kith.log.store import LogStore
 NAME = "checks"
 MADE_EVERY_MS = 6 * 3_600_000
 """Age at which a filter is rebuilt; until then removed edges stay in it."""
-_STANDS_MS = int(FRESH_S * 1000)
-_READ_MAX, _REST_S, _TURN_S = 2_000, 0.5, 2.0
+_PROGRESS_VALID_MS = int(FRESH_S * 1000)
+_READ_MAX, _REST_S, _LEASE_RETRY_S = 2_000, 0.5, 2.0
 _GAP_S = 0.05
 """Shortest rest between two steps, in seconds. Each step queries Redis, so changes in between are dropped together."""
 _LEASE = "filter of checks"  # of the log: keeps the events since the newest snapshot
@@ -70,7 +70,7 @@ class SetKeeper:
                         await self._keep(held)
             except Unavailable as error:
                 _log.warning("cached sets are not kept up to date", error=error.message)
-            await self._stopping.pause(_TURN_S)
+            await self._stopping.pause(_LEASE_RETRY_S)
 
     async def _keep(self, held: Held) -> None:
         self._progress, self._end_due_s = None, 0.0
@@ -87,7 +87,7 @@ class SetKeeper:
             return await self._begin(None)
         if self._now_s() >= self._end_due_s:
             self._end_due_s = self._now_s() + ASKED_S
-            until_ms = await self._sets.now_ms() + _STANDS_MS
+            until_ms = await self._sets.now_ms() + _PROGRESS_VALID_MS
             self._end, self._until_ms = await self._log.end(), until_ms
         batch = await self._log.read(progress.at, _READ_MAX)
         if batch.lost or any(event.state == BULK_LOADED for event in batch.events):
@@ -107,7 +107,7 @@ class SetKeeper:
 
     async def _begin(self, instead_of: bytes | None) -> bool:
         """Start a new generation, because nobody knows what changed."""
-        until_ms = await self._sets.now_ms() + _STANDS_MS
+        until_ms = await self._sets.now_ms() + _PROGRESS_VALID_MS
         fresh = SetsProgress(secrets.token_bytes(8), await self._log.end())
         noted = await self._sets.note_progress(instead_of, fresh, until_ms)
         self._progress = fresh if noted else None

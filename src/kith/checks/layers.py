@@ -33,7 +33,7 @@ KEPT_S = 600.0
 """How long a set is cached, in seconds, plus or minus a fifth, so that sets filled together do not expire together."""
 STALE_S = 3.0
 """Longest that an answer may lag behind the store, in seconds, from any layer."""
-_STANDS_S = STALE_S - FRESH_S
+_PROGRESS_VALID_S = STALE_S - FRESH_S
 _PATIENCE_S, _PAUSE_S = 0.1, 1.0
 _FILLED_AT_ONCE, _WAITING_MAX = 64, 100_000
 _seen: contextvars.ContextVar[LogPosition] = contextvars.ContextVar("kith_seen", default=NOWHERE)
@@ -80,7 +80,7 @@ class TrackedSets:
         """Query whether the sets are up to date; the answer is valid for a moment."""
         asked_s = self.now_s()
         self._progress = await self.sets.progress()
-        self._until_s = asked_s + _STANDS_S
+        self._until_s = asked_s + _PROGRESS_VALID_S
 
     def now(self) -> SetsProgress | None:
         """The position up to which the sets are up to date, if known now; else None."""
@@ -100,7 +100,7 @@ class TrackedSets:
                 self.rest()
                 _log.warning("checks go without cached sets", error=str(error) or f"no answer within {_PAUSE_S:g} s")
                 await asyncio.sleep(_PAUSE_S)
-            await asyncio.sleep(_STANDS_S / 2)
+            await asyncio.sleep(_PROGRESS_VALID_S / 2)
 
 
 class LayeredEdges:

@@ -82,7 +82,7 @@ class Snapshots:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._spoilt: frozenset[str] = frozenset()  # names of damaged ones that still exist; not read again
+        self._damaged: frozenset[str] = frozenset()  # names of damaged ones that still exist; not read again
 
     def names(self) -> list[str]:
         """The names of all snapshots, newest first."""
@@ -92,17 +92,17 @@ class Snapshots:
     def newest(self, after_ms: int = 0) -> Snapshot | None:
         """The newest usable snapshot made after `after_ms`; None if there is none."""
         names = self.names()
-        self._spoilt &= frozenset(names)
+        self._damaged &= frozenset(names)
         for name in names:
             if _made_ms(name) <= after_ms:
                 break
-            if name in self._spoilt:
+            if name in self._damaged:
                 continue
             try:
                 return self.load(name)
             except KithError as error:
                 if isinstance(error, StoreMismatch):
-                    self._spoilt |= {name}
+                    self._damaged |= {name}
                 _log.error("a snapshot of the filter cannot be used", name=name, error=error.message)
         return None
 
