@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-_AGAIN_S = 5  # seconds between cancellations: longer than tasks need to clean up, such as to release a lease
+_CANCEL_EVERY_S = 5  # seconds between cancellations: longer than tasks need to clean up, such as to release a lease
 
 
 async def stop(*tasks: asyncio.Task[Any]) -> None:
@@ -18,4 +18,4 @@ async def stop(*tasks: asyncio.Task[Any]) -> None:
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=_AGAIN_S)
+        _, left = await asyncio.wait(left, timeout=_CANCEL_EVERY_S)

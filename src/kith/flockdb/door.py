@@ -20,7 +20,7 @@ CONNECTIONS_MAX = 2_000
 """Most open connections; further ones are closed at once."""
 IDLE_S = 600.0
 """A connection without input for this many seconds is closed."""
-_PARTING_S = 5.0
+_LINGER_S = 5.0
 _READ_BYTES = 1 << 16
 _FRAME = struct.Struct(">i")
 _log = structlog.get_logger("kith.flockdb")
@@ -49,14 +49,14 @@ class ThriftDoor:
 
     async def _held(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self._talk(reader, writer)
+            await self._serve(reader, writer)
         except (ConnectionError, TimeoutError):
             pass  # the client disconnected or sends nothing
         finally:
             del self._open[writer]
             writer.close()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inbound = Inbound()
         while data := await self._read(reader):
             inbound.feed(data)
@@ -65,7 +65,7 @@ class ThriftDoor:
                 await writer.drain()
             if inbound.ended:
                 _log.info("a connection is closed", client=str(writer.get_extra_info("peername")))
-                await _part(reader, writer)
+                await _discard_until_closed(reader, writer)
                 break
 
     async def _answer(self, inbound: Inbound) -> bytes | None:
@@ -82,11 +82,11 @@ class ThriftDoor:
             return await reader.read(_READ_BYTES)
 
 
-async def _part(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _discard_until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Give a client time to read why it is disconnected. Closing while it still sends would discard the answer.
     TimeoutError.
     """
     writer.write_eof()
-    async with asyncio.timeout(_PARTING_S):
+    async with asyncio.timeout(_LINGER_S):
         while await reader.read(_READ_BYTES):
             pass

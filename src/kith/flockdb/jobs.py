@@ -94,7 +94,7 @@ class Jobs:
 
     def __init__(self, graph: Graph, executes: Executes, now_ms: Callable[[], int]) -> None:
         self._store, self._executes, self._now_ms = graph.store, executes, now_ms
-        self._rung = {priority: asyncio.Event() for priority in Priority}
+        self._bells = {priority: asyncio.Event() for priority in Priority}
         self._clock = graph.clock
         self._room_jobs = self._room_bytes = 0
         """What may be added before the waiting jobs are counted again."""
@@ -108,7 +108,7 @@ class Jobs:
         )  # fmt: skip
         await self._take_room(0 if others is None else len(others))
         await self._note(job)
-        self._rung[priority].set()
+        self._bells[priority].set()
 
     async def _take_room(self, size: int) -> None:
         """Overloaded if a job whose edges take this many bytes may not wait. The waiting jobs are counted now and then
@@ -159,7 +159,7 @@ class Jobs:
                 group.create_task(self._queue(priority, held))
 
     async def _queue(self, priority: Priority, held: Held) -> None:
-        rung = self._rung[priority]
+        rung = self._bells[priority]
         while True:
             rung.clear()
             await self._work_off(priority, held.check)
@@ -200,7 +200,7 @@ class Jobs:
 
     async def _all_edges(self, job: ExecuteJob) -> None:
         listings = self._executes.listings(job.task) if await self._executes.mark(job.task) else []
-        if listings and not await self._shows(job):
+        if listings and not await self._lists_are_current(job):
             return
         while job.step < len(listings):
             listing = listings[job.step]
@@ -212,7 +212,7 @@ class Jobs:
                 job = await self._checkpoint(msgspec.structs.replace(job, step=job.step + 1, after=None))
         await self._store.put_note(job.key, None)
 
-    async def _shows(self, job: ExecuteJob) -> bool:
+    async def _lists_are_current(self, job: ExecuteJob) -> bool:
         """Whether lists show every write that was decided earlier. If they do not, for example because a partition has
         no owner, the job is postponed and others continue.
         """

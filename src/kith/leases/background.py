@@ -58,7 +58,7 @@ class Background:
         await stop(*self._running.values())
 
     def _spawn(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.create_task(self._told(name, piece))
+        task = asyncio.create_task(self._logged(name, piece))
         self._running[name] = task
         task.add_done_callback(lambda _: self._running.pop(name, None))
 
@@ -73,7 +73,7 @@ class Background:
         async with holding:
             await work(held)
 
-    async def _told(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
+    async def _logged(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
         """Run a job, and log why it stops early."""
         try:
             await piece()

@@ -12,7 +12,7 @@ from kith.core.errors import StoreUnavailable
 
 def test_a_task_that_takes_it_for_a_failure_and_goes_on_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a loop does that goes on after errors of a store, where `asyncio.gather` raises the error of a call."""
-    monkeypatch.setattr(stopping, "_AGAIN_S", 0.001)
+    monkeypatch.setattr(stopping, "_CANCEL_EVERY_S", 0.001)
     failed: list[int] = []
 
     async def fails_at_the_end() -> None:
