@@ -129,10 +129,10 @@ class PostEncoder:
         await self._memory.refresh()
         posts, shown, questions = self._posts.posts, self.of(reader), Questions()
         stored = await self._posts.read([id_])
-        is_plain = bool(stored) and await self._is_for_all(stored[0], reader)
+        is_plain = bool(stored) and await self._is_unrestricted(stored[0], reader)
         visible = None if is_plain else posts.ask_visible(questions, reader, stored)
         own = self._engagement.ask_own(questions, reader, [id_])
-        if not all(self._knows(post, shown) for post in stored):
+        if not all(self._take_cached(post, shown) for post in stored):
             await self._read_people(stored, shown)
             await self._read_totals([id_], shown.totals)
         answers = await posts.graph.store.answer(questions)
@@ -143,7 +143,7 @@ class PostEncoder:
         shown.own[id_] = _OWN[liked, saved]
         return b"".join(self._parts(reader, seen[0], shown, self._encoded.now)) + b"}"
 
-    async def _is_for_all(self, post: Post, reader: NodeId) -> bool:
+    async def _is_unrestricted(self, post: Post, reader: NodeId) -> bool:
         """Whether no rule can hide the post or anything of it: it is public and unlabelled, its author is unrestricted,
         and no block involves the reader.
         """
@@ -151,7 +151,7 @@ class PostEncoder:
             return False
         return await self._unrestricted.is_in_no_block(reader)
 
-    def _knows(self, post: Post, into: PageEncoder) -> bool:
+    def _take_cached(self, post: Post, into: PageEncoder) -> bool:
         """Take what the post is shown with from the cache; false if something is missing. Posts with pictures are never
         taken.
         """
@@ -216,7 +216,7 @@ class PostEncoder:
         None.
         """
         kept = self._pages.get(reader)
-        if kept is None or kept.posts != page.posts or kept.said != _said(page):
+        if kept is None or kept.posts != page.posts or kept.said != _ranking_data(page):
             return None
         return kept.encoded
 
@@ -226,7 +226,7 @@ class PostEncoder:
         self._pages.keep(
             shown.moment or 0,
             reader,
-            _Page(page.posts, _said(page), encoded),
+            _Page(page.posts, _ranking_data(page), encoded),
             (self._of_numbers, shown.totals.keys()),
             (self._of_profiles, shown.profiles.keys()),
             (self._of_media, shown.media.keys()),
@@ -276,7 +276,7 @@ def _take(kept: Mapping[int, V], ids: Collection[int], into: dict[int, V]) -> li
     return [id_ for id_ in ids if id_ not in kept]
 
 
-def _said(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:
+def _ranking_data(page: HomePage[Mark] | HomePage[Slate]) -> tuple[object, ...]:
     """The ranking data that a page shows beside its posts."""
     return page.placed, page.seen, page.copies
 

@@ -83,7 +83,7 @@ class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
     is_verified: bool | UnsetType = UNSET
 
 
-class _Known(msgspec.Struct, frozen=True, gc=False):
+class _EncodedProfile(msgspec.Struct, frozen=True, gc=False):
     """The profile of a user as strangers get it, encoded, whether or not they may see it. `picture`: an object that
     stands for the avatar and is replaced whenever the avatar changes; compare with `is`.
     """
@@ -112,7 +112,7 @@ class ProfilesResource:
         follows, authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
         self._unrestricted, self._memory = unrestricted, unrestricted.memory
         memory = unrestricted.memory
-        self._known: Remembered[_Known] = memory.of_users((follows, authored), USERS_MAX)
+        self._encoded: Remembered[_EncodedProfile] = memory.of_users((follows, authored), USERS_MAX)
         self._pictures: Remembered[object] = memory.of_records(RecordKind.MEDIA, USERS_MAX)
         self._counted = ((follows, Direction.OUT), (follows, Direction.IN), (authored, Direction.OUT))
 
@@ -126,7 +126,7 @@ class ProfilesResource:
             await self._memory.refresh()
             if self._memory.moment:
                 return await self._to_stranger(viewer, user_id)
-        return _encode(await self._seen(viewer, user_id))
+        return _encode(await self._shown(viewer, user_id))
 
     @get("/users/by-username/{username}", "The user of this name")
     async def user_by_username(self, call: Call, username: Username) -> ProfileAnswer:
@@ -134,7 +134,7 @@ class ProfilesResource:
         user = await self._profiles.named(username)
         with contextlib.suppress(UserNotFound, Forbidden):  # which tell that there is somebody, and who
             if user is not None:
-                return await self._seen(call.viewer, user)
+                return await self._shown(call.viewer, user)
         raise UserNotFound("no user has this name, or they are not there for you", username=username)
 
     @post_query("/users/lookup", "Many users by id")
@@ -155,7 +155,7 @@ class ProfilesResource:
         """The same as PUT. A user token may change only its own user."""
         return await self._set(call, user_id, body)
 
-    async def _seen(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
+    async def _shown(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
         (answer,) = await self._answers(viewer, [user])
         if isinstance(answer, ProfileAnswer):
             return answer
@@ -163,9 +163,9 @@ class ProfilesResource:
 
     async def _to_stranger(self, viewer: NodeId | None, user: NodeId) -> bytes:
         """The profile as another user gets it. It is encoded once and cached until the log reports a change."""
-        known = self._known.now.get(user)
+        known = self._encoded.now.get(user)
         if known is None or (known.avatar is not None and self._pictures.now.get(known.avatar) is not known.picture):
-            known = await self._know(user)
+            known = await self._load(user)
         if not is_there(known.node, user, viewer):
             raise _not_there(user)
         if viewer is None or await self._unrestricted.is_unblocked(viewer):
@@ -174,16 +174,16 @@ class ProfilesResource:
             raise _not_available(user)
         return known.raw
 
-    async def _know(self, user: NodeId) -> _Known:
+    async def _load(self, user: NodeId) -> _EncodedProfile:
         moment, questions = self._memory.moment, Questions()
         nodes, counted = questions.nodes([user]), questions.totals(self._counted, [user])
-        (profile,), media = await self._said([user])
+        (profile,), media = await self._read_profiles([user])
         answers = await self._graph.store.answer(questions)
         (node,), avatar = answers.nodes[nodes], profile.avatar
         counts = [numbers[0] for numbers in counted(answers)]
         picture = None if avatar is None else self._pictures.now.get(avatar) or object()
-        known = _Known(node, avatar, picture, _encode(self._answer(None, user, node, profile, counts, media)))
-        self._known.keep(moment, {user: known})
+        known = _EncodedProfile(node, avatar, picture, _encode(self._answer(None, user, node, profile, counts, media)))
+        self._encoded.keep(moment, {user: known})
         if avatar is not None and picture is not None:
             self._pictures.keep(moment, {avatar: picture})
         return known
@@ -203,7 +203,7 @@ class ProfilesResource:
         if body.private is not UNSET:
             await self._going_public.set_private(user, private=body.private, was=was.private, wrote=call.wrote)
         try:
-            return await self._seen(user, user)
+            return await self._shown(user, user)
         except UserNotFound:  # removed while this was written; what came before, the removal forgets
             await self._profiles.forget(user)
             raise
@@ -216,7 +216,9 @@ class ProfilesResource:
             questions, [(user, viewer) for user in users] if isinstance(viewer, int) else []
         )
         counted = questions.totals(self._counted, users)
-        (profiles, media), answers = await together(store.immediate, self._said(users), store.answer(questions))
+        (profiles, media), answers = await together(
+            store.immediate, self._read_profiles(users), store.answer(questions)
+        )
         barred = bars(answers) or [False] * len(users)
         rows = zip(users, answers.nodes[nodes], barred, profiles, zip(*counted(answers), strict=True), strict=True)
         return [
@@ -256,7 +258,7 @@ class ProfilesResource:
             shown_labels(node.labels, viewer, user),
         )
 
-    async def _said(self, users: Sequence[NodeId]) -> tuple[list[Profile], dict[int, Media]]:
+    async def _read_profiles(self, users: Sequence[NodeId]) -> tuple[list[Profile], dict[int, Media]]:
         """The profiles of users, and their avatars."""
         profiles = await self._profiles.get_many(users)
         return profiles, await self._media.get_many([one.avatar for one in profiles if one.avatar is not None])
