@@ -1,4 +1,4 @@
 """Engines implement the ports: one folder per engine, each with a README of its layout and caveats.
 
-`run/opening/` chooses and opens them by the settings. To add one: docs/engines.md.
+`run/opening/` chooses the engines by the settings and opens them. To add one, see docs/engines.md.
 """

@@ -1,22 +1,28 @@
-"""The embedded engine: all durable data in one LMDB file, written by a commit queue, read without locks. README.md
-draws the layout and lists the caveats.
+"""The embedded engine: durable data in one LMDB file, written through a commit queue and read without locks.
+
+README.md shows the layout and lists the caveats.
 
 Ports: `edge_store` (with `edge_rows`, `edge_scans`, `expiries`, `strays`) · `record_store` · `log_store` ·
 `inbox_store` (with `inbox_rows`, and `inbox_weeks`: a file a week) · `suggestion_store` · `credential_store` ·
 `fanout_state` · `activity_store` · `quota_store`, `served_log` and `file_leases` (files of their own) · `contents` (all
-of it, for moves) · `timeline_store` (shared memory: `ring_file`, `ring_writers`, `directory` of users, `builds` under
-way, `read_habits`).
+rows, for moves) · `timeline_store` (shared memory: `ring_file`, `ring_writers`, `directory` of users, `builds` in
+progress, `read_habits`).
 
-A write: `commits` (group commit; for an API process in its `committer`, a process beside it) does `jobs`: it takes its
-`turns` (`byte_locks`), changes a `batch` (`merging`: by writes of edges), and notes in `event_log` what happened
-(`event_rows`: its rows as bytes; `changes` says what each event does to a store); `bells` wake who waits for events.
-Lists are `runs`, read by `pages`. What survives a power cut: `journal`, `redo` (what an entry of it does),
-`checkpoints`, `recovery`. A whole store: `environment` (opening the data folder, its settings, backup), `store_file`,
-`store_copy`, `formats` (which are opened), `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty
-graph), `driver_errors`.
+The path of a write:
 
-The log, elsewhere: `retention` (how long), `history` (positions across restores), `decoded_rows` (a cache), `segments`
-(as bytes), `rebuild` (a store from the log), `sorted_changes` (the same, faster). Two machines: `shipping` (what a
-standby is sent), `places` (of consumers), `confirmations` (writes that wait for a standby), `store_role` (whether this
-store takes writes), `closed` (why not).
+1. `commits` groups waiting `jobs` into one commit. An API process has this done by its `committer`, a child process.
+2. The commit takes its turn to write (`turns`, on `byte_locks`).
+3. The jobs change the store through a `batch`. `merging` applies edge writes. Lists are stored as `runs`, and `pages`
+   reads them.
+4. Each change is an event in the log: `event_log` (`event_rows` packs rows; `changes` says what each event does).
+5. `bells` wake the processes that wait for events.
+
+Power cuts: `journal`, `redo` (what a journal entry holds), `checkpoints`, `recovery`. The store as a whole:
+`environment` (opens the data folder; commits, notes), `store_file`, `store_copy`, `formats` (which versions can be
+opened), `folder_locks`, `keys` (rows as bytes), `bulk` (sorted load of an empty graph), `driver_errors`.
+
+More about the log: `retention` (how long it is kept), `history` (positions across restores), `decoded_rows` (a cache),
+`segments` (stretches of the log as bytes), `rebuild` (makes a store from a log), `sorted_changes` (applies many events
+faster). Two machines: `shipping` (what a standby is sent), `places` (of consumer groups), `confirmations` (writes that
+wait for a standby), `store_role` (whether this store takes writes), `closed` (why it does not).
 """

@@ -1,4 +1,6 @@
-"""One transaction in progress: what the jobs of the commit queue (see `commits`) change, and the description of it."""
+"""The transaction in which jobs of the commit queue (see `commits`) change the store. It also records each change, for
+the journal.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _REMOVED_A_COMMIT = 500
 
 
 class Transaction:
-    """One transaction in progress."""
+    """One write transaction in progress. `now_ms`: the time at which its events are logged."""
 
     def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes], now_ms: int) -> None:
         self.environment, self.txn = environment, txn
@@ -29,10 +31,10 @@ class Transaction:
         self._changes: list[redo.RedoEntry] | None = []
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
         self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
-        """Whether any node has a row of its own (see `keys`), changes of this batch included."""
+        """Whether any node has a row of its own (see `keys`), rows that this transaction wrote included."""
 
     def put(self, database: str, key: bytes, value: bytes | None) -> None:
-        """Put a row of one of `Environment.rows`, or delete it (None). It is in the journal and not in the log."""
+        """Put a row of one of `Environment.rows`, or delete it (None). The change is in the journal, not in the log."""
         self._describe(redo.row(database, key, value))
         db = self.environment.rows[database]
         if value is None:
@@ -41,11 +43,11 @@ class Transaction:
             self.txn.put(key, value, db=db)
 
     def note(self, key: str) -> bytes | None:
-        """A note as this transaction leaves it."""
+        """A note, with the changes of this transaction; None if there is none."""
         return self.txn.get(key.encode(), None, self.environment.notes_db)
 
     def put_note(self, key: str, value: bytes | None) -> None:
-        """Write a note, or remove it (None), that the log does not hold."""
+        """Write a note, or remove it (None), without an event in the log."""
         self.put("meta", key.encode(), value)
 
     def do(self, event: bytes) -> None:
@@ -54,26 +56,26 @@ class Transaction:
         self.append(event)
 
     def write_edge(self, stored: Edge | None, edge: Edge) -> LogPosition:
-        """Store an edge in place of `stored`, which is what is stored, and log it; the log position of its event."""
+        """Replace `stored`, the edge as it is stored now, by `edge`, and log that. Returns the event's log position."""
         db, rows = self.environment.graph_db(edge.graph), self.environment.rows
         replace_edge(self.txn, self.cursor(edge.graph), db, rows, stored, edge)
         self.append(changes.edge_changed(None if stored is None else stored.state, edge))
         return self.log_position()
 
     def over(self) -> expiries.Over | None:
-        """The expired edges that are still stored unchanged; None if there is none."""
+        """The expired edges that are not removed yet; None if there is none."""
         return expiries.over(self.txn, self.environment.rows, lambda: self.now_ms)
 
     def any_listed(self, listings: Iterable[tuple[int, int, Direction, State]]) -> bool:
-        """Whether any of these lists has an entry, one that has expired included."""
+        """Whether any of these lists has an entry. Expired entries count, too."""
         txn, graph_db, exists = self.txn, self.environment.graph_db, runs.exists
-        for listing in listings:  # noqa: SIM110 - every follow asks, and a generator takes half as long again
+        for listing in listings:  # noqa: SIM110 - called by every follow, and a generator takes half as long again
             if exists(txn, graph_db(listing[0]), list_prefix(listing)):
                 return True
         return False
 
     def remove_expired(self) -> int:
-        """Remove some of the expired edges; returns how many."""
+        """Remove up to 500 expired edges. Returns how many were removed."""
         over = self.over()
         found = [] if over is None else over.some(_REMOVED_A_COMMIT)
         for graph, source, destination in found:
@@ -83,31 +85,33 @@ class Transaction:
         return len(found)
 
     def append(self, event: bytes) -> None:
-        """Log an event of `changes` that is done."""
+        """Log an event of `changes` whose change has been made already."""
         self._describe(event)
         self.log.append(event)
 
     def append_all(self, events: Sequence[bytes]) -> None:
-        """Log events of `changes` that are done, in this order."""
+        """Log events of `changes`, in this order, whose changes have been made already."""
         if self._changes is not None:
             self._changes += events
         self.log.append_all(events)
 
     def log_position(self) -> LogPosition:
-        """The log up to the newest event of this batch."""
+        """The log position after the newest event of this transaction."""
         return self.environment.positions.of(self.log.last)
 
     def undescribed(self) -> None:
-        """Note that the job changes more than this transaction describes, so that the whole store is synced."""
+        """Note that the job changes more than is recorded here. The commit has no journal entry then, and the whole
+        store is synced instead.
+        """
         self._changes = None
 
     @property
     def count(self) -> int:
-        """How many changes were described."""
+        """How many changes are recorded."""
         return len(self._changes or ())
 
     def described(self) -> bytes | None:
-        """All changes, for `Environment.commit`."""
+        """All changes, as the payload for `Environment.commit`; None if not all are recorded."""
         if not self._changes:
             return None if self._changes is None else b""
         return redo.encode(self.now_ms, self._changes)
@@ -122,15 +126,16 @@ class Transaction:
         return Node() if row is None else read_node(row)
 
     def ends(self, edge: Edge) -> State:
-        """The greater state of the users at the ends of an edge; costs nothing while no node has a row of its own."""
+        """The greater state of the users at the ends of an edge. Reads nothing while no node has a row of its own."""
         if not self.nodes_known:
             return State.NORMAL
         users = self.environment.user_ends.of(edge)
         return max((self.node(user).state for user in users), default=State.NORMAL)
 
     def away(self, writes: Iterable[EdgeWrite]) -> dict[int, State]:
-        """The users at the ends of the edges to write whose own state is not NORMAL; costs nothing while no node has a
-        row."""
+        """The state of each user at an end of these edges whose state is not NORMAL. Reads nothing while no node has a
+        row of its own.
+        """
         if not self.nodes_known:
             return {}
         of = self.environment.user_ends.of

@@ -1,8 +1,10 @@
-"""Locks of bytes of a file. They are a process's: the kernel frees them however it ends, and no fork inherits them.
+"""Locks on bytes of a file. A process owns them: the kernel frees them however the process ends, and no fork inherits
+them.
 
-The kernel refuses a wait that closes a circle of processes, as if each had one thread. Of ours one thread may wait for
-the store while another writes to the inboxes, and in the next process it is the other way round: a circle that opens by
-itself, as no thread waits for the turn of one file while it has that of another. So who is refused asks again.
+The kernel refuses a wait (EDEADLK) that would close a circle of waiting processes. It assumes that each process has one
+thread. Ours have several: in one process, a thread waits for the store while another thread writes to the inboxes; in
+the next process it is the other way round. Such a circle always resolves, because no thread waits for the turn of one
+file while it holds the turn of another. So a refused wait is retried.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ _AGAIN_S = 0.000_5
 
 
 def lock(descriptor: int, length: int, at: int) -> None:
-    """Wait until these bytes are this process's. Its threads have to keep each other out by other means."""
+    """Wait until this process has locked `length` bytes from offset `at`. This does not keep its threads apart."""
     while True:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX, length, at)
@@ -28,5 +30,5 @@ def lock(descriptor: int, length: int, at: int) -> None:
 
 
 def unlock(descriptor: int, length: int, at: int) -> None:
-    """Leave these bytes to others."""
+    """Unlock these bytes."""
     fcntl.lockf(descriptor, fcntl.LOCK_UN, length, at)

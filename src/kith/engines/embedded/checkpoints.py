@@ -1,15 +1,16 @@
 """Checkpoints: a few times a second the whole store is synced, and that state becomes the journal's base.
 
-Until the next one no page of the base may be written again. LMDB uses a page again once no reader can see the state
-that it belongs to. So each process that commits holds a read transaction, its pin, on a state that is not newer than
-the base; it moves the pin at its own checkpoints, and drops it when it has committed nothing since. Pins of killed
-processes stay until LMDB's reader table is cleared; by then each writer has a pin of its own.
+Until the next checkpoint, LMDB must not reuse a page of the base. LMDB reuses a freed page once no reader can see a
+state that contains it. So each process that commits holds a read transaction, its pin, on a state no newer than the
+base. The process moves its pin at its own checkpoints. It drops the pin if it has committed nothing since. Pins of
+killed processes stay until LMDB's reader table is cleared; by then each writer has a pin of its own.
 
-Usually one process syncs for all. One whose checkpoint is due first waits `OTHERS_S` for one by the process that made
-the last.
+Usually one process syncs for all. A process whose checkpoint is due, and that did not make the last one, first waits
+`OTHERS_S` for a checkpoint by the process that did.
 
-Pages that are freed wait for two checkpoints before they are used again: that is how much larger the file is. So there
-is a checkpoint after a number of changes, too. Commits go on while it syncs, so a slow sync leaves more pages waiting.
+Freed pages wait for two checkpoints before they are reused, and the file is larger by these pages. So a number of
+changes (`CHANGES_MAX`) makes a checkpoint due, too. Commits continue while a checkpoint syncs, so a slow sync leaves
+more pages waiting.
 """
 
 from __future__ import annotations
@@ -30,19 +31,21 @@ from kith.engines.embedded.recovery import newest_meta
 from kith.engines.embedded.turns import Turns
 
 INTERVAL_S = 0.1
-"""From the first commit after a checkpoint to the next checkpoint, at most; where another process makes them,
-`OTHERS_S` more."""
+"""Seconds from the first commit after a checkpoint until the next checkpoint begins, at most. `OTHERS_S` more where
+another process made the last one."""
 CHANGES_MAX = 1_000
-"""A checkpoint is due after so many changes of this process, too, because each may free some pages that wait for it."""
+"""A checkpoint is due after this many changes of this process, too: each may free pages that wait for checkpoints."""
 OTHERS_S = 0.15
-"""How long one that is due waits for a later one of another process, if it was another that made the last."""
+"""Seconds that a due checkpoint waits for a later one by another process, if another process made the last one."""
 _RETRY_S = 1.0
 
 _log = structlog.get_logger("kith.store")
 
 
 class _Checkpoint(NamedTuple):
-    """A state that is to be the base: its transaction, its meta page, the start of the next entry, a pin on it."""
+    """A state that is to become the base: its transaction, its meta page, where the next journal entry starts, and a
+    pin on it.
+    """
 
     txn: int
     meta: bytes
@@ -56,10 +59,10 @@ class Checkpoints:
     def __init__(self, store: lmdb.Environment, file: Path, journal: Journal, turns: Turns) -> None:
         self._store, self._journal, self._turns = store, journal, turns
         self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        # changed only by who holds the write lock
+        # the next three change only under the write lock
         self._pin: lmdb.Transaction[bytes] | None = None
         self._ours = 0
-        """The newest transaction of this process."""
+        """The newest transaction that this process committed."""
         self._changed = 0
         """About how many changes this process committed since its last checkpoint."""
         self._uncovered = threading.Event()
@@ -72,13 +75,14 @@ class Checkpoints:
 
     @property
     def broken(self) -> bool:
-        """Whether a sync of the store failed, in any process: only processes that open it anew may commit again."""
+        """Whether a sync of the store failed, in any process. No process may commit until it has reopened the store."""
         return self._journal.store_failed
 
     @contextlib.contextmanager
     def synced_before_turn(self) -> Iterator[None]:
-        """Before a commit takes its turn: sync what `pin_before_commit` would else have to sync while others wait for
-        it.
+        """Wrap a commit, before it takes its turn: if this process has no pin, make the checkpoint that the pin needs.
+
+        Otherwise `pin_before_commit` would make it within the turn, while the other writers wait.
         """
         if self._pin is None:
             base = self._journal.newest_base()
@@ -87,12 +91,14 @@ class Checkpoints:
         try:
             yield
         except BaseException:
-            if self._pin is not None:  # unused if the commit never got its turn; the loop drops it
+            if self._pin is not None:  # the pin is unused if the commit never got its turn; the loop drops it
                 self._wake()
             raise
 
     def pin_before_commit(self, txn: int) -> None:
-        """Make sure that this process may commit transaction `txn`, which has the write lock and wrote nothing yet."""
+        """Pin the base, so that this process may commit transaction `txn`. The transaction has the write lock and has
+        written nothing yet.
+        """
         if self._pin is None:
             base = self._journal.adopt_base()
             pin = self._store.begin()
@@ -102,18 +108,18 @@ class Checkpoints:
             self._pin = pin
 
     def make_room(self, txn: int) -> None:
-        """Make all before transaction `txn`, which has the write lock, the base: the journal has room then."""
+        """Make the state before transaction `txn` the base, so that the journal has room. `txn` has the write lock."""
         self._cover(txn - 1)
 
     def _cover(self, txn: int) -> None:
-        """Sync the newest transaction, `txn`, and make it the base. Needs the write lock."""
+        """Sync the newest committed transaction, `txn`, and make it the base. Needs the write lock."""
         meta = self._meta(txn)
         self._sync()
         self._journal.publish(txn, self._journal.end(txn), meta)
         self._made = txn
 
     def commit_ended(self, txn: int | None, changes: int) -> None:
-        """A transaction has ended (None: it did not commit); wakes the thread of the checkpoints."""
+        """Note that a transaction has ended, and wake the checkpoint thread. `txn` is None if it did not commit."""
         if txn is not None:
             self._ours = txn
             self._changed += changes
@@ -128,7 +134,7 @@ class Checkpoints:
         self._uncovered.set()
 
     def make(self, *, to_commit: bool = False) -> None:
-        """Sync all that is committed, and make it the base. Errors: lmdb.Error, OSError.
+        """Sync the newest committed state, and make it the base. Errors: lmdb.Error, OSError.
 
         `to_commit`: this process is about to commit, so it keeps a pin.
         """
@@ -142,7 +148,10 @@ class Checkpoints:
                 return _Checkpoint(txn - 1, self._meta(txn - 1), self._journal.end(txn - 1), pin)
 
     def _finish(self, begun: _Checkpoint, *, to_commit: bool = False) -> None:
-        """Make it the base, unless there is a later one, and move the pin there: both are synced by then."""
+        """Sync the store, make the begun state the base unless there is a later base, and move the pin to it.
+
+        The pin is dropped if the base covers all commits of this process, unless `to_commit`.
+        """
         with self._abort_pin_on_error(begun.pin):
             base = self._journal.newest_base()
             if base is None or base.txn < begun.txn:
@@ -160,8 +169,10 @@ class Checkpoints:
             pin.abort()
 
     def _sync(self) -> None:
-        """Sync the store, one thread at a time. The kernel reports a page that it could not write only once, to one of
-        the threads that sync the file; so each checks whether an earlier sync failed.
+        """Sync the store, one thread at a time.
+
+        The kernel reports a page that it could not write only once, to one of the threads that sync the file. So each
+        thread first checks whether an earlier sync failed.
         """
         with self._syncing:
             self._check_whole()
@@ -177,14 +188,14 @@ class Checkpoints:
             raise OSError(errno.EIO, "the store could not be synced")
 
     def close(self) -> None:
-        """Make the last checkpoint, if this process committed anything since, and stop."""
+        """Stop the thread. Make a last checkpoint, if this process committed anything that none covers."""
         self._closing.set()
         self._due.set()
         self._uncovered.set()
         if self._thread is not None:
             self._thread.join()
         if self._pin is not None and not self.broken:
-            with contextlib.suppress(lmdb.Error, OSError):  # the journal has what it would have synced
+            with contextlib.suppress(lmdb.Error, OSError):  # the journal has what this would have synced
                 self.make()
         if self._pin is not None:
             self._pin.abort()
@@ -195,9 +206,9 @@ class Checkpoints:
             self._due.wait(INTERVAL_S)
             self._uncovered.clear()
             self._due.clear()
-            if self._closing.is_set():  # what was cleared may have been the call of `close`
+            if self._closing.is_set():  # checked after the events are cleared, because `close` sets them, too
                 return
-            if self._pin is None:  # somebody made one meanwhile
+            if self._pin is None:  # a checkpoint was made meanwhile, and covers all commits of this process
                 continue
             try:
                 begun = self._begin()
@@ -210,16 +221,16 @@ class Checkpoints:
                     _log.error("the store could not be synced; this process must be replaced", error=str(error))
                     return
                 _log.warning("no checkpoint; tried again later", error=str(error))
-                self._uncovered.set()  # even if nothing more is committed: the pin keeps pages that others free
+                self._uncovered.set()  # retry even if nothing more is committed: the pin keeps pages from being reused
                 self._closing.wait(_RETRY_S)
 
     def _are_made_elsewhere(self) -> bool:
-        """Whether it was another process that made the last base."""
+        """Whether another process made the last base."""
         base = self._journal.newest_base()
         return base is not None and base.txn != self._made
 
     def _meta(self, txn: int) -> bytes:
-        """The store's meta page of the newest transaction. Needs the write lock."""
+        """The store's newest meta page, which must be of transaction `txn`. Needs the write lock."""
         found, meta = newest_meta(self._file)
         if found != txn:
             raise lmdb.CorruptedError(f"the store's meta page is of transaction {found}, not {txn}")
@@ -227,7 +238,7 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def _abort_pin_on_error(self, pin: lmdb.Transaction[bytes]) -> Iterator[None]:
-        """Give `pin` back if this fails; if it is the store that fails, this process is broken."""
+        """Release `pin` if the body fails. An error of LMDB is noted as a failed store, for all processes."""
         try:
             yield
         except BaseException as error:
@@ -238,10 +249,10 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def _write_lock(self) -> Iterator[int]:
-        """Hold LMDB's write lock without writing; yields the number that the next transaction will have."""
+        """Hold LMDB's write lock without writing. Yields the number that the next transaction will have."""
         with self._turns.taken():
             txn = self._store.begin(write=True)
             try:
                 yield txn.id()
             finally:
-                txn.commit()  # empty; an abort would wait for another thread's sync
+                txn.commit()  # empty, so this writes nothing; an abort would wait for another thread's sync

@@ -1,9 +1,9 @@
 """Group commit: each process has one queue that turns concurrent writes into a few synced transactions.
 
-A write is a function of a `Transaction`. The queue's thread runs all waiting writes in one transaction, syncs it, and
-only then answers them. If the transaction fails, nothing of it is stored and all of them get the error. If one write
-raises, only that one fails: the others run again, each in a transaction of its own. What is too large for one entry of
-the journal is halved.
+A write is a job, a function of a `Transaction`. The queue's thread runs all waiting jobs in one transaction, syncs it,
+and only then answers them. If the transaction fails, nothing of it is stored, and every job gets the error. If one job
+raises, only that job fails: each job runs again in a transaction of its own. A group whose changes are too large for
+one journal entry is split in half.
 """
 
 from __future__ import annotations
@@ -46,52 +46,58 @@ _READERS_CHECKED_S = 10.0
 _LOOKED_AT_S = 1.0
 _UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
 PAUSED_S = 2.0
-"""A queue that did nothing for this long was paused with its process: it usually wakes more often."""
+"""A queue's thread that did not run for this long was paused with its process: it wakes at least once a second."""
 
 
 class CommitObserver(Protocol):
-    """Is told of commits (metrics)."""
+    """Is called for each commit, to count it in metrics."""
 
     def committed(self, jobs: int, writes: int, seconds: float) -> None:
-        """One transaction was synced."""
+        """One transaction was committed and synced."""
         ...
 
     def failed(self, error: KithError) -> None:
-        """One transaction was refused by the store."""
+        """The store refused one transaction."""
         ...
 
 
 class _Unobserved:
-    """Ignores everything."""
+    """An observer that does nothing."""
 
     def committed(self, jobs: int, writes: int, seconds: float) -> None: ...
     def failed(self, error: KithError) -> None: ...
 
 
 class _Loop(NamedTuple):
-    """An event loop of this process; see `jobs.JobAsker`. Its tickets are futures."""
+    """An event loop of this process, as a `jobs.JobAsker`. Its tickets are futures."""
 
     loop: asyncio.AbstractEventLoop
 
     def answer(self, outcomes: list[JobOutcome]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop that asked is gone; the write stands
+        with contextlib.suppress(RuntimeError):  # the loop is closed; the write stays committed
             self.loop.call_soon_threadsafe(_resolve, outcomes)
 
 
 class _TooLargeTogether(Exception):
-    """What jobs change together is too large for the journal, so it could be read before it is durable."""
+    """The changes of several jobs together exceed a journal entry. Committed without an entry, they could be read
+    before they are durable.
+    """
 
 
 class CommitQueue:
     """Runs write jobs in grouped, synced transactions.
 
-    `writes_max`: the most writes in one transaction. `wait_ms`: how long the first write of a group waits for others
-    (0: not at all; while one commit syncs, the next group forms by itself). `queue_max`: how many writes may wait;
-    beyond that, `Overloaded`. `keep`: how long the log keeps events. `on_fatal`: called when the store refuses
-    everything and only a new process can open it again. `confirmations`: set where a standby must have a write before
-    it is answered. `after_pause`: called when the process did not run for a while, before anything is answered; it may
-    close the store. `committer`: another process that does jobs where it can. `source`: where this one has its jobs
-    from, if it is that process.
+    - `writes_max`: no job is added to a transaction that has this many writes.
+    - `wait_ms`: how long the first job of a group waits for others. 0: not at all; the next group forms anyway while
+      one commit syncs.
+    - `queue_max`: how many writes may wait; beyond that, `run` raises `Overloaded`.
+    - `keep`: how long the log keeps events.
+    - `on_fatal`: called when the store refuses everything, and only a new process can open it again.
+    - `confirmations`: set where a standby must have a write before the write is answered.
+    - `after_pause`: called when the process did not run for `PAUSED_S`, before anything is answered. It may close the
+      store to writes.
+    - `committer`: the child process that does the jobs which it can do.
+    - `source`: set in a committer: the jobs that its parent submits.
     """
 
     def __init__(
@@ -125,17 +131,21 @@ class CommitQueue:
         self._lock = threading.Lock()
         self._closed = False
         self.failed = False
-        """Whether the store refuses everything; only a new process can open it again (see `/readyz`)."""
+        """Whether the store refuses everything. Only a new process can open it again; `/readyz` answers 503."""
         self._thread = threading.Thread(target=self._loop, name="kith-commits", daemon=True)
         self._thread.start()
 
     @property
     def depth(self) -> int:
-        """How many writes of this process wait or are being committed."""
+        """How many writes of this process are waiting or being committed, those sent to its committer included."""
         return self._waiting + (0 if self._committer is None else self._committer.waiting)
 
     async def run(self, work: Callable[[Transaction], _Answer], writes: int = 1) -> _Answer:
-        """Run `work` in a transaction, and return its answer once that is durable."""
+        """Run `work` in a transaction, and return its answer once the transaction is durable.
+
+        `writes`: how many writes it counts as. Errors: those of `work`; Overloaded; StoreFull, StoreUnavailable;
+        NotConfirmed if no standby confirmed the write in time.
+        """
         committer = self._committer
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -154,7 +164,7 @@ class CommitQueue:
         return await future
 
     def join(self, seconds: float) -> bool:
-        """Wait for the thread of the queue to end, so long at most; whether it still runs."""
+        """Wait for the queue's thread to end, for `seconds` at most. Returns whether it still runs."""
         self._thread.join(seconds)
         return self._thread.is_alive()
 
@@ -164,7 +174,7 @@ class CommitQueue:
             if self._closed:
                 return
             self._closed = True
-            self._jobs.put(None)  # behind every job
+            self._jobs.put(None)  # after every job
         self._thread.join()
         if self._confirmations is not None:
             self._confirmations.close()
@@ -191,7 +201,10 @@ class CommitQueue:
                 return
 
     def _break(self, jobs: list[WaitingJob]) -> None:
-        """What must not fail beside a commit failed: answer its jobs, and have this process replaced."""
+        """Answer the jobs of a commit that failed unexpectedly, outside of the transaction. This process is replaced.
+
+        It is unknown whether the transaction was committed, so the jobs get StoreUnavailable.
+        """
         _log.exception("a commit failed where it must not; this process must be replaced")
         self.failed = True
         unknown = StoreUnavailable("it is not known whether this was written; repeat it on another instance")
@@ -199,7 +212,9 @@ class CommitQueue:
         self._on_fatal()
 
     def _look(self) -> None:
-        """While nothing is written here: notice that another process broke the store, and forget old events."""
+        """Do what is due while no job waits: notice that another process noted a failed sync of the store, forget old
+        events, and remove expired edges.
+        """
         self._notice_pause()
         if self._environment.broken and not self.failed:
             self.failed = True
@@ -210,7 +225,7 @@ class CommitQueue:
             pass
 
     def _any_over(self) -> bool:
-        """Whether edges that have expired are to be removed here."""
+        """Whether there are expired edges to remove, in a store that takes writes."""
         try:
             with self._environment.lmdb.begin() as txn:
                 over = expiries.over(txn, self._environment.rows, self.now_ms)
@@ -219,10 +234,10 @@ class CommitQueue:
             return False
 
     def _forget(self) -> None:
-        """Forget events that became too old."""
+        """Delete events of the log that became too old."""
         now_ms = self.now_ms()
         with (
-            contextlib.suppress(lmdb.Error, OSError, KithError),  # tried again
+            contextlib.suppress(lmdb.Error, OSError, KithError),  # retried at the next idle second
             self._environment.commit() as write,
         ):
             _, last = event_log.bounds(write.txn, self._environment.log)
@@ -230,8 +245,9 @@ class CommitQueue:
             write.changes = redo.encode(now_ms, []) if forgot else b""
 
     def _notice_pause(self) -> bool:
-        """If there was a pause, in which another machine may have taken over, call `after_pause`. Returns whether there
-        was."""
+        """Call `after_pause` if the process was paused: another machine may have taken over meanwhile. Returns whether
+        it was paused.
+        """
         paused = time.monotonic() - self._ran_s > PAUSED_S
         if paused:
             self._after_pause()
@@ -254,7 +270,11 @@ class CommitQueue:
         return batch, False
 
     def _commit(self, jobs: list[WaitingJob], *, may_free: bool = True) -> bool:
-        """Do jobs, and remove edges that have expired; whether the store took it."""
+        """Do the jobs, and remove some expired edges, in one transaction. Answer the jobs. Returns whether the store
+        took the transaction.
+
+        `may_free`: whether a full store may be retried after a checkpoint has freed pages.
+        """
         started = time.perf_counter()
         outcomes: list[JobOutcome]
         appended, last, now_ms = 0, None, self.now_ms()
@@ -278,7 +298,7 @@ class CommitQueue:
             self._observer.failed(refused)
             self.failed = self.failed or self._is_panicking()
             outcomes = [(job, None, refused) for job in jobs]
-        except Exception as error:  # most often a job raised; its transaction is gone, so each job runs again alone
+        except Exception as error:  # usually a job raised, and the transaction was aborted: each job runs again alone
             last = None
             self.failed = self.failed or self._environment.broken
             if len(jobs) > 1 and not isinstance(error, AskerGone):
@@ -290,7 +310,7 @@ class CommitQueue:
         else:
             outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
             self._observer.committed(len(jobs), writes, time.perf_counter() - started)
-            if self._notice_pause() and self._environment.is_closed():  # who replaced us does not have this
+            if self._notice_pause() and self._environment.is_closed():  # the new primary does not have this commit
                 last, outcomes = None, [(job, None, NotConfirmed(_UNKNOWN)) for job in jobs]
         self._finish_when_confirmed(outcomes, writes, last)
         if appended:
@@ -300,14 +320,17 @@ class CommitQueue:
         if time.monotonic() - self._readers_checked > _READERS_CHECKED_S:
             self._readers_checked = time.monotonic()
             with contextlib.suppress(lmdb.Error):  # checked again next time
-                self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
+                self._environment.lmdb.reader_check()  # the slot of a killed reader keeps old pages from being reused
         return last is not None
 
     def _finish_when_confirmed(self, outcomes: list[JobOutcome], writes: int, last: int | None) -> None:
-        """Answer the jobs, once a standby has the event `last` where that is required; None: nothing was committed."""
+        """Answer the jobs: at once, or where `confirmations` is set once a standby has event `last`.
+
+        `last`: None if nothing was committed.
+        """
         if last is None or self._confirmations is None:
             self._finish(outcomes, writes)
-        else:  # also of jobs that changed nothing, as what they found may be what nobody confirmed yet
+        else:  # jobs that changed nothing wait, too: they may have read what no standby has confirmed yet
             self._confirmations.hold(last, partial(self._finish_confirmed, outcomes, writes))
 
     def _finish(self, outcomes: list[JobOutcome], writes: int) -> None:
@@ -317,11 +340,13 @@ class CommitQueue:
         _answer(outcomes)
 
     def _finish_confirmed(self, outcomes: list[JobOutcome], writes: int, error: KithError | None) -> None:
-        """Answer what was committed, or with the error that no standby has it."""
+        """Answer the jobs of a commit with their answers, or all with `error` if no standby confirmed it."""
         self._finish(outcomes if error is None else [(job, None, error) for job, _, _ in outcomes], writes)
 
     def _is_panicking(self) -> bool:
-        """Whether the store refuses everything from now on: a sync failed, or LMDB could not write its meta page."""
+        """Whether the store refuses everything from now on: a sync failed, or LMDB could not write its meta page, so
+        that it begins no transaction any more.
+        """
         if self._environment.broken:
             return True
         try:
@@ -332,7 +357,7 @@ class CommitQueue:
 
 
 def _described(batch: Transaction, jobs: Sequence[WaitingJob]) -> bytes | None:
-    """What jobs changed; _TooLargeTogether."""
+    """The journal payload of a transaction. _TooLargeTogether if several jobs exceed one entry."""
     changes = batch.described()
     if len(jobs) > 1 and len(changes or b"") > PAYLOAD_BYTES_MAX:
         raise _TooLargeTogether
@@ -349,7 +374,7 @@ def _answer(outcomes: list[JobOutcome]) -> None:
 
 def _resolve(outcomes: list[JobOutcome]) -> None:
     for asked, answer, error in outcomes:
-        if asked.ticket.done():  # cancelled meanwhile; the write stands
+        if asked.ticket.done():  # the caller was cancelled; the write stays committed
             continue
         if error is None:
             asked.ticket.set_result(answer)

@@ -1,20 +1,20 @@
-"""A process that does the writes of another one.
+"""The committer: a child process that commits the writes of an API process.
 
-A commit merges in Python, and so does the process that answers requests: as two threads of one process they wait for
-each other's turn at Python's lock, some forty times a commit (docs/decisions/0049-committers.md). So an API process
-forks a committer before it opens anything. Jobs that are values (`jobs.WriteJob`) go to it over a socket; it does them
-with a `CommitQueue` of its own, and tells the answers, durable by then. All else is committed where it is asked for;
-between processes the turns of the store keep order, as ever.
+Merging edges is Python code, and so is answering requests. As two threads of one process they wait for each other at
+Python's global lock, some forty times a commit (docs/decisions/0049-committers.md). So an API process forks a committer
+before it opens anything. It sends each job that is a value (`jobs.WriteJob`) to the committer over a socket. The
+committer runs the jobs in its own `CommitQueue`, and sends an answer when the job is durable. The API process commits
+all other jobs itself. The store's turns (see `turns`) order the commits of all processes.
 
 Messages, both ways:  length u32 | msgpack
 
-    asked     [[number, job, writes], ...]      an empty one is the first, and has the store opened; another is the last
-    answered  [outcomes, commits, failures]     outcomes  [number, answer or nil, error pickled or nil]
-                                                commits   [jobs, writes, seconds] · failures  errors pickled
+    request   [[number, job, writes], ...]      the first message is empty: open the store; a later empty one: the last
+    response  [outcomes, commits, failures]     outcomes  [number, answer or nil, pickled error or nil]
+                                                commits   [jobs, writes, seconds] · failures  pickled errors
 
-It ends with the process that asks. Where that closes it, all is done that was asked for; where it is killed, what has
-not begun is dropped, as the jobs of its own queue are. Where the committer ends first, nobody knows what it stored:
-those who wait get StoreUnavailable, and their process has to be replaced.
+The committer ends with its parent. If the parent closes it, it finishes all submitted jobs first. If the parent is
+killed, jobs that have not begun are dropped, as the jobs of the parent's own queue are. If the committer ends first, it
+is unknown what it stored: waiting callers get StoreUnavailable, and the parent has to be replaced.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PR_SET_PDEATHSIG = 1
 _log = structlog.get_logger("kith.store")
 _LOST = "the process that writes ended before it answered, so this may be stored; repeat it"
 _ANSWERS: dict[type[WriteJob], Any] = {MergeEdges: list[EdgeChange], PutRecords: Put, PutMany: list[Put]}
-"""The jobs that travel, and what each answers."""
+"""The kinds of jobs that are sent to a committer, with the type of each one's answer."""
 _read_answer: dict[type[WriteJob], Callable[[msgspec.Raw], Any]] = {
     job: msgspec.msgpack.Decoder(answer).decode for job, answer in _ANSWERS.items()
 }
@@ -88,13 +88,13 @@ _NOTHING = msgspec.Raw(_encode(None))
 
 
 class _Messages:
-    """Bytes as they come, as messages."""
+    """Splits a stream of bytes into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def of(self, data: bytes) -> Iterator[bytes]:
-        """The messages that are whole with this."""
+        """The messages that are complete once `data` has come."""
         buffer = self._buffer
         buffer += data
         at = 0
@@ -113,14 +113,17 @@ def _message(of: Any) -> bytes:
 
 
 def commit_all(commits: CommitQueue, asked: AskedJobs) -> None:
-    """Do what is asked for, until it ends. `commits`: whose source that is."""
+    """Run a committer until its jobs end, with a beat each second. `commits`: the queue whose source is `asked`."""
     while commits.join(_BEAT_S):
         asked.beat()
     commits.close()
 
 
 def start(commit: Callable[[AskedJobs], None]) -> Committer:
-    """Fork a committer; call it before this process has a thread. `commit`: what it does, until its jobs end."""
+    """Fork a committer. Call this before the process has a second thread.
+
+    `commit`: what the child runs; it returns when the jobs end.
+    """
     here, there = socket.socketpair()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -145,8 +148,9 @@ def start(commit: Callable[[AskedJobs], None]) -> Committer:
 
 
 def _die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies, even while it is stopped. Elsewhere than on Linux it ends
-    with its socket alone.
+    """Have the kernel kill this process when its parent dies, even while this process is stopped.
+
+    Only Linux can do that. Elsewhere the process ends once it sees that its socket is closed.
     """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -155,7 +159,7 @@ def _die_with(parent: int) -> None:
 
 
 class Committer(asyncio.Protocol):
-    """The side that asks, in an event loop. See `jobs.RemoteCommitter`."""
+    """The parent's side of a committer, in an event loop. See `jobs.RemoteCommitter`."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self._connection, self.pid = connection, pid
@@ -171,9 +175,11 @@ class Committer(asyncio.Protocol):
     async def open(
         self, graphs: Collection[int], observer: CommitObserver, on_fatal: Callable[[], None], silent_s: int
     ) -> None:
-        """Have it open the store, which this process has open. `graphs`: those that are declared; edges of others are
-        written here. `on_fatal`: called when it ends before it is closed. `silent_s`: it is killed when it said nothing
-        for so long.
+        """Have the committer open the store; this process has it open already.
+
+        `graphs`: the graphs declared so far; this process writes edges of any other graph itself. `observer`: called
+        for the committer's commits. `on_fatal`: called when the committer ends before it is closed. `silent_s`: the
+        committer is killed if it sends nothing for this long.
         """
         self._silent_s = silent_s
         self._graphs, self._observer, self._on_fatal = frozenset(graphs), observer, on_fatal
@@ -189,14 +195,14 @@ class Committer(asyncio.Protocol):
             return None
         try:
             encoded = msgspec.Raw(_encode(job))
-        except (TypeError, OverflowError):  # a number of NumPy, or one of more than 64 bits
+        except (TypeError, OverflowError):  # a NumPy number, or one of more than 64 bits
             return None
         future: asyncio.Future[Any] = loop.create_future()
         if self._closing or self._ended.is_set():
             future.set_exception(StoreUnavailable("the store is closing; repeat the request on another instance"))
             return future
         if not self._unsent:
-            loop.call_soon(self._send)  # with all that this turn of the loop asks for
+            loop.call_soon(self._send)  # in one message with all other jobs of this turn of the loop
         self._number += 1
         self.waiting += writes
         self._asked[self._number] = type(job), writes, future
@@ -204,7 +210,7 @@ class Committer(asyncio.Protocol):
         return future
 
     async def close(self) -> None:
-        """Have all done that was asked for, and wait for its end."""
+        """Have the committer finish all submitted jobs, and wait until it has ended."""
         self._closing = True
         if self._transport is None:
             self._connection.close()
@@ -220,7 +226,9 @@ class Committer(asyncio.Protocol):
             self._unsent.clear()
 
     def _look(self) -> None:
-        """Kill it where it hangs. As in `run.serving.heartbeats`, silence is counted in looks."""
+        """Kill a committer that hangs. As in `run.serving.heartbeats`, silence is counted in calls of this method, so a
+        pause of this process does not count as the committer's silence.
+        """
         self._silent += 1
         if self._silent * _BEAT_S > self._silent_s:
             _log.error("a committer hangs; it is replaced with its process", pid=self.pid, silent_s=self._silent_s)
@@ -241,7 +249,7 @@ class Committer(asyncio.Protocol):
                 found = _read_answer[kind](answer) if raised is None else pickle.loads(raised)  # noqa: S301
                 del self._asked[number]
                 self.waiting -= writes
-                if future.done():  # cancelled meanwhile; the write stands
+                if future.done():  # the caller was cancelled; the write stays committed
                     continue
                 if raised is None:
                     future.set_result(found)
@@ -264,7 +272,9 @@ class Committer(asyncio.Protocol):
 
 
 class AskedJobs:
-    """The committer's side: a `jobs.RemoteJobSource` of one `CommitQueue`, its observer, and who is answered."""
+    """The committer's side: the `jobs.RemoteJobSource` of its `CommitQueue`, the queue's observer, and the asker of
+    each job.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._messages = connection, _Messages()
@@ -273,12 +283,12 @@ class AskedJobs:
         self._waiting = deque[WaitingJob]()
         self._is_open = self._is_over = False
         self._answering = threading.Lock()
-        """Held by who answers: the queue's thread, that of confirmations, and the main one, which beats."""
+        """Held while sending: the queue's thread, the thread of confirmations, and the main thread (beats) all send."""
         self._commits: list[tuple[int, int, float]] = []
         self._failures: list[bytes] = []
 
     def wait_for_first(self) -> bool:
-        """Wait until the store is to be opened; whether it is."""
+        """Wait for the message to open the store. False if the parent ended, or closed the committer, instead."""
         while not (self._is_open or self._is_over):
             self._receive()
         return self._is_open
@@ -286,7 +296,7 @@ class AskedJobs:
     def get(self, block: bool = True, timeout: float | None = None) -> WaitingJob | None:
         if not self._waiting and not self._is_over:
             self._poll.poll(None if timeout is None else 1000 * timeout)
-        self._receive_all()  # before each commit: if who asked was killed, nothing more is done
+        self._receive_all()  # before each commit: if the parent was killed, no more jobs are done
         return self._next()
 
     def get_nowait(self) -> WaitingJob | None:
@@ -309,14 +319,14 @@ class AskedJobs:
             self._receive()
 
     def put(self, asked: WaitingJob | None) -> None:
-        """Nothing: jobs come over the socket. `CommitQueue.close` calls this."""
+        """Do nothing: jobs come over the socket. `CommitQueue.close` calls this."""
 
     def check(self) -> None:
         if any(event & select.POLLHUP for _, event in self._poll.poll(0)):
             raise AskerGone
 
     def beat(self) -> None:
-        """Tell who asks that this process runs, and what it did without being asked."""
+        """Tell the parent that this process runs, and report commits that no job caused."""
         self.answer([])
 
     def committed(self, jobs: int, writes: int, seconds: float) -> None:
@@ -332,7 +342,7 @@ class AskedJobs:
         with self._answering:
             commits, self._commits = self._commits, []
             failures, self._failures = self._failures, []
-            with contextlib.suppress(OSError):  # nobody waits any more
+            with contextlib.suppress(OSError):  # the parent is gone
                 self._connection.sendall(_message(_Answered(told, commits, failures)))
 
     def _receive(self) -> None:
@@ -355,7 +365,7 @@ def _outcome(answer: Any, error: BaseException | None) -> tuple[msgspec.Raw, byt
 
 
 def _job_of(encoded: msgspec.Raw) -> Callable[[Transaction], Any]:
-    """The job, or one that raises where it holds what no job may: then it fails, and nothing beside it."""
+    """Decode a job. If that fails, return a job that raises the error, so that it fails alone."""
     try:
         job: WriteJob = _read_job(encoded)
     except msgspec.MsgspecError as error:
@@ -368,12 +378,12 @@ def _raise(error: Exception, _: Transaction) -> None:
 
 
 def _pickled(error: BaseException) -> bytes:
-    """An error as bytes. One that is a fault of ours says where it was raised."""
+    """An error as bytes. An error that is a bug of Kith carries its traceback."""
     if not isinstance(error, KithError):
         error.add_note("".join(traceback.format_tb(error.__traceback__)))
     try:
         raw = pickle.dumps(error)
-        pickle.loads(raw)  # noqa: S301 - as who asked will
-    except Exception:  # it holds what does not travel
+        pickle.loads(raw)  # noqa: S301 - as the parent will
+    except Exception:  # it holds something that cannot be pickled
         raw = pickle.dumps(RuntimeError("".join(traceback.format_exception(error))))
     return raw

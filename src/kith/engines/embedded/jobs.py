@@ -1,7 +1,7 @@
-"""Write jobs: what a commit queue is asked to do, by whom, and who else may do it.
+"""Write jobs: the work of a commit queue, where its jobs come from and who gets their answers.
 
-A job is a function of a `Transaction`. One that is a `WriteJob` is a value too, so another process can do it (see
-`committer`).
+A job is a function of a `Transaction`. A `WriteJob` is also a value that can be encoded, so another process can do it
+(see `committer`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from kith.engines.embedded.batch import Transaction
 
 
 class WriteJob(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
-    """A job as a value: called with the transaction, it does it."""
+    """A job that is a value. Calling it with a transaction does the job."""
 
     def __call__(self, batch: Transaction) -> Any:
-        """Do it, and return the answer."""
+        """Do the job, and return its answer."""
         raise NotImplementedError
 
     def graphs(self) -> Collection[int]:
-        """The graphs whose edges it writes or looks at."""
+        """The graphs whose edges the job writes or reads."""
         return ()
 
 
 class WaitingJob(NamedTuple):
-    """A job that waits, or is being done. `ticket`: by what its asker knows it."""
+    """A job that is waiting or running. `writes`: how many writes it counts as. `ticket`: the asker's handle of it."""
 
     work: Callable[[Transaction], Any]
     writes: int
@@ -37,26 +37,26 @@ class WaitingJob(NamedTuple):
 
 
 JobOutcome: TypeAlias = tuple[WaitingJob, Any, BaseException | None]
-"""A job, and its answer or its error."""
+"""A job with its answer and its error; the error is None if the job was done."""
 
 
 class JobAsker(Protocol):
-    """Who asked for jobs, to be told what became of them. Hashable."""
+    """Submits jobs, and receives their outcomes. Hashable."""
 
     def answer(self, outcomes: list[JobOutcome]) -> None:
-        """Some jobs of this asker are done, or could not be. Called by any thread."""
+        """Receive the outcomes of some of its jobs, done or failed. Called by any thread."""
         ...
 
 
 class AskerGone(Exception):
-    """Who asked for a job was killed meanwhile, so it is not to be done any more."""
+    """The process that submitted the jobs was killed, so they must not be done any more."""
 
 
 class JobSource(Protocol):
-    """Where a commit queue has its jobs from: a queue of its process, or a process that asks."""
+    """Where a commit queue gets its jobs: a queue in its own process, or another process."""
 
     def get(self, block: bool = True, timeout: float | None = None) -> WaitingJob | None:
-        """The next job, waited for; None when there will be none. `queue.Empty` after `timeout` seconds."""
+        """Wait for the next job; None after the last one. Raises `queue.Empty` after `timeout` seconds."""
         ...
 
     def get_nowait(self) -> WaitingJob | None:
@@ -64,7 +64,7 @@ class JobSource(Protocol):
         ...
 
     def put(self, asked: WaitingJob | None) -> None:
-        """A job of this process; None behind the last one."""
+        """Add a job of this process; None marks the end of the jobs."""
         ...
 
     def empty(self) -> bool:
@@ -73,24 +73,24 @@ class JobSource(Protocol):
 
 
 class RemoteJobSource(JobSource, Protocol):
-    """A process that asks."""
+    """Jobs that another process submits."""
 
     def check(self) -> None:
-        """AskerGone where it was killed."""
+        """Raise AskerGone if that process was killed."""
         ...
 
 
 class RemoteCommitter(Protocol):
-    """A process that does jobs which are values."""
+    """A process that does `WriteJob`s for this one."""
 
     @property
     def waiting(self) -> int:
-        """How many writes it was asked for and has not answered, whoever still waits for them."""
+        """How many submitted writes it has not answered yet, cancelled ones included."""
         ...
 
     def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any] | None:
-        """Have a job done. The error is StoreUnavailable where nobody knows whether it was.
+        """Submit a job. The future fails with StoreUnavailable where it is unknown whether the job was done.
 
-        None where it cannot do this one, which the process then does itself.
+        None if the committer cannot do this job; the calling process must do it then.
         """
         ...

@@ -1,24 +1,24 @@
-"""The journal: what was committed since the store's pages were last synced, so that a commit costs one small sync.
+"""The journal: the commits since the last checkpoint. It makes a commit durable with one small sync.
 
-A commit writes pages all over the store, and syncing them is most of what a write costs. So a commit syncs one entry
-here instead, enough to make its changes again (see `redo`), and the pages are synced some times a second, at a
-checkpoint. After a power cut the store goes back to its last checkpoint, the base, and the entries behind it are
-applied again (see `recovery`).
+A commit changes pages all over the store, and syncing these pages is most of the cost of a write. So a commit syncs one
+journal entry instead, which holds enough to replay the commit (see `redo`). A checkpoint syncs the pages a few times a
+second. After a power cut the store is reset to its last checkpoint, the base, and the entries after it are replayed
+(see `recovery`).
 
     file store.journal
       0          two tails   txn | start | end of the newest entry | newest commit without an entry | crc
-                 then a byte: 1 after a sync of the store has failed, until it is opened by one process alone
-      512        newest commit without an entry, before it is committed   txn | epoch | crc
+      128        one byte    1 after a sync of the store has failed, until one process alone opens the store
+      512        newest commit without an entry, noted before it is committed   txn | epoch | crc
       1 SLOT     base        txn | start of the next entry | epoch | relaxed | length | crc | the store's meta page
-      2 SLOT     base        the same; the one with the greater txn holds
-      3 SLOT     a ring of RING_BYTES of entries       crc | length | txn | epoch | payload
+      2 SLOT     base        the same; the one with the greater txn is valid
+      3 SLOT     entries, in a ring of RING_BYTES      crc | length | txn | epoch | payload
 
-Starts and ends count all bytes ever appended. Entries of consecutive transactions make a chain; it ends where an entry
-is missing or torn. Tails are never synced: they tell running processes where to append. Each method names the lock that
-it needs: most need LMDB's write lock, so two processes never append at once.
+Starts and ends are offsets that count all bytes ever appended. Entries of consecutive transactions form a chain, which
+ends where an entry is missing or torn. Tails are never synced: they only tell running processes where to append. Each
+method names the lock that it needs. Most need LMDB's write lock, so two processes never append at once.
 
-A process may die between a write here and its sync, and then others read what the disk does not have yet. So a base of
-another process is synced again before it is relied on.
+A process may die between writing to this file and syncing it. Other processes then read from the page cache what the
+disk does not have. So before a process relies on a base of another process, it syncs the file again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TAIL_ROOM = 64
 _BASE = struct.Struct("<QQQ?II")
 _ENTRY = struct.Struct("<IIQQ")
 PAYLOAD_BYTES_MAX = RING_BYTES - _ENTRY.size
-"""Of an entry; what is larger has none."""
+"""The largest payload of an entry, in bytes. A commit with a larger one has no entry."""
 _CRC_BYTES = 4
 _FAILED_AT = 2 * _TAIL_ROOM
 _WITHOUT_ENTRY = struct.Struct("<QQI")
@@ -55,57 +55,60 @@ _CLOSED_WITHIN_S = 30.0
 
 
 class Base(NamedTuple):
-    """A state of the store that is synced: all its pages, but not which of its two meta pages holds."""
+    """A synced state of the store: its pages are on the disk. LMDB overwrites its meta page, so `meta` is a copy."""
 
     txn: int
-    start: int  # of the entry of the transaction after it
-    epoch: int  # of its entries; changes when the folder is opened by its first process
+    start: int  # where the entry of transaction `txn + 1` begins
+    epoch: int  # random; entries after this base carry it. A new one whenever the journal is restarted (`begin`)
     relaxed: bool  # entries may not be synced
     meta: bytes  # the store's meta page of this transaction
 
 
 class JournalTail(NamedTuple):
-    """The newest entry, as its writer noted it before its transaction was committed."""
+    """Where the newest entry lies. Its writer notes this before the transaction is committed."""
 
     txn: int
     start: int
     end: int
-    without_entry: int  # the newest transaction that has none
+    without_entry: int  # the newest transaction without an entry; 0 if there is none, or once a checkpoint covers it
 
 
 class Journal:
     """An open journal of one store."""
 
     def __init__(self, file: Path, *, relaxed: bool = False) -> None:
-        """`relaxed`: this process need not sync its entries, if the journal was begun for such processes."""
+        """`relaxed`: this process does not sync its entries, if the journal's base is relaxed too."""
         self._fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._wants_relaxed = relaxed
         self._epoch = 0
         self._relaxed = False
         self._synced: tuple[int, int] | None = None
-        """Transaction and epoch of a base that is surely on the disk."""
+        """Transaction and epoch of the newest base that this process knows to be on the disk."""
         self._start = 0
-        """Where the base starts, as far as this process knows; it may have moved on."""
+        """Start of the newest base that this process has read; another process may have made a newer one."""
 
     @property
     def store_failed(self) -> bool:
-        """Whether a sync of the store failed: nobody knows which pages are on the disk, so all must open it anew."""
+        """Whether a sync of the store failed. Which pages are on the disk is unknown then, so every process must close
+        the store, and the next one to open it recovers it.
+        """
         return os.pread(self._fd, 1, _FAILED_AT) == b"\1"
 
     def note_failed_store(self) -> None:
-        """Tell all processes that a sync of the store or of its base failed."""
-        with contextlib.suppress(OSError):  # then this process alone is replaced
+        """Note for all processes that a sync of the store or of a base failed."""
+        with contextlib.suppress(OSError):  # only this process learns of the failure then, and is replaced
             self._put(b"\1", _FAILED_AT)
 
     def close(self) -> None:
-        """Close the file, and with it give up the lock."""
+        """Close the file, which releases the lock on it."""
         os.close(self._fd)
 
     def enter(self) -> bool:
-        """Wait until the store may be opened; whether no other process has it open.
+        """Wait until the store may be opened. Returns whether no other process has it open.
 
-        If so it is locked for this one alone, until `share`; should it die before that, the next one has it alone.
-        StoreUnavailable where others do not close a store that failed.
+        True: this process holds an exclusive lock until `share`. If it dies before that, the next process to enter gets
+        the exclusive lock. False: this process holds a shared lock. StoreUnavailable if a sync of the store failed and
+        the other processes do not close it within 30 s.
         """
         until_s = time.monotonic() + _CLOSED_WITHIN_S
         while not self._lock(fcntl.LOCK_EX):
@@ -121,14 +124,15 @@ class Journal:
         return True
 
     def share(self) -> None:
-        """Let others open the store."""
-        fcntl.flock(self._fd, fcntl.LOCK_SH)  # gives the lock up first, so another process may have it alone meanwhile
+        """Let other processes open the store, by downgrading the lock to a shared one."""
+        fcntl.flock(self._fd, fcntl.LOCK_SH)  # not atomic: another process may hold the exclusive lock in between
         self.adopt_base()
 
     def settle(self, store_txn: Callable[[], int]) -> None:
-        """At the end: if nobody else has the store open and it is the base, begin anew there.
+        """Restart the journal at the base, if no other process has the store open and the store is the base.
 
-        Then no entry is needed any more, and a change made to the store before it is opened again is kept.
+        Called when the store is closed; `store_txn` reads the store's newest transaction. The journal needs none of its
+        entries then, and a change that another program makes to the closed store is kept at the next opening.
         """
         if self._lock(fcntl.LOCK_EX) and not self.store_failed:
             base = self.adopt_base()
@@ -143,14 +147,17 @@ class Journal:
         return True
 
     def newest_base(self) -> Base | None:
-        """The last checkpoint, which may not be on the disk yet. Needs no lock, as it syncs nothing: a sync beside that
-        of an entry could receive the disk error meant for the entry.
+        """The last checkpoint, which may not be on the disk yet; None before the first. Needs no lock.
+
+        It must not sync the file: a sync without the write lock could receive the disk error of an entry that another
+        thread syncs, and that entry would be acknowledged.
         """
         return max((base for slot in (1, 2) if (base := self._read_base(slot)) is not None), default=None)
 
     def adopt_base(self) -> Base | None:
-        """The last checkpoint, synced if it may not be on the disk yet, from which this process goes on; None before
-        the first. Needs the write lock.
+        """The last checkpoint, synced first if it may not be on the disk yet; None before the first.
+
+        From then on this process appends entries of its epoch. Needs the write lock.
         """
         newest = self.newest_base()
         if newest is None:
@@ -162,7 +169,7 @@ class Journal:
         return newest
 
     def _sync_base(self, base: Base) -> None:
-        """Sync a base that was written; if that fails, nobody knows which one the disk has."""
+        """Sync a base that was written. If that fails, it is unknown which base the disk has: the store has failed."""
         try:
             os.fdatasync(self._fd)
         except OSError:
@@ -171,9 +178,9 @@ class Journal:
         self._synced = (base.txn, base.epoch)
 
     def begin(self, txn: int, meta: bytes, *, relaxed: bool) -> None:
-        """Start anew at this state of the store, which must be synced. Needs the store alone.
+        """Restart the journal with this state of the store as its base. The state must be synced.
 
-        `relaxed`: what is committed after it may not be in the journal on the disk.
+        Needs the exclusive lock of `enter`. `relaxed`: later commits may not have an entry on the disk.
         """
         epoch = int.from_bytes(os.urandom(8), "little")
         for slot in (1, 2):
@@ -184,17 +191,18 @@ class Journal:
         self.adopt_base()
 
     def append(self, txn: int, payload: bytes | None, make_room: Callable[[], None] = lambda: None) -> bool:
-        """Note the transaction that is about to be committed; whether it is durable with that.
+        """Append the entry of the transaction that is about to be committed. Returns whether that makes it durable.
 
-        `make_room`: makes a checkpoint of all before, called where that is needed for it to be durable.
-        False: not yet, acknowledge it only after a checkpoint. So it is without a payload, where the ring has no room,
-        and until a checkpoint has covered the last such transaction. Needs the write lock. Errors: OSError.
+        False: acknowledge the transaction only after the next checkpoint. This is so without a payload, where the ring
+        has no room, where an earlier writer left a gap, and while no checkpoint covers an earlier transaction without
+        an entry. `make_room` makes a checkpoint of all earlier transactions; it is called where a payload needs that to
+        become durable. Needs the write lock. Errors: OSError.
         """
         before = self._tail_before(txn)
         length = 0 if payload is None else _ENTRY.size + len(payload)
         if payload is not None and self._wants_checkpoint(before, length):
             make_room()
-        gap = before.txn != txn - 1  # a writer that knows no journal
+        gap = before.txn != txn - 1  # a writer that does not know the journal committed in between
         if payload is None or gap or not self._has_room(before.end + length):
             self._note_without_entry(txn)
             self._write_tail(JournalTail(txn, before.end, before.end, txn))
@@ -209,32 +217,32 @@ class Journal:
                 os.fdatasync(self._fd)
             self._write_tail(JournalTail(txn, before.end, before.end + length, missing))
         except OSError:
-            with contextlib.suppress(OSError):  # then the next entry takes its place
+            with contextlib.suppress(OSError):  # the next entry overwrites it anyway
                 self._write(before.end, bytes(_ENTRY.size))
             raise
         return not missing
 
     def _wants_checkpoint(self, before: JournalTail, length: int) -> bool:
-        """Whether an entry of this length is not durable, or has no room, until all before it is covered."""
+        """Whether an entry of this length becomes durable, or has room, only after a checkpoint of all before it."""
         missing = before.without_entry
         if missing and not self._is_covered(missing):
             return True
         return length <= RING_BYTES and not self._has_room(before.end + length)
 
     def _note_without_entry(self, txn: int) -> None:
-        """Note on the disk that the chain will miss a transaction, before pages of it can be there."""
+        """Note on the disk that the chain will lack transaction `txn`, before any of its pages can reach the disk."""
         raw = _WITHOUT_ENTRY.pack(txn, self._epoch, 0)[:-_CRC_BYTES]
         self._put(raw + zlib.crc32(raw).to_bytes(_CRC_BYTES, "little"), _WITHOUT_ENTRY_AT)
         os.fdatasync(self._fd)
 
     def lacks_entries(self, base: Base) -> bool:
-        """Whether a transaction after a base may have been committed without an entry."""
+        """Whether a transaction after `base` may have been committed without an entry."""
         raw = os.pread(self._fd, _WITHOUT_ENTRY.size, _WITHOUT_ENTRY_AT).ljust(_WITHOUT_ENTRY.size, b"\0")
         txn, epoch, crc = _WITHOUT_ENTRY.unpack(raw)
         return bool(crc == zlib.crc32(raw[:-_CRC_BYTES]) and epoch == base.epoch and txn > base.txn)
 
     def cancel(self, txn: int) -> None:
-        """Take back the entry of a transaction that could not be committed. Needs the write lock."""
+        """Erase the entry of a transaction that could not be committed. Needs the write lock."""
         for tail in self._tails():
             if tail.txn == txn and tail.end > tail.start:
                 self._write(tail.start, bytes(_ENTRY.size))
@@ -245,7 +253,7 @@ class Journal:
         return self._tail_before(txn + 1).end
 
     def publish(self, txn: int, start: int, meta: bytes) -> None:
-        """Make a synced state the base, unless there is a later one. Needs the write lock."""
+        """Make a synced state the base, unless there is a later base. Needs the write lock."""
         base = self.adopt_base()
         if base is None:
             raise OSError(errno.EIO, "the journal was damaged while it was in use")
@@ -257,7 +265,7 @@ class Journal:
             self._start = start
 
     def entries(self, base: Base) -> Iterator[tuple[int, bytes]]:
-        """The chain after a base: each transaction and its payload."""
+        """The chain of entries after a base: each transaction with its payload."""
         at, txn = base.start, base.txn + 1
         while at + _ENTRY.size <= base.start + RING_BYTES:
             head = self._read(at, _ENTRY.size)
@@ -276,7 +284,7 @@ class Journal:
 
     def _has_room(self, end: int) -> bool:
         if end - self._start > RING_BYTES:
-            self.adopt_base()  # others make checkpoints too
+            self.adopt_base()  # another process may have made a checkpoint
         return end - self._start <= RING_BYTES
 
     def _tails(self) -> list[JournalTail]:
@@ -289,8 +297,8 @@ class Journal:
         return found
 
     def _tail_before(self, txn: int) -> JournalTail:
-        """The newest entry of a committed transaction. One of `txn` itself is of a writer that did not commit it."""
-        full = self._start + RING_BYTES  # without a tail nobody knows what is in the ring
+        """The newest tail before transaction `txn`. A tail of `txn` itself is of a writer that did not commit it."""
+        full = self._start + RING_BYTES  # without a tail it is unknown what is in the ring: treat it as full
         return max((tail for tail in self._tails() if tail.txn < txn), default=JournalTail(0, full, full, 0))
 
     def _write_tail(self, tail: JournalTail) -> None:
@@ -313,12 +321,12 @@ class Journal:
         self._put(head + crc + base.meta, slot * _SLOT)
 
     def _put(self, raw: bytes, at: int) -> None:
-        """Write at a place of the file; a full disk cuts a write short, which is an error."""
+        """Write at an offset of the file. A full disk may cut the write short; that is an OSError."""
         if os.pwrite(self._fd, raw, at) != len(raw):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _write(self, at: int, raw: bytes) -> None:
-        """Write into the ring, round its end if need be."""
+        """Write into the ring, and wrap at its end."""
         at %= RING_BYTES
         fits = RING_BYTES - at
         self._put(raw[:fits], _RING_AT + at)

@@ -1,15 +1,15 @@
-"""How a store is opened after its processes ended, by a stop, a kill or a power cut: as it is, or from its last
-checkpoint.
+"""Recovery: decides whether a store is opened as it is or reset to its last checkpoint, and resets it.
 
-LMDB commits without syncing here (see `journal`), so after a power cut any of its newer pages may be missing. The pages
-of the base are there: they were synced, and are not used again before the next checkpoint (see `checkpoints`). Only
-LMDB's two meta pages are written in place, and the journal has a copy of the base's.
+The first process to open a store runs this, after all others stopped, were killed or lost power. LMDB commits without
+syncing here (see `journal`), so after a power cut any page newer than the base, the last checkpoint, may be missing.
+The pages of the base are intact: they were synced, and LMDB does not reuse them before the next checkpoint (see
+`checkpoints`). Only LMDB's two meta pages are overwritten in place, and the journal has a copy of the base's.
 
     meta page of LMDB 0.9, 64 bits    page number u64 at 0 | magic u32 at 16 | page size u32 at 40 | txn u64 at 144
-                                      ours, where LMDB writes nothing: name of the store, its last 16 bytes
+                                      the last 16 bytes, which LMDB does not use: the name of the store
 
-A store's name is random, and its backups do not have it. So a store that was put in another's place is recognised, and
-the other's journal is not applied to it.
+A store's name is random, and its backups do not carry it. So if somebody replaces the store by another one, the names
+differ, and the journal is not replayed on the wrong store.
 """
 
 from __future__ import annotations
@@ -29,29 +29,32 @@ _NAME_BYTES = 16
 
 
 class Opening(enum.Enum):
-    """What to do with a store before it is opened."""
+    """What to do with a store before LMDB opens it."""
 
     AS_IS = "as it is"
-    """It is the base, or another store than the journal's, or a Kith that syncs every commit wrote to it since."""
+    """Open it unchanged: it is the base, or it is not the store that the journal belongs to, or a version of Kith
+    without a journal, which syncs every commit, wrote to it after the base."""
     FROM_BASE = "from the base"
+    """Reset it to the base, and replay the entries of the journal."""
 
 
 def choose_opening(base: Base | None, chain_end: int, store_txn: int, *, lacks_entries: bool = False) -> Opening:
-    """How to open a store whose newest meta page is of `store_txn`, beside a chain that ends with `chain_end`.
+    """How to open a store whose newest meta page is of transaction `store_txn`.
 
-    `lacks_entries`: whether transactions after the base may have been committed without an entry.
+    `chain_end`: the last transaction that has an entry in the journal's chain. `lacks_entries`: whether transactions
+    after the base may have been committed without an entry.
     """
     if base is None or store_txn == base.txn == chain_end:
         return Opening.AS_IS
-    if store_txn < base.txn:  # a base is synced before it is noted, so the store was replaced by an older one
+    if store_txn < base.txn:  # a base is synced before it is noted, so an older store was put in place of this one
         return Opening.AS_IS
-    if store_txn > chain_end and not (base.relaxed or lacks_entries):  # our commits have entries: this is another's
+    if store_txn > chain_end and not (base.relaxed or lacks_entries):  # no entry: a Kith without a journal committed
         return Opening.AS_IS
     return Opening.FROM_BASE
 
 
 def newest_meta(store: Path | int) -> tuple[int, bytes]:
-    """The transaction of the newest meta page of a store, and that page. StoreMismatch if there is none."""
+    """The transaction of a store's newest meta page, and that page. StoreMismatch if it has no valid one."""
     shown = "the store" if isinstance(store, int) else store
     fd = store if isinstance(store, int) else os.open(store, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -69,12 +72,12 @@ def newest_meta(store: Path | int) -> tuple[int, bytes]:
 
 
 def same_store(meta: bytes, other: bytes) -> bool:
-    """Whether two meta pages are of one store."""
+    """Whether two meta pages belong to one store, by the names in them."""
     return meta[-_NAME_BYTES:] == other[-_NAME_BYTES:]
 
 
 def give_name(store: Path) -> None:
-    """Name a store that has no name, and that nobody has open; synced."""
+    """Give a random name to a store that has none, and sync it. No process may have the store open."""
     _, meta = newest_meta(store)
     if any(meta[-_NAME_BYTES:]):
         return
@@ -89,7 +92,7 @@ def give_name(store: Path) -> None:
 
 
 def go_back(store: Path, base: Base) -> None:
-    """Make `base` the newest state of a store that nobody has open."""
+    """Reset a store to `base`, by writing both meta pages. No process may have the store open."""
     number = _field(base.meta, _PAGE_NUMBER)
     other = bytearray(base.meta)
     struct.pack_into(_PAGE_NUMBER[1], other, _PAGE_NUMBER[0], 1 - number)

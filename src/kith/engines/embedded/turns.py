@@ -1,11 +1,13 @@
-"""Turns to write to a store: one thread of one process at a time. A process that dies leaves its turn to the next.
+"""Turns to write to a store: one thread of one process at a time. If a process dies, the next one gets its turn.
 
-LMDB has a lock of its own for this, a robust mutex in shared memory, and it is not enough. A process that is killed as
-one of its threads hands that lock on, and another takes it at that moment, leaves it without its mark for waiters, and
-the kernel wakes nobody: the other processes wait with the lock free, for ever if nobody else writes. So nothing waits
-for LMDB's lock: it is taken only by the one whose turn it is (and by whoever first reads a week of inboxes). Threads
-wait for their turn in their process, and processes in the kernel's queue (docs/decisions/0042-turns-to-write.md has the
-figures).
+LMDB's own write lock, a robust mutex in shared memory, is not enough. Suppose a process is killed after it has freed
+the mutex and before it has woken a waiter, and another thread takes the mutex at that moment without the mark that
+somebody waits. The kernel wakes nobody then. The waiting processes sleep beside a free lock, for ever if nobody else
+writes.
+
+So nothing waits for LMDB's lock. A thread takes it only in its turn (or when it is the first to read a week of
+inboxes). Threads wait for a lock of their process; processes wait for two byte locks, in the kernel's queue.
+docs/decisions/0042-turns-to-write.md has the figures.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from pathlib import Path
 from kith.engines.embedded.byte_locks import lock, unlock
 
 _NEXT, _WRITES = 0, 1
-"""Bytes of the file that are locked: by who is next, and by who writes. Who wrote stands behind who is next."""
+"""The bytes of the file that are locked: by the process that is next, and by the process that writes. A process that
+wrote and wants to write again queues behind the next one."""
 
 
 class Turns:
-    """The turns of a file's writers. One of these a process and file, opened after any fork."""
+    """The turns of a file's writers. A process has one of these for each file, opened after any fork."""
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
@@ -31,7 +34,7 @@ class Turns:
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
-        """Wait for a turn, and hold it while the context is open. A thread must not ask for it twice."""
+        """Wait for a turn, and hold it while the context is open. A thread that holds it must not wait for it again."""
         with self._lock:
             lock(self._descriptor, 1, _NEXT)
             try:
