@@ -1,18 +1,20 @@
-"""What each event of the log changes in the store, and how that is done: once by a write, again from the journal or the
-log. So whatever is acknowledged is in the log, in a form that says what is so afterwards.
+"""The changes of a store as events: packs each kind of event, and applies it (`do`).
 
-    an edge             the event says all of it; its row and both lists follow from it
+A write applies its event once. A replay of the journal or the log applies it again, with the same result, because an
+event holds the state after the change. So every acknowledged change is in the log.
+
+    an edge             the whole edge; its row and its entries in both lists follow from it
                         data: expires_ms u64, or nothing
     RECORD_CHANGED      source: kind · destination: id · updated_at: version · data: the record's
     RECORD_FORGOTTEN    source: kind · destination: id
     RECORDS_FORGOTTEN   source: kind · destination: all records of this kind with a smaller id
     EDGE_FORGOTTEN      graph, source, destination
-    NODE_CHANGED        source: node · data: its row, empty if it is as any other
-    CLAIM_TAKEN         source: over at, in ms · data: key of 16 bytes | value
-    NOTE_CHANGED        data: length of the key u16 | key | note; before 0: the note is removed
+    NODE_CHANGED        source: node · data: its row, empty if it has only default values
+    CLAIM_TAKEN         source: expires at, in ms · data: key of 16 bytes | value
+    NOTE_CHANGED        data: length of the key u16 | key | note; state before 0: the note is removed
 
-Not in the log, because it can be made again or stands for a moment only: timelines, computed suggestions, quotas, what
-was served, how far a group of consumers is and what it failed on. Other events change nothing.
+The log does not hold what can be computed again or matters only for a moment: timelines, computed suggestions, quotas,
+served pages, checkpoints and failures of consumer groups. Events of other kinds change nothing.
 """
 
 from __future__ import annotations
@@ -65,12 +67,12 @@ def claim_key(key: bytes) -> bytes:
 
 
 def claim_end_key(until_ms: int, key: bytes) -> bytes:
-    """The key in the database `objects` that finds a claim by when it is over."""
+    """The key in the database `objects` that lists a claim by the time at which it expires."""
     return _END_KEY.pack(CLAIM_END, until_ms, key)
 
 
 def read_claim_end(row_key: bytes) -> tuple[int, bytes] | None:
-    """What `claim_end_key` made a key of; None for another key."""
+    """The arguments of `claim_end_key`, from its key; None for any other key."""
     if row_key[0] != CLAIM_END:
         return None
     _, until_ms, key = _END_KEY.unpack(row_key)
@@ -78,7 +80,7 @@ def read_claim_end(row_key: bytes) -> tuple[int, bytes] | None:
 
 
 def edge_changed(before: State | None, edge: Edge) -> bytes:
-    """The event of an edge that was written; `before`: its state until then."""
+    """The event of an edge that was written. `before`: its state until then; None: it was not there."""
     head = _HEAD.pack(
         edge.graph,
         NONE_BEFORE if before is None else before,
@@ -92,7 +94,7 @@ def edge_changed(before: State | None, edge: Edge) -> bytes:
 
 
 def edge_forgotten(graph: int, source: int, destination: int) -> bytes:
-    """The event of an edge that was forgotten, as if it had never been."""
+    """The event of an edge that was deleted without a trace, as if it had never existed."""
     return _HEAD.pack(graph, NONE_BEFORE, EDGE_FORGOTTEN, source, destination, 0, 0)
 
 
@@ -102,22 +104,22 @@ def record_changed(record: Record) -> bytes:
 
 
 def record_forgotten(kind: int, id_: int) -> bytes:
-    """The event of a record that was taken out."""
+    """The event of a record that was deleted."""
     return _HEAD.pack(0, NONE_BEFORE, RECORD_FORGOTTEN, kind, id_, 0, 0)
 
 
 def records_forgotten(kind: int, below: int) -> bytes:
-    """The event of all records of a kind that were taken out whose ids are less."""
+    """The event for deleting all records of a kind with ids less than `below`."""
     return _HEAD.pack(0, NONE_BEFORE, RECORDS_FORGOTTEN, kind, below, 0, 0)
 
 
 def node_changed(node: int, after: Node) -> bytes:
-    """The event of a node that became so."""
+    """The event of a node's state, privacy and labels, as they are `after` the change."""
     return _HEAD.pack(0, NONE_BEFORE, NODE_CHANGED, node, 0, 0, 0) + (b"" if after == Node() else node_row(after))
 
 
 def claim_taken(key: bytes, until_ms: int, value: bytes) -> bytes:
-    """The event of a claim. `key` has 16 bytes."""
+    """The event of a claim that was taken. `key` has 16 bytes."""
     return _HEAD.pack(0, NONE_BEFORE, CLAIM_TAKEN, until_ms, 0, 0, 0) + key + value
 
 
@@ -129,24 +131,24 @@ def note_changed(key: str, note: bytes | None) -> bytes:
 
 
 def announced(event: Event) -> bytes:
-    """An event that changes nothing."""
+    """An event that changes nothing in the store, only announces something to readers of the log."""
     return _HEAD.pack(
         event.graph, NONE_BEFORE, event.state, event.source, event.destination, event.position, event.updated_at
     )
 
 
 def changed_record(change: bytes, kind: RecordKind) -> Record | None:
-    """The record of this kind that an event says was stored; None for another event."""
+    """The record that an event stored, if it is of this kind; None for any other event."""
     _, _, state, source, id_, _, version = _HEAD.unpack_from(change)
     return Record(kind, id_, Hlc(version), change[_HEAD.size :]) if (state, source) == (RECORD_CHANGED, kind) else None
 
 
 def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: GraphDatabase) -> None:
-    """Make the store as an event says. Doing it again changes nothing more."""
+    """Apply an event to the store. Idempotent."""
     number, before, state, source, destination, position, updated_at = _HEAD.unpack_from(event)
     data = event[_HEAD.size :]
     if state <= State.REMOVED:
-        expires_ms = _TIME.unpack_from(data)[0] if data else 0  # a newer Kith may say more behind it
+        expires_ms = _TIME.unpack_from(data)[0] if data else 0  # a newer Kith may add more data after it
         edge = Edge(number, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at), expires_ms)
         write_edge(txn, txn.cursor(graph(number)), graph(number), rows, edge)
     elif state == RECORD_CHANGED:
@@ -168,7 +170,7 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
 
 
 def put_record(txn: lmdb.Transaction[bytes], db: lmdb._Database, record: Record) -> None:
-    """Make the change of `record_changed`."""
+    """Store a record: the change of `record_changed`."""
     _put_version(txn, db, record_key(record.kind, record.id), record.updated_at, record.data)
 
 
@@ -177,13 +179,13 @@ def _put_version(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, v
 
 
 def put_claim(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, until_ms: int, value: bytes) -> None:
-    """Make the change of `claim_taken`."""
+    """Store a claim: the change of `claim_taken`."""
     _put_version(txn, db, claim_key(key), until_ms, value)
     txn.put(claim_end_key(until_ms, key), b"", db=db)
 
 
 def expired_claims(txn: lmdb.Transaction[bytes], db: lmdb._Database, now_ms: int, limit: int) -> list[bytes]:
-    """The keys of the rows of the claims that expired first, `limit` claims at most."""
+    """The keys of all rows of expired claims, those first that expired first; `limit` claims at most."""
     cursor, keys = txn.cursor(db), list[bytes]()
     more = cursor.set_range(bytes([CLAIM_END]))
     for _ in range(limit):
@@ -193,7 +195,7 @@ def expired_claims(txn: lmdb.Transaction[bytes], db: lmdb._Database, now_ms: int
         over_ms, key = end
         keys.append(cursor.key())
         held = txn.get(claim_key(key), None, db)
-        if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # else it was claimed anew
+        if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # otherwise the key was claimed again
             keys.append(claim_key(key))
         more = cursor.next()
     return keys
@@ -202,7 +204,7 @@ def expired_claims(txn: lmdb.Transaction[bytes], db: lmdb._Database, now_ms: int
 def record_keys(
     txn: lmdb.Transaction[bytes], db: lmdb._Database, kind: int, below: int, limit: int | None = None
 ) -> list[bytes]:
-    """The keys of the records of a kind whose ids are less than `below`, ascending; the first `limit` of them."""
+    """The keys of the records of a kind with ids less than `below`, ascending; the first `limit` of them."""
     cursor = txn.cursor(db)
     if not cursor.set_range(record_key(kind, 0)):
         return []
@@ -211,7 +213,7 @@ def record_keys(
 
 
 def newest_records(txn: lmdb.Transaction[bytes], db: lmdb._Database, kind: int, below: int, limit: int) -> list[int]:
-    """The ids of the records of a kind that are less than `below`, descending; the first `limit` of them."""
+    """The ids less than `below` of the records of a kind, descending; the first `limit` of them."""
     cursor, first = txn.cursor(db), record_key(kind, 0)
     there = cursor.prev() if cursor.set_range(record_key(kind, below)) else cursor.last()
     keys = takewhile(first.__le__, cursor.iterprev(values=False)) if there else ()

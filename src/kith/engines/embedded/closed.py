@@ -1,4 +1,4 @@
-"""Why a store takes no writes: the note that each commit looks at. `store_role` writes it."""
+"""The note `closed`: why a store takes no writes. Each commit reads it; `store_role` writes it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import msgspec
 from kith.core.errors import KithError, NotPrimary, ReadOnlyStandby, StoreMoved
 
 CLOSED = "closed"
-"""The key of the note."""
+"""The note's key."""
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Why a store takes no writes. `primary`: the address of the machine that does, or where the store was moved to;
-    `epoch`: the name of its history, if fenced."""
+    """Why a store takes no writes.
+
+    `primary`: the address of the machine that takes writes, or where the store was moved to. `epoch`: where fenced, the
+    name of that primary's history; otherwise 0.
+    """
 
     why: Literal["standby", "fenced", "moved"]
     primary: str

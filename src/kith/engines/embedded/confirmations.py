@@ -1,9 +1,10 @@
-"""Writes that are answered only once a standby has them: how far the furthest standby is, and the thread that waits.
+"""Confirmations: writes are answered only once a standby has them, where the settings ask for that.
 
-    standby.confirmed   name of the history u64 | number of the last event that a standby of it has for good u64
+    standby.confirmed   name of the history u64 | number of the last event that a standby has durably u64
 
-The process to which a standby reports writes the file; all processes that commit map it. It is valid for one history,
-because event numbers of another one mean other events. It need not be durable: standbys report again.
+A standby reports to some API process, which writes this file. All processes that commit map the file, and a thread of
+each waits for it. The file is valid for one history, because event numbers of another history mean other events. It
+need not be durable: standbys report again.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ from kith.engines.embedded.driver_errors import translated
 FILE = "standby.confirmed"
 _HEAD = struct.Struct("<QQ")
 _LOOKED_S = 0.05
-"""How often the file is looked at without a ring, as a ring may be lost."""
+"""Seconds between checks of the file without a ring of the bell, because a ring may be lost."""
 _READ_BYTES = 1 << 16
 
 
 class Confirmed:
-    """How far the furthest standby is. `history`: the name of the store's own."""
+    """How far the furthest standby is. `history`: the name of this store's history."""
 
     def __init__(self, folder: Path, history: int) -> None:
         self._history = history
         self._fd = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with translated(f"write {FILE}", folder):
-            os.posix_fallocate(self._fd, 0, _HEAD.size)  # a full disk would end the process that writes to it
+            os.posix_fallocate(self._fd, 0, _HEAD.size)  # writing to a map on a full disk would kill the process
         self._map = mmap.mmap(self._fd, _HEAD.size)
         self._bells = Bells(folder, bells.CONFIRMED)
 
     def sequence(self) -> int:
-        """The last event that a standby has."""
+        """The last event that a standby has; 0 if none has reported."""
         history, sequence = _HEAD.unpack_from(self._map)
         return sequence if history == self._history else 0
 
     def note(self, sequence: int) -> None:
-        """A standby has all events up to this one."""
+        """Note that a standby has all events up to this one."""
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:
             if sequence > self.sequence() or sequence == 0:
@@ -60,7 +61,7 @@ class Confirmed:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._bells.close()
         self._map.close()
         os.close(self._fd)
@@ -73,7 +74,7 @@ class _Held(NamedTuple):
 
 
 class Confirmations:
-    """Holds answers back until a standby has what they acknowledge, `timeout_s` at most; then they are errors."""
+    """Delays answers until a standby has the events that they acknowledge. After `timeout_s` the answer is an error."""
 
     def __init__(self, folder: Path, history: int, timeout_s: float) -> None:
         self._folder, self._timeout_s = folder, timeout_s
@@ -83,11 +84,14 @@ class Confirmations:
         self._thread.start()
 
     def hold(self, sequence: int, answer: Callable[[KithError | None], None]) -> None:
-        """Call `answer` once a standby has the event, or with an error; in another thread."""
+        """Call `answer(None)` once a standby has event `sequence`, or `answer(NotConfirmed)` after the timeout.
+
+        Both happen in this object's thread.
+        """
         self._held.put(_Held(sequence, time.monotonic() + self._timeout_s, answer))
 
     def close(self) -> None:
-        """Answer all that is held, then stop."""
+        """Answer all held jobs, each when it is confirmed or times out, then stop."""
         self._held.put(None)
         self._thread.join()
         self._confirmed.close()
@@ -95,7 +99,7 @@ class Confirmations:
     def _loop(self) -> None:
         with contextlib.ExitStack() as stack:
             fifos = []
-            with contextlib.suppress(OSError):  # where there can be none it is looked for
+            with contextlib.suppress(OSError):  # where the file system has no FIFOs, the file is polled
                 fifos.append(stack.enter_context(bells.fifo_of_thread(self._folder, bells.CONFIRMED)))
             while (held := self._held.get()) is not None:
                 held.answer(self._wait(held, fifos))

@@ -1,4 +1,4 @@
-"""Rows of the event log as events: the consumers of a process read the same rows, soon after each other."""
+"""A cache of decoded rows of the event log: the consumers of a process read the same rows soon after each other."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from kith.engines.embedded.event_rows import ROW_BYTES_MAX, events_of
 from kith.engines.embedded.history import History, StorePositions
 
 ROWS_MAX = 256
-"""Rows of which a process keeps the events; with their data some 2 MB."""
+"""Rows that a process caches, at most; with the data of their events some 2 MB."""
 
 
 class DecodedRows:
-    """The rows that were decoded last. A row that is not the same any more, as the open one, is decoded again."""
+    """The rows that were decoded last. A row whose bytes have changed, such as the open one, is decoded again."""
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[bytes, History, list[Event]]] = {}

@@ -1,4 +1,4 @@
-"""Errors of LMDB and of the system, as ours."""
+"""Translates errors of LMDB and of the operating system into Kith's errors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ROOM_BYTES_MIN = 1 << 20
 
 @contextlib.contextmanager
 def translated(action: str, folder: Path | None = None) -> Iterator[None]:
-    """Turn errors of LMDB and the system into ours. `action`: what was tried, for the message.
+    """Raise Kith's errors in place of those of LMDB and the system. `action`: what was tried, for the message.
 
-    `folder`: whose disk is looked at where an error does not say that it is full, as those of LMDB and numpy.
+    `folder`: its disk is checked for space, because errors of LMDB and NumPy do not say that a disk is full.
     """
     try:
         yield
@@ -35,9 +35,9 @@ def translated(action: str, folder: Path | None = None) -> Iterator[None]:
 
 
 def translate(error: Exception, action: str, folder: Path | None = None) -> KithError:
-    """Our error for one of LMDB's.
+    """Kith's error for an error of LMDB.
 
-    A full disk cuts a write short, which LMDB reports as EIO; so then the free space of `folder` is checked.
+    A full disk cuts a write short, which LMDB reports as EIO. So on EIO the free space of `folder` is checked.
     """
     code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
     if code == errno.EIO and folder is not None and _is_full(folder):

@@ -1,9 +1,9 @@
-"""The store of a data folder: one LMDB file, its format number and its small named notes.
+"""An open data folder: one LMDB file with all durable rows, its format number and its small named notes.
 
-    store.mdb        the store; database `meta` holds notes: format, graphs, signing secret, key hashes, jobs
-    store.mdb-lock   LMDB's reader table and writer lock
-    store.journal    what was committed since the store was last synced; see `journal`
-    store.turn       empty; locked by who writes, see `turns`
+    store.mdb        the store; its database `meta` holds notes: format, graphs, signing secret, key hashes, jobs
+    store.mdb-lock   LMDB's reader table and write lock
+    store.journal    the commits since the last checkpoint; see `journal`
+    store.turn       empty; the process that writes locks it, see `turns`
 
 The file grows as pages are written, up to `bytes_max`, and never shrinks.
 """
@@ -34,9 +34,9 @@ from kith.engines.embedded.turns import Turns
 from kith.graph.graphs import GRAPHS_MAX, UserEnds, assign
 
 LOG_WHOLE_AFTER = "log/whole-after"
-"""The note that says after which event the log holds every change; without it, from the first on."""
+"""The note with the number of the event after which the log holds every change. Without it the log holds all."""
 LOADING = "loading/"
-"""The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
+"""The note `loading/<graph>` of a bulk load in progress holds how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
 TURN_FILE = "store.turn"
 _META = b"meta"
@@ -50,9 +50,9 @@ Txn: TypeAlias = "lmdb.Transaction[bytes]"
 class WriteTransaction:
     """A write transaction in progress.
 
-    `changes`: what `redo.encode` makes of all that it changes, b"" if that is nothing. While it is None the changes are
-    not described, and the whole store is synced for them, which takes longer.
-    `count`: about how many changes there are; a checkpoint follows after some.
+    `changes`: all its changes, encoded by `redo.encode`; b"" if there are none. None: the changes are not described, so
+    the commit has no journal entry, and the whole store is synced instead. That takes longer.
+    `count`: about how many changes it makes; `checkpoints` counts these.
     """
 
     def __init__(self, txn: Txn) -> None:
@@ -73,8 +73,10 @@ class Environment:
         create: bool = True,
         follows: bool = False,
     ) -> None:
-        """`follows`: this process applies another store's log to a store that takes no other writes (see
-        `store_role`)."""
+        """Open the store; the first process to do so recovers it. `durability`: "relaxed" syncs no journal entries.
+
+        `follows`: this process applies another store's log to a store that takes no other writes (see `store_role`).
+        """
         self.folder, self._follows, self.doorbell = folder, follows, Doorbell(folder)
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
@@ -98,7 +100,7 @@ class Environment:
                 opened.pop_all()
 
     def _open(self, opened: contextlib.ExitStack, bytes_max: int, *, relaxed: bool) -> None:
-        """Open the store; the first process that does makes sure that it is whole. `opened`: what to close if not."""
+        """Open the store. The first process to do so recovers it. `opened`: closes what was opened if this fails."""
         store = self.folder / STORE_FILE
         alone = self.journal.enter()
         payloads, was_relaxed = list[bytes](), False
@@ -128,12 +130,12 @@ class Environment:
         self._graphs: dict[int, lmdb._Database] = {}
         self.graph_db = self._graphs.__getitem__
         """The database of a graph: its edges and lists (see `keys`)."""
-        # a transaction of its own, so that its number differs from those of acknowledged ones
+        # this transaction commits even if it changes nothing, so no acknowledged transaction has its number
         with self._turns.taken(), self.lmdb.begin(write=True) as txn:
             older = self._older(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
                 self.lmdb.sync(True)
-                self.journal.begin(*newest_meta(store), relaxed=True)  # until what is made here is synced
+                self.journal.begin(*newest_meta(store), relaxed=True)  # until the databases made here are synced
             opened_dbs = [self.lmdb.open_db(name, txn=txn) for name in _DATABASES]
             self.notes_db, closed_rows, open_row, self.nodes, self.records, self.suggestions = opened_dbs
             self.log = event_log.LogRows(closed_rows, open_row)
@@ -143,7 +145,7 @@ class Environment:
                 "objects": self.records,
                 "suggestions": self.suggestions,
             }
-            """What `CommitQueue` jobs put rows in and delete them from, by the names that the journal has."""
+            """The databases whose rows `CommitQueue` jobs put and delete, by their names in the journal."""
             self._open_graphs(txn)
             self._redo(txn, payloads, older)
             if alone:
@@ -154,11 +156,11 @@ class Environment:
             self.journal.begin(*newest_meta(store), relaxed=relaxed)
             sync_folder(self.folder)
             self.journal.share()
-        self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
+        self.lmdb.reader_check()  # the slots of killed readers keep old pages from being reused
 
     def _go_back(self, store: Path) -> tuple[list[bytes], bool]:
-        """Before the store is opened: make it its base, if it may have lost pages; what to do again then, and whether
-        there may have been more.
+        """Reset the store to its base, before it is opened, if it may have lost pages. Returns the payloads to replay,
+        and whether later commits may be lost (relaxed durability).
         """
         base, (store_txn, meta) = self.journal.adopt_base(), newest_meta(store)
         if base is None or not same_store(meta, base.meta):
@@ -177,29 +179,29 @@ class Environment:
         self.close()
 
     def close(self) -> None:
-        """Close the file. Further use raises."""
+        """Make a last checkpoint if needed, and close the store. Further use raises."""
         self._checkpoints.close()
         self.lmdb.close()
         self._turns.close()
-        with contextlib.suppress(OSError, StoreMismatch):  # the journal is good as it is
+        with contextlib.suppress(OSError, StoreMismatch):  # the journal is valid without it
             self.journal.settle(lambda: newest_meta(self.folder / STORE_FILE)[0])
         self.journal.close()
 
     @property
     def broken(self) -> bool:
-        """Whether this process may commit nothing more, because it could not sync the store."""
+        """Whether a sync of the store failed, so that this process may not commit any more."""
         return self._checkpoints.broken
 
     @contextlib.contextmanager
     def commit(self) -> Iterator[WriteTransaction]:
-        """A write transaction, durable when this is left.
+        """A write transaction, committed and durable when the context is left.
 
-        Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable; what `store_role` refuses.
+        Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable; `closed.refusal`; Conflict.
         """
         if self.broken:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
         self.files.check()
-        with self.lmdb.begin() as reading:  # refuse before waiting for a turn
+        with self.lmdb.begin() as reading:  # a closed store refuses before the wait for a turn
             self._check_standing(reading)
         with self._checkpoints.synced_before_turn(), self._turns.taken():
             txn, durable, committed = self.lmdb.begin(write=True), True, None
@@ -209,10 +211,10 @@ class Environment:
                 self._check_standing(txn)
                 self._checkpoints.pin_before_commit(number)
                 yield write
-                if write.changes != b"":  # with room, or it could be read, and sent on, before it is durable
+                if write.changes != b"":  # room is made first: without an entry it could be read before it is durable
                     durable = self.journal.append(number, write.changes, partial(self._checkpoints.make_room, number))
                 txn.commit()
-                committed = number if write.changes != b"" else None  # LMDB gives the number of nothing again
+                committed = number if write.changes != b"" else None  # LMDB reuses the number of an empty transaction
             except lmdb.Error:
                 txn.abort()
                 self._uncommitted(number)
@@ -237,7 +239,7 @@ class Environment:
         return self.get_note(CLOSED) is not None
 
     def reopen(self) -> None:
-        """Take writes again. May be repeated."""
+        """Let the store take writes again. May be repeated."""
         if self.is_closed():
             before, self._follows = self._follows, True
             try:
@@ -251,7 +253,7 @@ class Environment:
             self._checkpoints.make()
 
     def free_pages(self) -> bool:
-        """Make the pages that were freed since the last checkpoints usable again; whether that could be done."""
+        """Make a checkpoint, so that freed pages can be reused. Returns whether it succeeded."""
         try:
             self._checkpoints.make()
         except (lmdb.Error, OSError):
@@ -259,8 +261,8 @@ class Environment:
         return True
 
     def _uncommitted(self, number: int) -> None:
-        """Take back what the journal has of a transaction that LMDB refused, unless another process has its number."""
-        with contextlib.suppress(lmdb.Error, OSError):  # then the next entry takes its place
+        """Erase the journal entry of a transaction that LMDB refused, unless another process took its number since."""
+        with contextlib.suppress(lmdb.Error, OSError):  # the next entry overwrites it anyway
             txn = self.lmdb.begin(write=True)
             try:
                 if txn.id() == number:
@@ -269,12 +271,12 @@ class Environment:
                 txn.abort()
 
     def graph_numbers(self) -> dict[str, int]:
-        """Every graph of this folder with its number."""
+        """Every declared graph with its number."""
         raw = self.get_note("graphs")
         return {} if raw is None else dict(json.loads(raw))
 
     def declare(self, names: list[str]) -> dict[str, int]:
-        """Give numbers to the graphs that have none yet, in one transaction; the numbers of all graphs."""
+        """Number the graphs that have no number yet, in one transaction. Returns the numbers of all graphs."""
         if not self.graph_numbers().keys() >= set(names):
             with translated("declare graphs"), self.commit() as write:
                 raw = write.txn.get(b"graphs", None, self.notes_db)
@@ -284,7 +286,7 @@ class Environment:
             self._graphs.update(opened)
             self.user_ends = UserEnds(numbers)
         numbers = self.graph_numbers()
-        if not self._graphs.keys() >= set(numbers.values()):  # others declared some
+        if not self._graphs.keys() >= set(numbers.values()):  # another process declared some
             with translated("open graphs"), self._turns.taken(), self.lmdb.begin(write=True) as txn:
                 self._open_graphs(txn)
         return numbers
@@ -298,7 +300,7 @@ class Environment:
             raise translate(error, "read") from error
 
     def notes(self, prefix: str, limit: int | None = None) -> dict[str, bytes]:
-        """The notes whose keys start with `prefix`, by the rest of their keys; at most the first `limit`."""
+        """The notes whose keys start with `prefix`, by the rest of the key; the first `limit` of them."""
         start = prefix.encode()
         found: dict[str, bytes] = {}
         try:
@@ -313,7 +315,7 @@ class Environment:
         return found
 
     def history(self) -> History:
-        """The restores that this store has been through."""
+        """The history of this store: its restores."""
         return read_history(self.get_note(HISTORY))
 
     def begin_history(self) -> None:
@@ -324,7 +326,7 @@ class Environment:
         self.positions.go_on(self.history())
 
     def follow_history(self) -> None:
-        """Go on with the history that the store was given since it was opened, as a standby is by its primary."""
+        """On a standby, reload the history if it has changed since the store was opened: its primary sends it."""
         if self._is_standby:
             note = self.get_note(HISTORY)
             if note != self._history_note:
@@ -332,13 +334,13 @@ class Environment:
                 self.positions.go_on(self.history())
 
     def put_note(self, key: str, value: bytes | None) -> None:
-        """Write a note, or remove it (None), synced."""
+        """Write a note, or remove it (None), in a commit of its own."""
         with translated("write a note"), self.commit() as write:
             put_note(write.txn, self.notes_db, key, value)
             write.changes = redo.encode(0, [redo.row("meta", key.encode(), value)])
 
     def secret(self, name: str) -> bytes:
-        """A random secret of 32 bytes, made at its first use and kept."""
+        """A random secret of 32 bytes, created at its first use and stored."""
         key = f"secret/{name}"
         found = self.get_note(key)
         if found is None:
@@ -350,20 +352,20 @@ class Environment:
         return found
 
     def last_commit(self) -> int:
-        """The number of the last transaction that any process committed. Asks no transaction."""
+        """The number of the last transaction that any process committed. Opens no transaction."""
         return int(self.lmdb.info()["last_txnid"])
 
     def bytes_used(self) -> int:
-        """How many bytes of the file are in use, in whole pages, free ones included."""
+        """The bytes of the file up to its last page, free pages included."""
         return int(self.lmdb.info()["last_pgno"] + 1) * int(self.lmdb.stat()["psize"])
 
     def _older(self, txn: Txn, *, alone: bool) -> int | None:
-        """The format of a store that is upgraded; None if it has this one. StoreMismatch where it cannot be."""
+        """The older format to upgrade from; None if the format is current. StoreMismatch if it cannot be upgraded."""
         found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
         return found if formats.is_upgraded(found, self.folder, alone=alone) else None
 
     def _redo(self, txn: Txn, payloads: list[bytes], older: int | None) -> None:
-        """Do again what the journal holds, and make an `older` format this one: what that held is in the log then."""
+        """Replay the journal, and upgrade an `older` format. A log that held edges only is whole from its end on."""
         if older:
             event_log.separate_open(txn, self.log)
         redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
@@ -374,23 +376,23 @@ class Environment:
             txn.put(b"format", b"%d" % formats.FORMAT, db=self.notes_db)
 
     def _open_graphs(self, txn: Txn) -> None:
-        """Open the databases of all graphs that are declared."""
+        """Open the databases of all declared graphs."""
         numbers = json.loads(txn.get(b"graphs", b"{}", self.notes_db))
         for number in set(numbers.values()) - set(self._graphs):
             self._graphs[number] = self._open_graph(number, txn)
         self.user_ends = UserEnds(numbers)
 
     def _open_graph(self, number: int, txn: Txn) -> lmdb._Database:
-        """Open the database of a graph, which is made if it is new.
+        """Open the database of a graph, and create it if it is new.
 
-        Without a transaction of ours LMDB's binding begins one, and waits for the write lock with the interpreter's
-        lock held: for ever, if another thread of this process has the one and needs the other.
+        `txn` is needed: without it LMDB's binding begins a transaction, and waits for the write lock while it holds
+        Python's global lock. That is a deadlock if another thread of this process has the write lock.
         """
         return self.lmdb.open_db(b"graph-%d" % number, txn=txn)
 
 
 def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> None:
-    """Write or remove a note inside a transaction."""
+    """Write a note, or remove it (None), inside a transaction."""
     if value is None:
         txn.delete(key.encode(), db=meta)
     else:

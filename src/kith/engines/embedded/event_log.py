@@ -1,12 +1,13 @@
-"""The event log: every change (see `changes`), in the order of commits, in the transaction of the change.
+"""The event log: every change (see `changes`), in the order of commits, written in the transaction of the change.
 
     database log    key  first sequence number u64
-                    row  closed; its bytes are in `event_rows`
-             log-open    key "row": first sequence number u64 | the row that is not closed, which may have no events
+                    row  a closed row; its bytes are in `event_rows`
+             log-open    key "row": first sequence number u64 | the open row, which may have no events
 
-The open row is written with every commit and has a database of its own: as a row that grows and shrinks beside closed
-ones it would leave their pages a third empty. Sequence numbers grow by one per event; only those of events that a power
-cut took back are used again.
+Events are stored in rows of up to 28. New events join the open row; a full row is closed, and never changes again. The
+open row is rewritten by every commit. It has a database of its own, because beside the closed rows it would leave their
+pages a third empty as it grows and shrinks. Sequence numbers grow by one per event. A number is reused only if a power
+cut undid its event.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from kith.engines.embedded.history import StorePositions
 
 _SEQUENCE = struct.Struct(">Q")
 _OPEN_KEY = b"row"
-_STATE = 2  # where the state stands in a change
+_STATE = 2  # offset of the state in a change
 Decode: TypeAlias = Callable[[int, bytes, StorePositions], list[Event]]
 
 
 class LogRows(NamedTuple):
-    """The databases of a log: of its closed rows, and of the open one."""
+    """The two databases of a log: closed rows, and the open row."""
 
     closed: lmdb._Database
     open: lmdb._Database
@@ -54,7 +55,7 @@ def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
 
 
 class Logged(NamedTuple):
-    """An event as it is logged. `change`: as `changes` packs it."""
+    """An event as the log stores it. `change`: as `changes` packs it."""
 
     sequence: int
     logged_ms: bytes
@@ -62,7 +63,7 @@ class Logged(NamedTuple):
 
     @property
     def state(self) -> int:
-        """The state of its edge, or what else it is."""
+        """The state of the event's edge; for other events, their kind (see `core.events`)."""
         return self.change[_STATE]
 
 
@@ -76,7 +77,7 @@ class LogWriter:
         self._version, self._kept = version_of(row), unpacked(row)
         self._last = self._row_at + len(self._kept) - 1
         self._events: list[bytes] = []
-        self.closed = 0  # rows that are full
+        self.closed = 0  # how many rows this transaction closed
 
     @property
     def last(self) -> int:
@@ -84,7 +85,7 @@ class LogWriter:
         return self._last
 
     def append(self, event: bytes) -> None:
-        """Queue an event; its sequence number is `last` then."""
+        """Queue an event. `last` is its sequence number then."""
         self._events.append(self._now + event)
         self._last += 1
 
@@ -95,14 +96,14 @@ class LogWriter:
         self._last += len(events)
 
     def append_logged(self, event: bytes) -> None:
-        """Queue an event of another log, as it was logged there."""
+        """Queue an event of another store's log, with the time at which it was logged there."""
         self._events.append(event)
         self._last += 1
 
     def take_over(self, first: int, row: bytes) -> bool:
-        """Store a row of another log as it is, with the number of its first event; False if no row begins there here.
+        """Store a row of another store's log unchanged. Returns False if no row of this log begins at event `first`.
 
-        Its events are those from the last one on that this log has.
+        The row replaces the open row, and has all of its events.
         """
         if first != self._row_at or self._events:
             return False
@@ -119,7 +120,7 @@ class LogWriter:
         return True
 
     def flush(self) -> int:
-        """Write the queued events; how many there were."""
+        """Write the queued events. Returns how many there were."""
         if not self._events:
             return 0
         version = max(self._version.to_bytes(VERSION_BYTES, "big"), newest_update(self._events))
@@ -139,7 +140,7 @@ class LogWriter:
 
 
 def separate_open(txn: lmdb.Transaction[bytes], log: LogRows) -> None:
-    """Take the open row out from among the closed ones, where stores of format 3 and before have it."""
+    """Upgrade from format 3 or older: move the open row from the database of closed rows into its own."""
     cursor = txn.cursor(log.closed)
     if cursor.last():
         first, row = first_number(cursor.key()), cursor.value()
@@ -151,7 +152,7 @@ def separate_open(txn: lmdb.Transaction[bytes], log: LogRows) -> None:
 
 
 def bounds(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, int]:
-    """The first and last sequence number kept; (1, 0) when empty."""
+    """The first and last sequence numbers in the log; (1, 0) if it never had an event."""
     cursor = txn.cursor(log.closed)
     opened, row = _open_row(txn, log)
     return first_number(cursor.key()) if cursor.first() else opened, opened + events_in(row) - 1
@@ -164,12 +165,12 @@ def first_open(txn: lmdb.Transaction[bytes], log: LogRows) -> int | None:
 
 
 def first_number(key: bytes) -> int:
-    """The number of the first event of a row with this key."""
+    """The number of a row's first event, from the row's key."""
     return int(_SEQUENCE.unpack(key)[0])
 
 
 def newest_version(txn: lmdb.Transaction[bytes], log: LogRows) -> int:
-    """The greatest version ever logged, deleted events included; 0 when empty."""
+    """The greatest version ever logged, deleted events included; 0 if it never had an event."""
     return version_of(_open_row(txn, log)[1])
 
 
@@ -181,7 +182,10 @@ def read(
     limit: int,
     decode: Decode | None = None,
 ) -> list[Event]:
-    """Up to `limit` events with a sequence number greater than `after`, oldest first. `decode`: as `events_of`."""
+    """Up to `limit` events with sequence numbers greater than `after`, oldest first.
+
+    `decode`: a function to use in place of `events_of`.
+    """
     found, decode = list[Event](), decode or events_of
     for first, row in _stored(txn, log, after + 1):
         events = decode(first, row, positions)
@@ -193,14 +197,14 @@ def read(
 
 
 def read_logged(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[Logged]:
-    """Like `read`, as they are logged."""
+    """Like `read`, but yields the events as they are stored."""
     for first, events in _read(txn, log, after, limit):
         for sequence, event in enumerate(events, first):
             yield Logged(sequence, event[:MS_BYTES], event[MS_BYTES:])
 
 
 def _read(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) -> Iterator[tuple[int, Sequence[bytes]]]:
-    """Events of each row, as they are there, with the number of the first."""
+    """Like `read_logged`, a row at a time: the number of the first event that is returned, and the packed events."""
     left = limit
     for at, row in _stored(txn, log, after + 1):
         events = unpacked(row)
@@ -214,9 +218,9 @@ def _read(txn: lmdb.Transaction[bytes], log: LogRows, after: int, limit: int) ->
 
 
 def read_rows(txn: lmdb.Transaction[bytes], log: LogRows, sequence: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """Rows as they are stored, each with the number of its first event, from the one on that has the event `sequence`.
+    """Stored rows, each with the number of its first event, beginning with the row that has event `sequence`.
 
-    They end after `bytes_max`, the first of them not counted: so there is one that follows it, where the log has it.
+    Stops when the rows exceed `bytes_max`. The first row does not count, so a second one is read if there is one.
     """
     size = 0
     for number, (first, row) in enumerate(_stored(txn, log, sequence)):
@@ -227,7 +231,10 @@ def read_rows(txn: lmdb.Transaction[bytes], log: LogRows, sequence: int, bytes_m
 
 
 def _stored(txn: lmdb.Transaction[bytes], log: LogRows, sequence: int) -> Iterator[tuple[int, bytes]]:
-    """Rows with the numbers of their first events, from the one on that has this event; the last if none has it yet."""
+    """Rows with the numbers of their first events, beginning with the row that has event `sequence`.
+
+    The last row if the log has not come to that event yet.
+    """
     opened, last = _open_row(txn, log)
     is_empty = not events_in(last)
     if sequence < opened or is_empty:
@@ -244,7 +251,7 @@ def _stored(txn: lmdb.Transaction[bytes], log: LogRows, sequence: int) -> Iterat
 
 
 def _open_row(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, bytes]:
-    """The open row, with the number of its first event or, where it has none, of the next one."""
+    """The open row, and the number of its first event. If it has none, the number that the next event will get."""
     raw = txn.get(_OPEN_KEY, None, log.open)
     if raw is None:
         return 1, empty_row(bytes(VERSION_BYTES))
@@ -252,7 +259,7 @@ def _open_row(txn: lmdb.Transaction[bytes], log: LogRows) -> tuple[int, bytes]:
 
 
 def _put_closed(txn: lmdb.Transaction[bytes], log: LogRows, first: int, row: bytes) -> None:
-    """Append a row, which leaves full pages behind."""
+    """Append a closed row. LMDB's append mode fills pages completely."""
     if not txn.put(_SEQUENCE.pack(first), row, append=True, db=log.closed):
         raise StoreMismatch("the event log has rows behind its open one; restore a backup")
 

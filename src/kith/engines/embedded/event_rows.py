@@ -1,15 +1,15 @@
-"""Rows of the event log as bytes: how events are packed into them. Pure.
+"""Rows of the event log as bytes: packs events into rows, and unpacks them. Pure.
 
     row     greatest version so far u64 | form u8 | events
     event   head of 41 bytes: logged at ms u48 | graph u8 | state before u8 (255: none) | state u8
-            | source u64 | destination u64 | position i64 | updated_at u64; and data, where it has some
-    form 0  heads, one after the other; no event has data (the open row only)
-         1  EVENTS_PER_ROW heads, by column, deflated
-         2  count u8 | length of each data u32 | heads | data (the open row only)
-         3  count u8 | deflated: lengths, then heads, both by column | data
+            | source u64 | destination u64 | position i64 | updated_at u64; then its data, if any
+    form 0  heads, one after the other; no event has data (open row)
+         1  EVENTS_PER_ROW heads, by column, deflated; no event has data (closed row)
+         2  count u8 | length of each event's data u32 | heads | data (open row)
+         3  count u8 | deflated: lengths, then heads, both by column, then data (closed row)
 
-A row is closed, and deflated, when it has EVENTS_PER_ROW events or ROW_BYTES_MAX. An event that is not about an edge
-has a state that no edge has (see `core.events`).
+A row is closed, and deflated, when it has EVENTS_PER_ROW events or ROW_BYTES_MAX bytes of events. An event that is not
+about an edge has a state that no edge can have (see `core.events`).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from kith.engines.embedded.history import StorePositions
 
 EVENTS_PER_ROW = 28  # the open row is written with every commit
 ROW_BYTES_MAX = 1_600
-"""A row of more would not fit into a page beside another."""
+"""A row with this many bytes of events is closed: two larger ones would not fit into one page."""
 MS_BYTES = 6
 VERSION_BYTES = 8
 _EVENT = struct.Struct(">BBBQQqQ")
 _HEAD_OF = struct.Struct(">HIBBBQQqQ")
-"""The same with when it was logged before it."""
+"""A whole head: the time of logging, then `_EVENT`."""
 _EVENT_BYTES = MS_BYTES + _EVENT.size
 _FORM_AT, _BODY_AT, _UPDATED_AT, _LENGTH_BYTES = 8, 9, 33, 4
 _CLOSED_HEADS = struct.Struct(f"{_EVENT_BYTES}s" * EVENTS_PER_ROW)
-"""The heads of a closed row."""
+"""Splits the heads of a row of EVENTS_PER_ROW events."""
 _PLAIN, _DEFLATED, _PLAIN_DATA, _DEFLATED_DATA = range(4)
 _OPEN = (_PLAIN, _PLAIN_DATA)
 _NO_EVENTS = bytes([_PLAIN])
 
 
 def is_open(row: bytes) -> bool:
-    """Whether more events will join those of the row."""
+    """Whether the row is open: more events may join it."""
     return row[_FORM_AT] in _OPEN
 
 
@@ -56,39 +56,39 @@ def empty_row(version: bytes) -> bytes:
 
 
 def newest_update(events: Sequence[bytes]) -> bytes:
-    """The greatest version of the edges of events."""
+    """The greatest `updated_at` of these events, as bytes."""
     return max([event[_UPDATED_AT:_EVENT_BYTES] for event in events])
 
 
 def newest_ms(row: bytes) -> int:
-    """When the newest event of a row was logged."""
+    """When the newest event of a row was logged, in ms since the epoch."""
     return int.from_bytes(unpacked(row)[-1][:MS_BYTES], "big")
 
 
 def version_of(row: bytes) -> int:
-    """The greatest version when a row was written."""
+    """The greatest version logged up to this row."""
     return int.from_bytes(row[:VERSION_BYTES], "big")
 
 
 def events_of(first: int, row: bytes, positions: StorePositions) -> list[Event]:
-    """The events of a row, of which the first has this number."""
+    """The decoded events of a row. `first`: the number of its first event."""
     heads, data = _parts_of(row)
     positions_of_events = positions.of_many(first, len(heads) // _EVENT_BYTES)
     return list(map(_event, positions_of_events, _HEAD_OF.iter_unpack(heads), data or repeat(b"")))
 
 
 def change_of(event: bytes) -> bytes:
-    """What an event of a row changes, as `changes` packs it."""
+    """The change of a packed event, without its time, as `changes` packs it."""
     return event[MS_BYTES:]
 
 
 def logged_ms(event: bytes) -> int:
-    """When an event of a row was logged, in ms since the epoch; 0 for none."""
+    """When a packed event was logged, in ms since the epoch; 0 for empty bytes."""
     return int.from_bytes(event[:MS_BYTES], "big")
 
 
 def in_rows(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """The events of each row that these fill."""
+    """Split events into rows; the last row may not be full."""
     start = size = 0
     for end, event in enumerate(events, 1):
         size += len(event)
@@ -100,7 +100,7 @@ def in_rows(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def packed(version: bytes, events: Sequence[bytes]) -> bytes:
-    """A row of these events. By column, bytes of neighbouring events are alike: a third remains."""
+    """Pack events into one row. By column, neighbouring bytes are alike, so deflating leaves a third of them."""
     together = b"".join(events)
     count = len(events)
     closed = count == EVENTS_PER_ROW or len(together) >= ROW_BYTES_MAX
@@ -118,14 +118,17 @@ def packed(version: bytes, events: Sequence[bytes]) -> bytes:
 
 
 def unpacked(row: bytes) -> list[bytes]:
-    """The events of a row. StoreMismatch if it is not as it was written, or in a form of a newer Kith."""
+    """The packed events of a row. StoreMismatch if it is damaged, or has a form of a newer Kith."""
     heads, data = _parts_of(row)
     each = list(_CLOSED_HEADS.unpack(heads)) if len(heads) == _CLOSED_HEADS.size else _cut(heads)
     return list(map(add, each, data)) if data else each
 
 
 def _parts_of(row: bytes) -> tuple[bytes, list[bytes]]:
-    """The heads of the events of a row, and the data of each; none, where no event has any. StoreMismatch."""
+    """The heads of a row's events, and the data of each event; an empty list if no event has data.
+
+    StoreMismatch as in `unpacked`.
+    """
     try:
         parts = _read_parts(row)
     except (zlib.error, struct.error, IndexError, ValueError):  # ValueError: columns of different lengths
@@ -140,7 +143,7 @@ def _cut(heads: bytes) -> list[bytes]:
 
 
 def _read_parts(row: bytes) -> tuple[bytes, list[bytes]] | None:
-    """See `_parts_of`; None if some of it is missing."""
+    """See `_parts_of`; None if the row is incomplete."""
     if row[_FORM_AT] > _DEFLATED_DATA:
         raise StoreMismatch("the event log has rows of a newer Kith; upgrade this one")
     form, raw = row[_FORM_AT], row[_BODY_AT:]
@@ -163,17 +166,17 @@ def _read_parts(row: bytes) -> tuple[bytes, list[bytes]] | None:
 
 
 def _by_column(rows: bytes, width: int) -> bytes:
-    """The bytes of rows of one width, column by column."""
+    """Transpose rows of `width` bytes: the first bytes of all rows, then the second ones, and so on."""
     return np.frombuffer(rows, np.uint8).reshape(-1, width).T.tobytes()
 
 
 def _by_row(columns: bytes, count: int) -> bytes:
-    """What `_by_column` made of `count` rows, as it was."""
+    """Undo `_by_column` for `count` rows."""
     return np.frombuffer(columns, np.uint8).reshape(-1, count).T.tobytes()
 
 
 def events_in(row: bytes) -> int:
-    """How many events a row has."""
+    """How many events a row has. Reads its head only."""
     form = row[_FORM_AT]
     if form == _PLAIN:
         return (len(row) - _BODY_AT) // _EVENT_BYTES

@@ -1,10 +1,9 @@
-"""Who holds a data folder, and for what: locks that the kernel frees however a process ends.
+"""Locks on a data folder: which processes use it, and for what. The kernel frees them however a process ends.
 
-servers.lock     held (shared) by every process that serves the folder, with the settings they agreed on
+    servers.lock     locked (shared) by every process that serves the folder; holds the settings they share
+    standby.url      locked (shared) by `kith standby` while it serves; holds its address
 
-standby.url      held (shared) by `kith standby` while it serves; says where
-
-What one of them does alone is a lease: see `file_leases`.
+Work that one process must do alone has a lease instead: see `file_leases`.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ LOCK_FILE = "servers.lock"
 
 @contextlib.contextmanager
 def serving(folder: Path, agreed: Mapping[str, str | int]) -> Iterator[bool]:
-    """Hold the folder as a server; yields whether this is its first server.
+    """Hold the folder as a server. Yields whether this is the folder's first server.
 
-    Any number of servers may share a folder, if they have the same settings of the store (`agreed`). StoreMismatch if
-    another server has different ones, or an import or restore holds the folder.
+    Any number of servers may share a folder if they have the same settings of the store (`agreed`). StoreMismatch if
+    another server has different settings, or if an import or restore holds the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
@@ -51,7 +50,7 @@ def serving(folder: Path, agreed: Mapping[str, str | int]) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def beside_servers(folder: Path) -> Iterator[None]:
-    """Hold the folder together with running servers, if any; StoreMismatch if an import or restore holds it alone."""
+    """Hold the folder together with any running servers. StoreMismatch if an import or restore holds it alone."""
     with (folder / LOCK_FILE).open("a+") as file:
         if not _lock(file, fcntl.LOCK_SH):
             raise _held(folder)
@@ -64,7 +63,7 @@ def _held(folder: Path) -> StoreMismatch:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[bool]:
-    """Hold the folder alone; yields False if a server has it."""
+    """Hold the folder alone. Yields False if another process holds it; then this one does not."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
         yield _lock(file, fcntl.LOCK_EX)
@@ -72,11 +71,11 @@ def alone(folder: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def saying(file: Path, text: str) -> Iterator[None]:
-    """Let a file say something while this process has the context open; `said` tells where it was killed."""
+    """Keep `text` in a locked file while the context is open. If this process is killed, `said` ignores the file."""
     with translated(f"write {file}", file.parent):
         held = file.open("a+")
     with held:
-        fcntl.flock(held, fcntl.LOCK_SH)  # waits for one who reads it just now
+        fcntl.flock(held, fcntl.LOCK_SH)  # waits while another process is in `said`
         with translated(f"write {file}", file.parent):
             file.write_text(text)
         try:
@@ -86,7 +85,7 @@ def saying(file: Path, text: str) -> Iterator[None]:
 
 
 def said(file: Path) -> str:
-    """What a file of `saying` says; empty where its process is gone."""
+    """The text of a file of `saying`; empty if its process has ended."""
     try:
         with file.open("r+") as found:
             return "" if _lock(found, fcntl.LOCK_EX) else found.read()

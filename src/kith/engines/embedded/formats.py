@@ -1,10 +1,10 @@
-"""The formats of a store, and which of them this Kith opens.
+"""The store's format numbers, and which of them this version of Kith can open.
 
-    4   the row of the log that is not closed has a database of its own
-    3   it stands among the closed ones
-    2   so it does, and the log holds edges only
+    4   the open row of the log, the one that is still being filled, has a database of its own
+    3   the open row is in the same database as the closed rows
+    2   as 3, and the log holds edges only
 
-Those before 4 become 4 when they are opened, unless a server of an older Kith uses them.
+A store of format 2 or 3 is upgraded to 4 when it is opened, unless a server of an older Kith uses it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _UPGRADED = (EDGES_LOGGED, 3)
 
 
 def is_upgraded(found: int, folder: Path, *, alone: bool) -> bool:
-    """Whether a store of the format `found` becomes one of this. `alone`: no other process has it open.
+    """Whether a store of format `found` must be upgraded to `FORMAT`. `alone`: no other process has it open.
 
-    Errors: StoreMismatch for a format that cannot be read, and where another process is in the way.
+    StoreMismatch for a format that cannot be read, and for an older one while another process has the store open.
     """
     if found == FORMAT:
         return False

@@ -1,12 +1,13 @@
-"""Log positions of a store, and its restores: a position from before a restore is not mistaken for one after it.
+"""Histories and log positions: a position from before a restore is never mistaken for one after it.
 
-After a restore, sequence numbers continue where the backup ended, and stand for other events than before. So positions
-carry the name of the history too, and are valid only for the part that both histories share. So do they after a power
-cut where durability is relaxed, which may have taken back events that others had heard of.
+After a restore, sequence numbers continue where the backup ended, and mean other events than before. So a restore
+begins a new history with a random name, and a position carries the name of its history. A position of an older history
+is valid only up to the last event that both histories share. A power cut with relaxed durability begins a new history,
+too, because it may undo events that other processes have read.
 
-    position    sequence number u64 | name of the history u64, left out of the first
-    note history   JSON [[name, shared], ...], of a power cut [name, shared, true]
-    note boot      the boot of the machine in which a process with relaxed durability opened the store alone
+    position       sequence number u64 | name of the history u64, left out for the first history
+    note history   JSON [[name, shared], ...]; for a power cut [name, shared, true]
+    note boot      id of the machine's boot in which a process with relaxed durability last opened the store alone
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Restore(NamedTuple):
 
     name: int
     shared: int
-    cut: bool = False  # it was a power cut, so this is the same machine's store
+    cut: bool = False  # caused by a power cut, not by a restore: still the store of the same machine
 
 
 class History(NamedTuple):
@@ -44,7 +45,7 @@ class History(NamedTuple):
 
     @property
     def name(self) -> int:
-        """The name of the present history."""
+        """The name of the current history."""
         return self.restores[-1].name if self.restores else FIRST
 
     def holds(self, name: int, sequence: int) -> bool:
@@ -57,22 +58,23 @@ class History(NamedTuple):
         return History((*self.restores, Restore(1 + secrets.randbelow(2**63 - 1), last, cut)))
 
     def packed(self) -> bytes:
-        """The note of it."""
+        """The history as the note `history`."""
         return json.dumps([restore[: 2 + restore.cut] for restore in self.restores]).encode()
 
 
 def read_history(note: bytes | None) -> History:
-    """What `packed` made; None: the first history."""
+    """The history that `packed` wrote; for None, the first one."""
     return History(tuple(Restore(*restore) for restore in json.loads(note or b"[]")))
 
 
 def after_opening(
     txn: lmdb.Transaction[bytes], meta: lmdb._Database, last: int, *, was_relaxed: bool, relaxed: bool
 ) -> None:
-    """Begin a history where a power cut may have taken back events. For who opens the store alone, when it is whole.
+    """Begin a new history if a power cut may have undone events. Called after recovery, by the process that opens the
+    store alone.
 
-    `last`: its newest event. `was_relaxed`: whether commits before may not have been synced; `relaxed`: whether the
-    next may not be.
+    `last`: the newest event. `was_relaxed`: whether earlier commits may not have been synced. `relaxed`: whether later
+    ones may not be.
     """
     before, now = txn.get(_BOOT.encode(), None, meta), boot_id().encode()
     if was_relaxed and before != now:
@@ -89,23 +91,26 @@ class StorePositions:
         self.go_on(history)
 
     def go_on(self, history: History) -> None:
-        """The store has this history from now on."""
+        """Use this history from now on."""
         self.history = history
         self._name = b"" if history.name == FIRST else _NUMBER.pack(history.name)
 
     def of(self, sequence: int) -> LogPosition:
-        """The position after the event with this number."""
+        """The position after the event with this sequence number."""
         return LogPosition(_NUMBER.pack(sequence) + self._name)
 
     def of_many(self, first: int, count: int) -> list[LogPosition]:
-        """The positions after `count` events, of which the first has this number."""
+        """The positions after each of `count` events, the first of which has the sequence number `first`."""
         if self._name:
             return [self.of(sequence) for sequence in range(first, first + count)]
         packed = struct.pack(f">{count}Q", *range(first, first + count))
         return list(struct.unpack(f"{_NUMBER.size}s" * count, packed))
 
     def sequence(self, position: LogPosition) -> int | None:
-        """The number of the last event up to a position, 0 if there is none. None: this store does not have it."""
+        """The sequence number of the last event that a position covers; 0 for the start of the log.
+
+        None: the position is not of this store, or its events were lost in a restore.
+        """
         if position == NOWHERE:
             return 0
         if len(position) not in (_NUMBER.size, 2 * _NUMBER.size):

@@ -1,9 +1,9 @@
-"""The LogStore on LMDB: reads the event log of the graph (`event_log`), and keeps consumers' notes in `meta`.
+"""The LogStore on LMDB: reads the event log (`event_log`), and keeps the notes of consumer groups in `meta`.
 
-group/<name>                 how far the consumer is: a decimal sequence number
+group/<name>                 the group's checkpoint: the sequence number of the last event that it has handled
 failure/<group>/<sequence>   a Failure as MessagePack
-log-lease/<name>             what is kept for whom; see `retention`
-owner/<group>                the subscription that the group's events are for: 8 random bytes; none when it was closed
+log-lease/<name>             a lease that keeps events; see `retention`
+owner/<group>                the subscription that gets the group's events: 8 random bytes; absent after it closed
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from kith.log import store
 from kith.log.store import LEASES_MAX, Backlog, Bell, Failure, Fenced, LogLease, Progress
 
 REACHED_S = 2.0
-"""How long a read on a standby waits until the write of its token is there; beyond: StandbyBehind."""
+"""Seconds that a read on a standby waits for the write of its token to arrive; beyond that, StandbyBehind."""
 _LOOKED_S = 0.01
 GROUP, FAILURE = "group/", "failure/"
 _OWNER = "owner/"
 
 
 class EmbeddedLog:
-    """See `log.store.LogStore`: one partition, in the order of commits."""
+    """See `log.store.LogStore`. It has one partition, in the order of commits."""
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits, self._positions = environment, commits, environment.positions
@@ -48,7 +48,7 @@ class EmbeddedLog:
         return self._environment.doorbell.bell()
 
     def bounds(self) -> tuple[int, int]:
-        """The first and the last sequence number kept; (1, 0) when there was no event yet."""
+        """The first and last sequence numbers in the log; (1, 0) if it never had an event."""
         with self.begin() as txn:
             return event_log.bounds(txn, self._environment.log)
 
@@ -74,12 +74,12 @@ class EmbeddedLog:
         return store.Batch(events, events[-1].log_position, events[0].log_position != self._positions.of(sequence + 1))
 
     def nothing_done(self, txn: Txn) -> store.Batch:
-        """The progress of a group that never saved a checkpoint."""
+        """An empty batch for a group that never saved a checkpoint: reading begins at the end of the log, `lost`."""
         _, last = event_log.bounds(txn, self._environment.log)
         return store.Batch((), self._positions.of(last), lost=True)
 
     def sequence(self, position: LogPosition) -> int:
-        """The number of the last event up to a position."""
+        """The number of the last event that a position covers; 0 if this store does not have it."""
         return self._positions.sequence(position) or 0
 
     async def behind(self, after: LogPosition) -> Backlog:
@@ -97,12 +97,12 @@ class EmbeddedLog:
         return Backlog(end, last - sequence, oldest.logged_ms)
 
     async def reached(self, position: LogPosition) -> bool:
-        if self.covers(await self.end(), position):  # every read sees every acknowledged write, of any process
+        if self.covers(await self.end(), position):  # any read sees the acknowledged writes of all processes
             return True
         if self._positions.sequence(position) is None or not self._environment.is_closed():
             return False
         until_s = time.monotonic() + REACHED_S
-        while not self.covers(await self.end(), position):  # the standby comes to it
+        while not self.covers(await self.end(), position):  # wait until the standby has replayed it
             if time.monotonic() > until_s:
                 raise StandbyBehind("this standby has not come to what your token stands for; ask the primary")
             await asyncio.sleep(_LOOKED_S)
@@ -126,7 +126,7 @@ class EmbeddedLog:
         return await self._commits.run(write)
 
     def _make_room(self, batch: Transaction, first: int) -> None:
-        """Remove lost leases where there are LEASES_MAX; Overloaded if none is."""
+        """If there are LEASES_MAX leases, remove the lost ones; Overloaded if none is lost."""
         found = list(leased(batch.txn, self._environment.notes_db))
         lost = [one for one in found if self._lost(one, first, batch.now_ms)]
         if len(found) >= LEASES_MAX:
@@ -195,7 +195,10 @@ class EmbeddedLog:
         failures: Mapping[LogPosition, Failure | None],
         owner: bytes | None = None,
     ) -> None:
-        """See `save`. `owner`: Fenced if the group's events are for another."""
+        """Save a group's checkpoint and failures; see `log.store.Subscription.save`.
+
+        `owner`: Fenced if another subscription owns the group's events; None: whichever owns them.
+        """
         rows = {
             f"{FAILURE}{group}/{self.sequence(position):020}": (
                 None if failure is None else msgspec.msgpack.encode(failure)
@@ -214,7 +217,7 @@ class EmbeddedLog:
         await self._commits.run(write)
 
     async def hand_over(self, group: str, old: bytes | None, new: bytes | None) -> None:
-        """Make another subscription the owner of a group's events, if `old` is it now; None: whichever is."""
+        """Make `new` the owner of a group's events, or nobody (None), if `old` owns them; None: whoever owns them."""
 
         def write(batch: Transaction) -> None:
             if old is None or self.owner(batch.txn, group) == old:
@@ -223,11 +226,11 @@ class EmbeddedLog:
         await self._commits.run(write)
 
     def owner(self, txn: Txn, group: str) -> bytes | None:
-        """The subscription that owns a group's events."""
+        """The subscription that owns a group's events; None if there is none."""
         return txn.get((_OWNER + group).encode(), None, self._environment.notes_db)
 
     def checkpoint(self, txn: Txn, group: str) -> int | None:
-        """The number of the last event that a group has done; None if it never saved one."""
+        """The checkpoint of a group, as a sequence number; None if it never saved one."""
         found = txn.get((GROUP + group).encode(), None, self._environment.notes_db)
         return None if found is None else int(found)
 
@@ -246,14 +249,14 @@ class EmbeddedLog:
 
 
 class EmbeddedSubscription:
-    """See `log.store.Subscription`: the newest one of a group has the one partition, whatever process it is in."""
+    """See `log.store.Subscription`. The newest subscription of a group, in any process, owns the only partition."""
 
     def __init__(self, log: EmbeddedLog, group: str) -> None:
         self._log, self._group, self._name = log, group, secrets.token_bytes(8)
-        self._at: int | None = None  # the last event that was read; None: the checkpoint says
+        self._at: int | None = None  # the last event that was read; None: continue at the checkpoint
 
     async def claim(self) -> None:
-        """Take the partition over."""
+        """Take over the partition."""
         await self._log.hand_over(self._group, None, self._name)
 
     async def read(self, limit: int) -> store.Batch:

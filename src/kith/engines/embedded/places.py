@@ -1,8 +1,9 @@
 """Ships the places of consumer groups to standbys, so that after a promotion consumers resume about where they were.
 
-Places are not events of the log; a standby asks for them now and then, together with new events. The events that a
-group failed at come with them. If these are too many, the group's place is set before the first one left out, and the
-new primary handles it again.
+A group's place is its checkpoint: the last event that it has handled. Places are not events of the log, so a standby
+asks for them now and then, together with new events. The events that a group failed at come with its place. If a group
+has more than `FAILURES_MAX` of them, its place is set before the first one left out, and the new primary handles the
+events after it again.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import FAILURE, GROUP
 
 FAILURES_MAX = 100
-"""How many failed events of a group are shipped."""
+"""Failed events of a group that are shipped, at most."""
 
 
 def places(store: Environment) -> dict[str, bytes]:
-    """The notes of all groups. Read them before the log: what a group did up to its place is in there then."""
+    """The notes of all groups. Read these before the log: the log then has every write a group made up to its place."""
     found: dict[str, bytes] = {}
     for group, place in store.notes(GROUP).items():
         failed = store.notes(f"{FAILURE}{group}/", FAILURES_MAX + 1)
@@ -28,9 +29,9 @@ def places(store: Environment) -> dict[str, bytes]:
 
 
 def changed(store: Environment, told: Mapping[str, bytes], but: Collection[str]) -> dict[str, bytes | None]:
-    """The notes to write, or to remove (None), so that the places of groups `but` for some are as told.
+    """The notes to write, or to remove (None), so that the places of all groups except `but` are as in `told`.
 
-    `told`: what came with a part of the log; they are to be written with it, or later.
+    `told`: the places that came with a part of the log. Write them in the same commit as that part, or later.
     """
     found: dict[str, bytes | None] = {}
     for group in {key.removeprefix(GROUP) for key in told if key.startswith(GROUP)}.difference(but):

@@ -1,7 +1,7 @@
-"""Makes a store from the log of another: what the other had when each event was logged, this one has in the end.
+"""Rebuilds a store from the log of another store: replays every event that the target lacks.
 
-The log goes on from what the target has, so a target may be empty, or a backup that is brought up to date. See
-`segments` for how, and for what is refused.
+Replay begins after the target's last event. So the target may be an empty store, or a backup to bring up to date. See
+`segments` for how this is done, and which logs are refused.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from kith.engines.embedded.formats import EDGES_LOGGED, FORMAT
 from kith.engines.embedded.store_file import STORE_FILE
 
 BYTES_A_SEGMENT = 1 << 20
-"""Of the log, in a commit: some 80,000 edges, since the more are done together, the fewer pages are written twice."""
+"""Bytes of the log that one commit replays: some 80,000 edges. The more edges a commit has, the fewer pages are written
+twice."""
 
 REBUILDING = "rebuilding"
-"""The note of a rebuild that is under way, or was cut short: the folder of its log."""
+"""The note of a rebuild that is in progress or was interrupted. It holds the folder of the source's log."""
 
 
 def rebuild(source: Environment, target: Environment, progress: Callable[[int], None] = lambda _: None) -> int:
-    """Do all that the log of `source` holds beyond that of `target`; how many events that were. May be repeated.
+    """Replay on `target` all events of `source`'s log that it lacks. Returns how many. May be repeated.
 
-    `progress`: told of the events done so far. Errors: Conflict; StoreFull, StoreUnavailable, after which it goes on
-    where it was when it is called again.
+    `progress`: called with the number of events replayed so far. Errors: Conflict; StoreFull, StoreUnavailable, after
+    which a repeated call resumes.
     """
     began = at = segments.last_event(target)
     end: int | None = None
@@ -42,7 +43,7 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
             at = segments.do(target, segment)
             progress(at - began)
     except Conflict:
-        if at == began:  # it is what it was
+        if at == began:  # nothing was replayed, so the target is what it was
             target.put_note(REBUILDING, was)
         raise
     target.put_note(REBUILDING, None)
@@ -50,7 +51,7 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
 
 
 def unfinished(environment: Environment) -> Iterator[str]:
-    """Says of a rebuild of this store that is unfinished what to do."""
+    """A message that says how to finish an interrupted rebuild of this store; none if there is none."""
     log = environment.get_note(REBUILDING)
     if log is not None:
         again = f"kith rebuild {environment.folder} --from {log.decode(errors='replace')}"
@@ -62,7 +63,7 @@ def unfinished(environment: Environment) -> Iterator[str]:
 
 
 def take_as_it_is(environment: Environment) -> bool:
-    """Take what a rebuild did for all there is; False where none was cut short."""
+    """Accept what an interrupted rebuild has replayed as the whole store. False if no rebuild was interrupted."""
     if environment.get_note(REBUILDING) is None:
         return False
     environment.put_note(REBUILDING, None)
@@ -70,7 +71,7 @@ def take_as_it_is(environment: Environment) -> bool:
 
 
 def check_format(folder: Path) -> None:
-    """StoreMismatch if a folder is of a Kith whose log held edges only. To open it would upgrade it."""
+    """StoreMismatch if the folder's log holds edges only, an older format. Opens it read-only, so it is not upgraded."""
     store = folder / STORE_FILE
     if not store.is_file() or not store.stat().st_size:
         return

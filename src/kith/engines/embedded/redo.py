@@ -1,13 +1,13 @@
-"""Describes what a transaction changed, so that it can be done again on the state before it.
+"""The payload of a journal entry: the changes of one transaction, so that recovery can replay them.
 
     payload   MessagePack [logged at ms, [change, ...]]
     change    bytes                       an event of the log, which says what it changes (see `changes`)
               [0, database, key, value]   a row that is not in the log; without a value it is deleted
-              [1, graph, source, destination]   an edge is forgotten; written by versions that did not log it
+              [1, graph, source, destination]   an edge is forgotten; written by versions that did not log that
               [2, event]                  an event of another store's log, as it was logged there
 
-Doing changes again that were done already would log their events twice, so a payload is applied once, to the state that
-it was made for (see `journal`).
+Replaying a payload twice would log its events twice. So a payload is replayed once, on the state that its transaction
+began with (see `journal`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _decode = msgspec.msgpack.Decoder(tuple[int, list[Any]]).decode
 
 
 def row(database: str, key: bytes, value: bytes | None) -> RedoEntry:
-    """A row that was put, or deleted (None)."""
+    """The change of a row that was put, or deleted (None)."""
     return (ROW, database, key, value)
 
 
 def shipped(event: bytes) -> RedoEntry:
-    """An event of another store's log, with the time at which it was logged there."""
+    """The change of an event of another store's log. `event` includes the time at which it was logged there."""
     return (SHIPPED, event)
 
 
@@ -47,7 +47,7 @@ def encode(now_ms: int, done: list[RedoEntry]) -> bytes:
 def replay(
     txn: lmdb.Transaction[bytes], payloads: Iterable[bytes], log: LogRows, rows: Databases, graph: GraphDatabase
 ) -> None:
-    """Do the changes of consecutive transactions again, in one transaction."""
+    """Replay the changes of consecutive transactions, in one transaction."""
     for payload in payloads:
         now_ms, done = _decode(payload)
         writer = LogWriter(txn, log, now_ms)

@@ -1,10 +1,10 @@
-"""How long the log keeps events: the oldest go beyond a number, a size or an age, unless a lease keeps them.
+"""Retention of the log: the oldest events are deleted beyond a number, a size or an age, unless a lease keeps them.
 
-    meta   log-lease/<name>   (sequence number u64, renewed at ms) as MessagePack: it and what follows are kept
+    meta   log-lease/<name>   (sequence number u64, renewed at ms) as MessagePack: events from that number on are kept
 
-A lease counts for `LogBounds.lease_ms` after it was renewed, while the log is no larger than
-`LogBounds.leased_bytes_max`. Rows are deleted one at a time; the same transaction reads the leases, so nobody takes a
-lease of what is deleted. The last row that has events stays.
+A lease holds for `LogBounds.lease_ms` after it was renewed, while the log is no larger than
+`LogBounds.leased_bytes_max`. Rows are deleted one at a time, in a transaction that also reads the leases. So nobody can
+take a lease on events that are being deleted. The last row that has events is never deleted.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from kith.engines.embedded.event_log import LogRows
 
 LEASE = "log-lease/"
 ROWS_A_COMMIT = 8
-"""How many rows a commit deletes beyond those that it closes, so that no commit is long."""
+"""Rows that a commit deletes beyond the number that it closes, at most, so that no commit takes long."""
 _ROWS_AT_REST = 1_000
+"""Rows deleted by a commit that adds no events, at most."""
 _LOOKED_MS = 10_000
-"""How often ages are looked at while a lease keeps the oldest events."""
+"""How often ages are checked while a lease keeps the oldest events."""
 _read = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
 class LogBounds(NamedTuple):
-    """The bounds of a log: the settings `log_events_max`, `log_bytes_max`, `log_keep_hours` (None: however old),
-    `log_lease_hours` and `log_leased_bytes_max`.
+    """The bounds of a log. Settings, in this order: `log_events_max`, `log_bytes_max`, `log_keep_hours` (None: no bound
+    on age), `log_lease_hours`, `log_leased_bytes_max`.
     """
 
     events_max: int = 10_000_000
@@ -43,7 +44,7 @@ KEEP = LogBounds()
 
 
 class Leased(NamedTuple):
-    """A lease as it is stored: up to which event its holder is, and when it said so."""
+    """A stored lease. `sequence`: the last event that its holder has handled. `renewed_ms`: when it was renewed."""
 
     name: str
     sequence: int
@@ -51,20 +52,21 @@ class Leased(NamedTuple):
 
 
 class Retention:
-    """Forgets the oldest events, for one process."""
+    """Deletes the oldest events, for one process."""
 
     def __init__(self, keep: LogBounds, log: LogRows, meta: lmdb._Database) -> None:
         self.keep, self._log, self._meta = keep, log, meta
         self._young_until_ms = 0
-        """Until then the oldest event is not too old."""
+        """Before this time (ms since the epoch) the oldest row is not too old, so it need not be read."""
 
     def due(self, now_ms: int) -> bool:
-        """Whether events may have become too old while nothing was written."""
+        """Whether events may have become too old since the oldest row was last read."""
         return self.keep.age_ms_max is not None and now_ms >= self._young_until_ms
 
     def forget(self, txn: lmdb.Transaction[bytes], last: int, now_ms: int, rows: int | None = None) -> bool:
-        """Forget the oldest; whether any went. `last`: the newest event; `rows`: how many rows the transaction closed,
-        None: it adds nothing.
+        """Delete the oldest events that are out of bounds. Returns whether any were deleted.
+
+        `last`: the newest event. `rows`: how many rows the transaction closed; None if it adds no events.
         """
         rows_max = _ROWS_AT_REST if rows is None else rows + ROWS_A_COMMIT
         cursor, held, done = txn.cursor(self._log.closed), None, 0
@@ -88,16 +90,16 @@ class Retention:
         return done > 0
 
     def size(self, txn: lmdb.Transaction[bytes]) -> int:
-        """Bytes of the log, in whole pages: those of its closed rows."""
+        """Bytes of the log's closed rows, in whole pages."""
         stat = txn.stat(self._log.closed)
         return int(stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]))
 
     def counts(self, lease: Leased, now_ms: int) -> bool:
-        """Whether a lease was renewed lately."""
+        """Whether a lease still holds: it was renewed within `lease_ms`."""
         return now_ms < lease.renewed_ms + self.keep.lease_ms
 
     def _too_old(self, row: bytes, now_ms: int) -> bool:
-        """Whether the newest event of the oldest row is. A row is read once, and again when it may have become so."""
+        """Whether the newest event of the oldest row is too old. Reads the row only when it may have become too old."""
         if self.keep.age_ms_max is None or now_ms < self._young_until_ms:
             return False
         self._young_until_ms = event_rows.newest_ms(row) + self.keep.age_ms_max

@@ -1,14 +1,15 @@
-"""Stretches of the log as bytes, to be done again elsewhere: by a rebuild, from a backup's increments, in a standby.
+"""Segments: stretches of the log as bytes, to replay in another store. Rebuilds, increments of backups and standbys use
+them.
 
     segment    "kith-log" | SHA-256 of what follows | version u8 | MessagePack of a Segment
 
-A segment holds rows of the log as they are stored, so making one unpacks nothing. It begins with the last event that
-the other store should have, by which the two see that they share a history. It carries the store's identity (graphs,
-secrets, server keys, history), so that tokens and cursors of one are valid in the other. So keep it as safe as a
-backup.
+A segment holds rows of the log as they are stored, so making one decodes nothing. It begins with the last event that
+the target store should have; by this event the target checks that both stores share a history. A segment carries the
+store's identity (graphs, secrets, server keys, history), so tokens and cursors of one store are valid in the other. So
+keep segments as safe as a backup.
 
-Limits: edges of a bulk load are not in the log, which is whole only after it; and its oldest events are forgotten.
-Where the other store ends before that, the segment is refused (`Conflict`).
+Limits: edges of a bulk load are not in the log, so the log is whole only after the load. The log also deletes its
+oldest events. A segment is refused (`Conflict`) for a target that ends before the part that the log still has whole.
 """
 
 from __future__ import annotations
@@ -34,17 +35,19 @@ from kith.engines.embedded.sorted_changes import do_all
 _MAGIC, _DIGEST_BYTES, _VERSION = b"kith-log", 32, 1
 _BODY_AT = len(_MAGIC) + _DIGEST_BYTES
 _JOURNALED_MAX = 5_000
+"""A commit of more events than this has no journal entry; the whole store is synced instead, as in a long rebuild."""
 _CLOCKS_APART_MS = 3_600_000
-"""Events in a commit up to which the journal has them; beyond, the whole store is synced, as in a long rebuild."""
+"""A standby forgets a claim this long (ms) after it expired, since its clock may be ahead of the primary's."""
 _IDENTITY = ("secret/", "server-key/", LOG_WHOLE_AFTER, HISTORY)
-"""Prefixes of the notes that make a store's identity; its log does not hold them."""
+"""Key prefixes of the notes that make a store's identity. The log does not hold these notes."""
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """Events of a log, and whose log it is. `after`: the number of the last event that the other store should have.
+    """Events of a log, with the identity of its store.
 
-    `rows`: as they are stored, each under the number of its first event. `end`: the last event of the log when the
-    segment was made; what the rows do not reach is left for the next one.
+    `after`: the number of the last event that the target should have. `rows`: stored rows, each with the number of its
+    first event. `end`: the last event of the log when the segment was made; if the rows end before it, the next segment
+    continues. `graphs`, `notes`: the store's identity.
     """
 
     after: int
@@ -55,13 +58,13 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 def last_event(store: Environment) -> int:
-    """The number of the newest event of a log; 0 where there is none."""
+    """The number of the newest event of a log; 0 if there is none."""
     with translated("read", store.folder), store.lmdb.begin() as txn:
         return event_log.bounds(txn, store.log)[1]
 
 
 def event_at(store: Environment, number: int) -> bytes:
-    """An event, with when it was logged; empty where the log does not have it."""
+    """An event with the time at which it was logged, as stored; empty if the log does not have it."""
     with translated("read", store.folder), store.lmdb.begin() as txn:
         for event in event_log.read_logged(txn, store.log, number - 1, 1):
             if event.sequence == number:
@@ -70,9 +73,9 @@ def event_at(store: Environment, number: int) -> bytes:
 
 
 def latest_ms(store: Environment, until: int) -> int:
-    """The latest time at which any event of a log, up to the event `until`, was logged; 0 where it has none.
+    """The latest time (ms since the epoch) at which any event up to event `until` was logged; 0 if there is none.
 
-    It is that of the last one, unless a clock was put back. Takes 1 us an event.
+    That is the time of the last event, unless a clock was set back. Takes 1 us an event.
     """
     latest = bytes(8)
     with translated("read", store.folder), store.lmdb.begin() as txn:
@@ -83,13 +86,13 @@ def latest_ms(store: Environment, until: int) -> int:
 
 
 def take(source: Environment, after: int, bytes_max: int) -> Segment:
-    """What follows an event, about `bytes_max` of it. Conflict if the log does not have all of that any more."""
+    """The segment that follows event `after`, with about `bytes_max` of rows. Conflict if the log lacks some of it."""
     with translated("read", source.folder), source.lmdb.begin() as txn:
         first, last = event_log.bounds(txn, source.log)
         rows = list(event_log.read_rows(txn, source.log, max(after, first), bytes_max))
-    graphs, notes = identity(source)  # read last, so that no row is of a graph that is not among them
+    graphs, notes = identity(source)  # read after the rows, so that it has every graph that they name
     needed = max(first - 1, int(notes.get(LOG_WHOLE_AFTER, b"0")))
-    if after < needed or 0 < after < first:  # the last one that both have is compared
+    if after < needed or 0 < after < first:  # event `after` must be there, to be compared with the target's
         raise Conflict(
             f"the log holds every change after event {needed} only (before it are a bulk import, an older version "
             "of Kith, or events that were forgotten), and the store to rebuild ends at event "
@@ -99,13 +102,13 @@ def take(source: Environment, after: int, bytes_max: int) -> Segment:
 
 
 def identity(store: Environment) -> tuple[dict[str, int], dict[str, bytes]]:
-    """What names a store: its graphs, and the notes that its log does not hold."""
+    """The identity of a store: its graphs, and the notes of `_IDENTITY`."""
     graphs = store.graph_numbers()
     return graphs, {prefix + rest: note for prefix in _IDENTITY for rest, note in store.notes(prefix).items()}
 
 
 def numbered(segment: Segment) -> Iterator[tuple[int, bytes]]:
-    """The events of a segment that follow `after`, each with its number, as `event_at` answers them."""
+    """The events of a segment after `after`, each with its number, in the form of `event_at`."""
     for first, row in segment.rows:
         for number, event in enumerate(event_rows.unpacked(row), first):
             if number > segment.after:
@@ -113,7 +116,7 @@ def numbered(segment: Segment) -> Iterator[tuple[int, bytes]]:
 
 
 def newest(segment: Segment) -> tuple[int, bytes]:
-    """The last event of a segment with its number; `after` and nothing, where it has none."""
+    """The number and the last event of a segment; `after` and empty bytes if it has no rows."""
     if not segment.rows:
         return segment.after, b""
     first, row = segment.rows[-1]
@@ -128,12 +131,12 @@ def do(
     retention: Retention | None = None,
     beside: Mapping[str, bytes | None] = MappingProxyType({}),
 ) -> int:
-    """Apply the part of a segment that a store lacks, if any. Returns the number of its last event then.
+    """Replay the events of a segment that a store lacks, in one commit. Returns the number of the store's last event.
 
-    `until`: the last event that is done, if not all. `retention`: how long its log keeps events, as of a standby, which
-    forgets expired claims, too; None: for ever.
-    `beside`: notes that are written, or removed (None), in the same commit.
-    Errors: Conflict, if events are missing between the two, or the store has others; StoreFull, StoreUnavailable.
+    `until`: the last event to replay; None: all. `retention`: set by a standby: deletes old events of the log, and
+    expired claims, too; None keeps all. `beside`: notes to write, or to remove (None), in the same commit.
+    Errors: Conflict if events between the store and the segment are missing, or if the store has other events;
+    StoreFull, StoreUnavailable.
     """
     at = last_event(target)
     if at < segment.after:
@@ -166,15 +169,15 @@ def do(
             write.changes = redo.encode(0, changes) if changes else b""
         if done and retention is not None:
             retention.forget(write.txn, at, wall_ms(), writer.closed)
-    if at >= segment.end:  # until then it lacks what tokens of this history stand for
+    if at >= segment.end:  # before that, the store lacks events that tokens of this history may stand for
         _put_notes(target, segment, HISTORY)
         target.positions.go_on(target.history())
     return at
 
 
 def _expired(txn: lmdb.Transaction[bytes], target: Environment, events: int) -> list[bytes]:
-    """Rows of expired claims to delete beside so many events: those of a primary are not in its log. Our clock may be
-    ahead of its own.
+    """The rows of expired claims to delete in a commit of so many events, because a primary does not log that it
+    deletes claims. An hour of tolerance: this clock may be ahead of the primary's.
     """
     return expired_claims(txn, target.records, wall_ms() - _CLOCKS_APART_MS, 2 * events)
 
@@ -186,7 +189,7 @@ def pack(segment: Segment) -> bytes:
 
 
 def unpack(raw: bytes, name: str) -> Segment:
-    """What `pack` made. `name`: of what it was read from, for the error. StoreMismatch, if it is not as it was made."""
+    """The segment that `pack` made. `name`: where it was read from, for the error. StoreMismatch if it is damaged."""
     body = memoryview(raw)[_BODY_AT:]
     if not raw.startswith(_MAGIC) or not body:
         raise StoreMismatch(f"{name} is no part of a log, or the beginning of one only; make it again")
@@ -198,7 +201,7 @@ def unpack(raw: bytes, name: str) -> Segment:
 
 
 def _check_history(target: Environment, segment: Segment, at: int) -> None:
-    """Conflict, if the last event that both have is not the same one."""
+    """Conflict if the store and the segment differ in the last event that both have."""
     if at > segment.end:
         raise Conflict(_other(target))
     for first, row in segment.rows:
@@ -217,7 +220,7 @@ def _other(target: Environment) -> str:
 
 
 def _name(target: Environment, segment: Segment) -> None:
-    """Give the store the name of the other one."""
+    """Give the store the identity of the other one, but for its history."""
     names = sorted(segment.graphs, key=segment.graphs.__getitem__)
     if target.graph_numbers() != segment.graphs and target.declare(names) != segment.graphs:
         raise Conflict(f"{target.folder} has other graphs than the store of that log; use a new folder")
@@ -227,7 +230,7 @@ def _name(target: Environment, segment: Segment) -> None:
 
 
 def _put_notes(target: Environment, segment: Segment, prefix: str) -> None:
-    """Make the notes whose keys begin so those of the segment, and no others."""
+    """Make the store's notes with this key prefix the same as the segment's: write, replace and remove."""
     notes = {key.removeprefix(prefix): note for key, note in segment.notes.items() if key.startswith(prefix)}
     found = target.notes(prefix)
     for rest in notes.keys() | found.keys():

@@ -1,4 +1,4 @@
-"""What a primary gives its standbys: the store as it is, then its log as segments. See `standby.source.Source`."""
+"""What a primary sends its standbys: a snapshot of the store, then the log in segments. See `standby.source.Source`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from kith.engines.embedded.store_copy import copy_of
 from kith.standby.source import Epoch
 
 SNAPSHOT_END = b"kith-end"
-"""Ends a snapshot, with the SHA-256 of what came before: one that was cut off lacks it."""
+"""Ends a snapshot, followed by the SHA-256 of all bytes before it. A truncated snapshot lacks it."""
 SEGMENT_BYTES = 1 << 18
+"""About how many bytes of log rows a segment has."""
 WAITING_MAX = 16
-"""Standbys that wait for events in a process; beyond: Overloaded."""
+"""Requests of standbys that wait for events in one process, at most; beyond that, Overloaded."""
 _CHUNK_BYTES = 1 << 18
 _RUNG_WITHIN_S = 1.0
 
 
 class Shipping:
-    """See `standby.source.Source`; of one process, which closes it."""
+    """The `standby.source.Source` of one process, which must close it."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -71,7 +72,7 @@ class Shipping:
             raise TokenTooOld(error.message) from None
 
     async def _has_more(self, after: int, wait_s: float) -> bool:
-        """Wait until there are events after this one, but not longer; whether there are."""
+        """Wait up to `wait_s` for events after `after`. Returns whether there are any."""
         if segments.last_event(self._environment) > after:
             return True
         if self._waiting >= WAITING_MAX:
@@ -90,7 +91,7 @@ class Shipping:
         return True
 
     async def _listen(self) -> None:
-        """Wake those who wait whenever something is committed."""
+        """Wake the waiting requests whenever events are committed."""
         with self._environment.doorbell.bell() as bell:
             while True:
                 await bell.rung(_RUNG_WITHIN_S)

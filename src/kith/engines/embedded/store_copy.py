@@ -1,7 +1,7 @@
-"""A compacted copy of an open store at one moment, while others read and write.
+"""Streams a compacted copy of an open store, as of one moment, while other threads and processes read and write.
 
-Another process makes it: beside a copy in this one, LMDB's binding would let no transaction be undone before its end,
-and who undoes one has the turn to write.
+A child process makes the copy. During a copy in this process, LMDB's binding would delay the abort of any transaction
+until the copy's end, and a thread that aborts a write holds the turn to write: all writers would wait.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _PIPE_BYTES = 1 << 20
 
 @contextlib.contextmanager
 def copy_of(store: Environment) -> Iterator[int]:
-    """A descriptor to read the copy from, to its end. StoreUnavailable when this is left, unless that is all of it."""
+    """A descriptor from which to read the copy, to its end. StoreUnavailable on leaving, if the copy is incomplete."""
     store.files.check()
     file, bytes_max = store.folder / STORE_FILE, store.lmdb.info()["map_size"]
     command = [sys.executable, "-P", "-c", _COPY, str(file), str(bytes_max)]
     reading, writing = os.pipe()
-    with contextlib.suppress(OSError):  # a smaller pipe does, too
+    with contextlib.suppress(OSError):  # a smaller pipe works, too
         fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     with os.fdopen(reading, "rb") as pipe:
         try:

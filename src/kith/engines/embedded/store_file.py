@@ -1,4 +1,4 @@
-"""The file of a store: made whole or not at all, and looked at before it is read."""
+"""The file of a store: creates it atomically, checks its length, and notices when it is deleted or replaced."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from kith.engines.embedded.journal import JOURNAL_FILE
 
 STORE_FILE = "store.mdb"
 RESTORING = "restoring"
-"""The folder in a data folder in which a store is made, from a backup or a snapshot, before it gets its name."""
+"""The folder inside a data folder where a restore or a standby's first snapshot is made, until it is complete."""
 
 
 def make_store(file: Path, databases: Sequence[bytes], notes: Mapping[bytes, bytes], bytes_max: int) -> None:
-    """Make an empty store with these databases, and with notes in the first of them. It gets its name last.
+    """Make an empty store with these databases, and `notes` in the first of them.
 
-    StoreMismatch where the folder had a store, or is being given one.
+    It is written under another name and renamed last, so it is there whole or not at all. StoreMismatch where the
+    folder had a store that is gone, or where a restore is in progress.
     """
     _refuse_in_place_of_another(file)
     partial = file.with_name(f"{file.name}.part")
@@ -58,7 +59,7 @@ def _refuse_in_place_of_another(file: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that the names in it are durable."""
+    """Sync a folder, so that the file names in it are durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -67,26 +68,26 @@ def sync_folder(folder: Path) -> None:
 
 
 class OpenedFiles:
-    """Files that a process has open by their names. One that is deleted goes on without a name until it is closed;
-    what is written to it meanwhile is lost.
+    """The files that a process has open. A file that is deleted stays usable until it is closed, but all that is
+    written to it is lost; so each commit checks that the names still lead to the same files.
     """
 
     def __init__(self, *files: Path) -> None:
         self._files = [(str(file), _identity(str(file))) for file in files]
 
     def lost(self) -> str:
-        """Which of them is deleted, or another file by now; "" if none is."""
+        """The name of a file that was deleted or replaced; "" if there is none."""
         return next((file for file, opened in self._files if _identity(file) != opened), "")
 
     def check(self) -> None:
-        """StoreUnavailable where one of them is lost."""
+        """StoreUnavailable if a file was deleted or replaced."""
         if lost := self.lost():
             raise StoreUnavailable(lost_says(lost))
 
 
 def lost_says(file: str) -> str:
-    """What is wrong where a process has lost a file, and what to do."""
-    return (  # clients read it, and are told no path of this machine
+    """The error text for a deleted or replaced file: what is wrong, and what to do."""
+    return (  # clients read this, so it names no path of this machine
         f"{Path(file).name} of the data folder was deleted or replaced while this server has it open; "
         "stop the server, put the folder or a backup back (`kith restore`), and start again"
     )
@@ -101,10 +102,10 @@ def _identity(file: str) -> tuple[int, int] | None:
 
 
 def check_length(store: Path, bytes_used: int) -> None:
-    """StoreMismatch if the file was cut short: reading past its end would kill this process without a message.
+    """StoreMismatch if the file was cut short. Reading past its end would kill this process without a message.
 
-    A good file may end before its last page too, because LMDB need not write pages that were freed again. So a
-    short file is first read by another process, which tells by whether it survives.
+    An intact file may also end before its last page, because LMDB need not write pages that were freed again. So
+    another process reads a short file first; if that process is killed, the file is damaged.
     """
     if store.stat().st_size >= bytes_used:
         return

@@ -1,12 +1,13 @@
-"""Whether a store takes writes: it does as the primary, and not as a standby or once another machine is the primary.
+"""The role of a store: whether it takes writes. A primary does. A standby does not, nor does a store that another
+machine replaced as the primary (fenced), nor one that was moved.
 
-    note closed      why (see `closed`); absent where the store takes writes
-    note promoting   the name of the history that a promotion will begin, so that one that was cut short goes on
-    note tell        MessagePack of a ToTell: the old primary, which has to be told that it is one no more
-    note rival       the address of a machine that was made the primary in place of the same old one, so that two are
+    note closed      why the store takes no writes (see `closed`); absent where it takes them
+    note promoting   the name of the history that a promotion will begin, so that an interrupted promotion resumes
+    note tell        MessagePack of a ToTell: the old primary, which must still be told that it was replaced
+    note rival       the address of another machine that was promoted in place of the same old primary: two primaries
 
-A store's epoch is its history (see `history`): a promotion begins another one. Each commit looks at `closed` in its own
-transaction. So once it is noted, no process of the folder can commit anything, whatever it was about to do.
+A store's epoch is its history (see `history`); a promotion begins a new one. Each commit reads `closed` in its own
+transaction. So once that note is committed, no process of the folder can commit anything more, whatever it was doing.
 """
 
 from __future__ import annotations
@@ -29,27 +30,29 @@ _PROMOTING, _TELL, _RIVAL = "promoting", "tell", "rival"
 
 
 class ToTell(NamedTuple):
-    """The addresses of the old primary, and of the one that was made the primary in its place."""
+    """The addresses of the old primary, and of the machine that was promoted in its place."""
 
     old: str
     new: str
 
 
 class Promoted(NamedTuple):
-    """What a promotion did. `shared`: the last event of the old primary that this store has."""
+    """The result of a promotion. `shared`: the last event of the old primary that this store has; `epoch`: the name of
+    the new history.
+    """
 
     shared: int
     epoch: int
 
 
 def why_closed(store: Environment) -> Closed | None:
-    """Why a store takes no writes; None where it does."""
+    """Why a store takes no writes; None if it takes them."""
     raw = store.get_note(CLOSED)
     return None if raw is None else msgspec.msgpack.decode(raw, type=Closed)
 
 
 def has_moved(store: Environment) -> bool:
-    """Whether a store takes no writes because it moves, or was moved; Conflict where there is another reason."""
+    """Whether a store takes no writes because it is being moved, or was moved. Conflict if there is another reason."""
     why = why_closed(store)
     if why is not None and why.why != "moved":
         raise Conflict(f"{store.folder} takes no writes itself ({why.refusal().message}); move the store that does")
@@ -57,24 +60,24 @@ def has_moved(store: Environment) -> bool:
 
 
 def close_to_writes(store: Environment, why: Closed | None) -> None:
-    """Let a store take no writes any more, or (None) take them again; durable, as other machines rely on it."""
+    """Close a store to writes, or (None) open it to writes again. Durable, because other machines rely on it."""
     store.put_note(CLOSED, None if why is None else msgspec.msgpack.encode(why))
-    store.sync()  # where durability is relaxed a note may be lost
+    store.sync()  # with relaxed durability, a power cut could undo the note
 
 
 def epoch_of(store: Environment) -> Epoch:
-    """The epoch of a store, the one that its promotion has begun included."""
+    """The epoch of a store. Includes the history that a promotion in progress will begin."""
     restores = [(restore.name, restore.shared) for restore in store.history().restores if not restore.cut]
     raw = store.get_note(_PROMOTING)
     return Epoch([*restores, (int(raw), 0)] if raw else restores)
 
 
 def fence(store: Environment, newer: Epoch, primary: str) -> int:
-    """Take no writes from now on, because of a newer epoch; the number of the last event. May be repeated, also once
-    this is a standby of that primary.
+    """Close this store to writes, because `primary` has the `newer` epoch. Returns the number of the last event.
 
-    Conflict where the epoch is not newer than this store's, or another one has fenced it already. One that was made the
-    primary in place of the same old one is noted as a rival.
+    May be repeated, also once this store is a standby of that primary. Conflict if the epoch is not newer than this
+    store's, or if a primary of another epoch has fenced it already. If this store and `primary` were both promoted in
+    place of the same old primary, `primary` is noted as a rival.
     """
     why, names = why_closed(store), _names(newer)
     follows = why is not None and (why.why, why.primary) == ("standby", primary)
@@ -91,13 +94,13 @@ def fence(store: Environment, newer: Epoch, primary: str) -> int:
 
 
 def is_newer(one: Epoch, other: Epoch) -> bool:
-    """Whether an epoch came after another."""
+    """Whether epoch `one` begins with `other` and continues it."""
     names, older = _names(one), _names(other)
     return len(names) > len(older) and names[: len(older)] == older
 
 
 def is_forked(one: Epoch, other: Epoch) -> bool:
-    """Whether each of two epochs has a promotion that the other has not, so that two machines were made the primary."""
+    """Whether each of two epochs has a promotion that the other lacks: two machines were promoted independently."""
     names, others = _names(one), _names(other)
     shared = min(len(names), len(others))
     return names[:shared] != others[:shared]
@@ -125,7 +128,10 @@ def drop_promotion(store: Environment) -> None:
 
 
 def promote(store: Environment, tell: ToTell | None) -> Promoted:
-    """Make a standby whose promotion was begun the primary. `tell`: whom to tell later, unless the old one knows."""
+    """Finish a promotion that was begun: make this standby the primary, in one commit.
+
+    `tell`: the old primary that must be told later; None if it knows already. Conflict if no promotion was begun.
+    """
     raw, why = store.get_note(_PROMOTING), why_closed(store)
     if raw is None or why is None:
         raise Conflict(f"{store.folder} is not being promoted")
@@ -147,29 +153,29 @@ def promote(store: Environment, tell: ToTell | None) -> Promoted:
 
 
 def to_tell(store: Environment) -> ToTell | None:
-    """The old primary that is still to be told, and its successor."""
+    """The old primary that must still be told of its successor; None if there is none."""
     raw = store.get_note(_TELL)
     return None if raw is None else msgspec.msgpack.decode(raw, type=ToTell)
 
 
 def note_told(store: Environment) -> None:
-    """Note that the old primary knows."""
+    """Note that the old primary was told."""
     store.put_note(_TELL, None)
 
 
 def rival(store: Environment) -> str:
-    """The address of another machine that is the primary, too, as far as is known; empty where there is none."""
+    """The address of another machine that is known to be a primary, too; empty if there is none."""
     raw = store.get_note(_RIVAL)
     return "" if raw is None or store.is_closed() else raw.decode()
 
 
 def note_rival(store: Environment, url: str) -> None:
-    """Note that another machine is the primary, too; empty: none is any more."""
+    """Note the address of another machine that is a primary, too; empty: there is none any more."""
     store.put_note(_RIVAL, url.encode() or None)
 
 
 def rival_says(url: str) -> str:
-    """What an operator is told of a rival."""
+    """The message to the operator about a rival."""
     return (
         f"{url} was made the primary, too, and each takes writes that the other never gets: choose one of both, stop "
         "the other, move its data folder away (it is all there is of its writes), and start it with an empty one as "
@@ -178,8 +184,9 @@ def rival_says(url: str) -> str:
 
 
 def stand_alone(folder: Path) -> None:
-    """Make a copy of a store one of its own: it takes writes, ignores other machines, and tells none that it replaced
-    it. For a folder that no process uses.
+    """Make a copy of a store independent: it takes writes, has no rival, and notifies no old primary.
+
+    No process may use the folder.
     """
     with Environment(folder, create=False) as store:
         is_closed = store.is_closed()
