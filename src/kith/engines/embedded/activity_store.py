@@ -1,10 +1,11 @@
-"""Activity in an LMDB file of its own, `activity.mdb`.
+"""The activity of users, in an LMDB file of its own, `activity.mdb`: when each was last seen, and who is online.
 
-    database seen     user >> 12, u64    for each known user, ascending: low 12 bits, u16; then when, u32, in minutes
+    database seen     user >> 12, u64    low 12 bits of each known user, u16, ascending; then when seen, u32, in minutes
     database online   name of a process  until ms, u64 | users, i64 each, ascending
 
-4,096 users share a row where ids were given by counting, so a test of 100,000 reads some thousand rows. Who is online
-is read again only after a write. The row of a process that ended is deleted when another reports.
+Up to 4,096 users share a row if their ids are consecutive, so checking 100,000 users reads some thousand rows. The
+users who are online are cached until the next write. The row of a process that ended is deleted when another process
+reports.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class EmbeddedActivity:
         return first_connected(self._all_online().values(), after, limit, now_ms)
 
     def close(self) -> None:
-        """Close the file, once nothing writes it."""
+        """Close the file, once no thread writes it."""
         with self._turns.taken():
             self._lmdb.close()
         self._turns.close()
@@ -114,7 +115,7 @@ class EmbeddedActivity:
             txn.put(process, _UNTIL.pack(until_ms) + np.sort(users).tobytes(), db=self._online_db)
 
     def _all_online(self) -> dict[bytes, Connected]:
-        """The rows of all processes."""
+        """The rows of all processes, cached until the next write."""
         with translated("read who is online"), self._lmdb.begin(self._online_db) as txn:
             version = txn.id()
             if version != self._online[0]:
@@ -127,7 +128,7 @@ class EmbeddedActivity:
 
 
 def _blocks(users: Users) -> list[tuple[bytes, Users]]:
-    """Ascending users by the rows that they are in."""
+    """Ascending users, grouped by the row that they are in; each group with the row's key."""
     if not len(users):
         return []
     blocks = users >> _LOW_BITS

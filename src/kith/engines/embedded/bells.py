@@ -1,8 +1,9 @@
-"""Wakes the processes that wait for events: once a commit, a byte into the FIFO of each.
+"""Bells: each commit wakes the processes that wait for events, by a byte into the FIFO of each.
 
-    bells/<random>   the FIFO of a waiting process; deleted when it stops waiting
+    bells/<random>   the FIFO of a waiting process; deleted when the process stops waiting
 
-A full FIFO was rung already. The FIFO of a killed process is deleted by the next process that opens one.
+If a FIFO is full, its process will wake anyway. The FIFO of a killed process is deleted by the next process that makes
+one.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ _FOLDER = "bells"
 CONFIRMED = "confirmed"
 """The folder of FIFOs for threads that wait for a standby (see `confirmations`)."""
 _GRAIN_NS = 1_000_000_000
-"""A folder that changed less than this before it was read may change again without a newer time."""
+"""Granularity of a folder's time. A folder that changed less than this before it was read may change again without a
+newer time, so it is read again."""
 _DEAF_S = 0.02
-"""How often to look where there can be no FIFO."""
+"""Seconds between polls of the log where the file system has no FIFOs."""
 _READ_BYTES = 1 << 16
 _log = structlog.get_logger("kith.log")
 
 
 class Bells:
-    """The ringing side, in every process that commits. Only one thread uses it."""
+    """The ringing side, in every process that commits. Used by one thread only."""
 
     def __init__(self, folder: Path, name: str = _FOLDER) -> None:
         self._folder = folder / name
@@ -39,11 +41,11 @@ class Bells:
         self._open: dict[str, int] = {}
 
     def ring(self) -> None:
-        """Wake all that wait. Takes microseconds; never waits, never fails."""
+        """Wake all waiting processes. Takes microseconds; never blocks, never fails."""
         try:
             changed_ns = self._folder.stat().st_mtime_ns
         except OSError:
-            return  # nobody ever waited
+            return  # no process ever waited
         if changed_ns != self._read_ns:
             self._read_ns = changed_ns if time.time_ns() - changed_ns > _GRAIN_NS else 0
             self._read_folder()
@@ -52,11 +54,11 @@ class Bells:
                 os.write(fifo, b"\0")
             except BlockingIOError:  # full
                 pass
-            except OSError:  # nobody has it open any more
+            except OSError:  # no process has it open any more
                 os.close(self._open.pop(name))
 
     def close(self) -> None:
-        """Let go of the FIFOs."""
+        """Close the FIFOs."""
         for fifo in self._open.values():
             os.close(fifo)
         self._open.clear()
@@ -64,12 +66,12 @@ class Bells:
     def _read_folder(self) -> None:
         with contextlib.suppress(OSError):
             for name in set(os.listdir(self._folder)) - set(self._open):
-                with contextlib.suppress(OSError):  # it is gone, or its process is
+                with contextlib.suppress(OSError):  # the FIFO is gone, or its process is
                     self._open[name] = os.open(self._folder / name, os.O_WRONLY | os.O_NONBLOCK)
 
 
 class Doorbell:
-    """The waiting side of a process: the bells of a thread, and so of an event loop, hear one FIFO."""
+    """The waiting side of a process. All bells of one thread, and so of one event loop, share a FIFO."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / _FOLDER
@@ -77,7 +79,7 @@ class Doorbell:
 
     @contextlib.contextmanager
     def bell(self) -> Iterator[FifoBell]:
-        """A bell, which every commit of events rings until it is closed."""
+        """A bell that every commit of events rings, while the context is open."""
         thread = threading.get_ident()
         fifo = self._heard.get(thread)
         if fifo is None:
@@ -101,8 +103,8 @@ class Doorbell:
 
 
 class _Fifo:
-    """A FIFO, and the bells that hear it. It is listened to while one of them waits, and keeps the ring otherwise: so a
-    process is woken once by all commits that came while its consumers worked or rested.
+    """A FIFO and the bells that share it. The event loop listens to the FIFO only while a bell waits. At other times
+    the FIFO stores the rings, so all commits made meanwhile wake the process once.
     """
 
     def __init__(self, path: Path, number: int) -> None:
@@ -111,7 +113,7 @@ class _Fifo:
         self.bells = set[FifoBell]()
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hear it in this loop, and in no other any more, until it rings."""
+        """Listen in this loop, and in no other, until the next ring."""
         if loop is not self._loop:
             self._stop_listening()
             self._loop = loop
@@ -132,11 +134,11 @@ class _Fifo:
             os.read(self._number, _READ_BYTES)
         for bell in self.bells:
             bell.ring()
-        self._stop_listening()  # all of them have rung; who waits next listens again
+        self._stop_listening()  # all bells have rung; the next one that waits listens again
 
 
 class FifoBell:
-    """See `log.store.Bell`. `fifo`: None where the file system has none; then it looks often."""
+    """See `log.store.Bell`. `fifo`: None where the file system has no FIFOs; then `rung` returns every 0.02 s."""
 
     def __init__(self, fifo: _Fifo | None) -> None:
         self._fifo = fifo
@@ -144,7 +146,7 @@ class FifoBell:
         self._waiting: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
-        """Wake who waits, now or later."""
+        """Wake the waiting consumer, or the next one that waits."""
         self._has_rung = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
@@ -173,7 +175,7 @@ def _give_up(waiting: asyncio.Future[None]) -> None:
 
 @contextlib.contextmanager
 def fifo_of_thread(folder: Path, name: str) -> Iterator[int]:
-    """A FIFO for a thread that waits for it with `select`. OSError where the file system has none."""
+    """A FIFO for a thread that waits with `select`. OSError where the file system has no FIFOs."""
     path, fifo = _made(folder / name)
     try:
         yield fifo
@@ -183,11 +185,11 @@ def fifo_of_thread(folder: Path, name: str) -> Iterator[int]:
 
 
 def _made(folder: Path) -> tuple[Path, int]:
-    """A new FIFO, open; those that nobody has open are removed."""
+    """Make and open a FIFO, and delete the FIFOs that no process has open."""
     folder.mkdir(exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # so that nobody takes ours for one that is left over
+        fcntl.flock(lock, fcntl.LOCK_EX)  # otherwise another process could delete the new FIFO before it is open
         for old in folder.iterdir():
             try:
                 os.close(os.open(old, os.O_WRONLY | os.O_NONBLOCK))
@@ -195,6 +197,6 @@ def _made(folder: Path) -> tuple[Path, int]:
                 old.unlink(missing_ok=True)
         path = folder / secrets.token_hex(8)
         os.mkfifo(path, 0o600)
-        return path, os.open(path, os.O_RDWR | os.O_NONBLOCK)  # as a writer too, so that it never is at its end
+        return path, os.open(path, os.O_RDWR | os.O_NONBLOCK)  # with a writer of its own it never reports its end
     finally:
         os.close(lock)

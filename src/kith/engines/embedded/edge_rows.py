@@ -1,4 +1,4 @@
-"""The rows of one edge: its own, and its entries in the lists of both ends. What a write does to a graph's database."""
+"""Writes the rows of an edge: its own row, and its entries in the lists of both ends."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
 
 def stored_edge(txn: Txn, db: Database, graph: int, source: int, destination: int) -> Edge | None:
-    """The edge as it is stored."""
+    """The edge as stored; None if there is none."""
     row = txn.get(pair_key(source, destination), None, db)
     return None if row is None else read_edge(graph, source, destination, row)
 
 
 def write_edge(txn: Txn, cursor: runs.RunCursor, db: Database, rows: expiries.Rows, edge: Edge) -> None:
-    """Store an edge in place of whatever is stored."""
+    """Store an edge, in place of whatever is stored."""
     replace_edge(txn, cursor, db, rows, stored_edge(txn, db, edge.graph, edge.source, edge.destination), edge)
 
 
 def replace_edge(
     txn: Txn, cursor: runs.RunCursor, db: Database, rows: expiries.Rows, stored: Edge | None, edge: Edge
 ) -> None:
-    """Store an edge in place of `stored`, which is what is stored."""
+    """Store an edge in place of `stored`, the edge as it is stored now."""
     if edge.expires_ms or (stored is not None and stored.expires_ms):
         expiries.changed(txn, rows, stored, edge)
     txn.put(pair_key(edge.source, edge.destination), edge_row(edge), True, True, False, db)
@@ -55,7 +55,7 @@ def replace_edge(
 def forget_edge(
     txn: Txn, cursor: runs.RunCursor, db: Database, rows: expiries.Rows, graph: int, source: int, destination: int
 ) -> None:
-    """Delete an edge, as if it had never been."""
+    """Delete an edge without a trace, as if it had never existed."""
     stored = stored_edge(txn, db, graph, source, destination)
     if stored is not None:
         expiries.changed(txn, rows, stored, None)

@@ -1,6 +1,6 @@
-"""Scans of whole graphs on LMDB: every edge with what its lists say, counts and strays, and their repair.
+"""Scans of whole graphs on LMDB: edges with their list entries, counts and strays, and the repair of these.
 
-What audits, exports and jobs over everybody use; the rest of the EdgeStore is in `edge_store`.
+Used by audits, exports and jobs over all users. The rest of the EdgeStore is in `edge_store`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kith.graph.shapes import Degrees, DegreesPart, Ends, Listing, Pair
 T = TypeVar("T")
 _SCAN_ROWS = 2_000
 _AT_ONCE_NODES = 20
-"""So few nodes, some 3 us each, are counted where they are asked for: a thread would cost more."""
+"""Up to this many nodes, some 3 us each, are counted in the event loop: a thread would cost more."""
 
 
 class EmbeddedScans:
@@ -76,7 +76,7 @@ class EmbeddedScans:
                     batch.undescribed()
                     runs.set_length(cursor, prefix, now.real)
 
-        wrong = await asyncio.to_thread(check)  # others write meanwhile
+        wrong = await asyncio.to_thread(check)  # writes continue meanwhile, so `correct` checks again
         if repair and wrong:
             await self._commits.run(correct)
         return [(read_prefix(graph, prefix), stored, real) for prefix, stored, real in wrong]
@@ -116,7 +116,7 @@ class EmbeddedScans:
             return find_strays(txn, db, graph, start, _SCAN_ROWS)
 
     async def _scan(self, graph: int, found_of: Callable[[runs.RunCursor, Edge], T]) -> AsyncIterator[list[T]]:
-        """What `found_of` makes of every edge of a graph, in chunks; its cursor reads lists as of the same moment."""
+        """`found_of` of every edge of a graph, in chunks. The cursor that it gets reads lists as of the same moment."""
         start: bytes | None = b""
         while start is not None:
             chunk, start = self._chunk(graph, start, found_of)
@@ -127,7 +127,7 @@ class EmbeddedScans:
     def _chunk(
         self, graph: int, start: bytes, found_of: Callable[[runs.RunCursor, Edge], T]
     ) -> tuple[list[T], bytes | None]:
-        """A chunk from the key `start` on, and the key to continue at."""
+        """The chunk that begins at key `start`, and the key to continue at; None at the end."""
         chunk: list[T] = []
         with self._begin() as txn:
             db = self._graph_db(graph)
@@ -154,7 +154,7 @@ def _row_alone(_: runs.RunCursor, edge: Edge) -> Edge:
 
 
 def _relist(batch: Transaction, edge: Edge) -> None:
-    """Add the edge to both lists at the place that its row says."""
+    """Add the edge to both lists, at the place that its row says. Does nothing if the edge has no row."""
     db = batch.environment.graph_db(edge.graph)
     current = stored_edge(batch.txn, db, edge.graph, edge.source, edge.destination)
     if current is not None:

@@ -1,7 +1,7 @@
 """The EdgeStore on LMDB: one row per edge, and one run of packed entries per list.
 
-Each read opens its own transaction (a snapshot, no locks). Writes go through the commit queue: both lists, the counts
-and the log entry of a write are one transaction, so they always agree.
+Each read opens its own transaction (a snapshot, no locks). Writes go through the commit queue. The row, both lists, the
+counts and the event of a write are one transaction, so they always agree.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _PLAIN_NODE = Node()
 _UNBOUNDED = Window(1)[1:5]
 _FEW = 12
-"""So many lookups cost what it costs to ask whether a database is empty."""
+"""This many lookups cost as much as checking whether a database is empty."""
 _MANY, _ROWS_A_LOOKUP = 20, 8
-"""Many members of a list are found by reading it, unless it has more rows than this for each of them."""
+"""To look up _MANY ids or more, a list is read whole if it has at most _ROWS_A_LOOKUP rows for each id."""
 _IN_LOOP_MAX = 20_000
-"""A list longer than this is read in a thread, so that no request waits for it."""
+"""Entries or lookups; beyond this a read runs in a thread, so that it does not block other requests."""
 
 
 Flags = NDArray[np.bool_]
@@ -80,7 +80,7 @@ class EmbeddedEdges(EmbeddedScans):
 
     transactional = immediate = tells_all = True
     _first_expiry: tuple[int, int | None] = (0, None)
-    """When the first edge expires, as of a commit."""
+    """A transaction number, and when the edge that expires first does so, as of that transaction (None: no edge)."""
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return self._environment.declare(list(names))
@@ -89,7 +89,7 @@ class EmbeddedEdges(EmbeddedScans):
         return await self._commits.run(MergeEdges(writes), len(writes))
 
     async def barrier(self) -> None:
-        """Each write is one transaction."""
+        """Do nothing: each write is one transaction, and visible when it is answered."""
 
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
         return self._environment.positions.joined(one, other)
@@ -158,7 +158,7 @@ class EmbeddedEdges(EmbeddedScans):
             return self._lengths(txn, listings, self._over(txn))
 
     def _over(self, txn: Txn) -> expiries.Over | None:
-        """What has expired and is still stored as it was; None if nothing is."""
+        """The edges that have expired and are not removed yet; None if there is none."""
         commit, first_ms = self._first_expiry
         if commit != txn.id():
             first_ms = expiries.first(txn, self._environment.rows)
@@ -237,7 +237,7 @@ class EmbeddedEdges(EmbeddedScans):
         def read() -> IdLists:
             with self._begin() as txn:
                 over, cursor = self._over(txn), txn.cursor(self._graph_db(listings[0].graph))
-                # backwards, because a run is oldest first: turned round once, each list stands newest first
+                # a run is oldest first: read the lists backwards and reverse all ids once, so each list is newest first
                 if over is None:
                     rows = [runs.rows_newest(cursor, list_prefix(listing), newest) for listing in reversed(listings)]
                 else:
@@ -262,7 +262,7 @@ class EmbeddedEdges(EmbeddedScans):
     def _contains(self, txn: Txn, listing: Listing, ids: Ids, over: expiries.Over | None) -> NDArray[np.bool_]:
         db = self._graph_db(listing.graph)
         rows = runs.short(txn, db, list_prefix(listing))
-        if rows is not None:  # most lists of blocks, mutes, hides are short or empty
+        if rows is not None:  # most lists of blocks, mutes and hides are short or empty
             if over is not None:
                 rows = expiries.without(rows, over.entries(listing))
             if not rows:
@@ -354,18 +354,18 @@ def _lengths_of(tails: Sequence[bytes | None]) -> list[int]:
 
 
 def _are_among(ids: Ids, listed: Ids) -> NDArray[np.bool_]:
-    """Which of many ids are listed; some are."""
+    """Which of many ids are in `listed`, which must not be empty."""
     listed = np.sort(listed)
     found: NDArray[np.bool_] = listed.take(listed.searchsorted(ids), mode="clip") == ids
     return found
 
 
 def _forget(batch: Transaction, graph: int, pairs: Sequence[Pair]) -> None:
-    """Delete edges, as if they had never been."""
+    """Delete edges without a trace, as if they had never existed."""
     for source, destination in pairs:
         batch.do(changes.edge_forgotten(graph, source, destination))
 
 
 def _states(rows: Sequence[bytes | None], over: expiries.Over | None) -> list[State | None]:
-    """The states of stored edges. `over`: those that are over, if any are."""
+    """The states of stored edges; None where there is no row. `over`: the expired edges, if there are any."""
     return states_of(rows) if over is None else [None if row is None else over.state(row) for row in rows]

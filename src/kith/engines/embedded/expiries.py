@@ -1,12 +1,13 @@
-"""Edges that expire: which have expired by now, though still stored as they were, and which to remove.
+"""Edges that expire: finds those that have expired, hides them from readers, and lists them for removal.
 
     database objects   130 | expires_ms u64 | graph u8 | source u64 | destination u64     an edge, by when it expires
                        131 | graph u8 | prefix of a list 9 | expires_ms u64 | entry 16    its entry in each of its lists
-    database meta      first-expiry: the least expires_ms u64; no row where no edge expires
+    database meta      first-expiry: the least expires_ms u64; no row if no edge expires
 
-An edge is here in every state but REMOVED, from the write that gave it an end until the write that removes it. Between
-its end and that write, readers leave it out by themselves (`Over`): so what they read is exact, and needs no write. One
-lookup tells a reader that there is nothing to leave out. Each commit removes some expired edges, and logs that.
+An edge has these rows, in every state but REMOVED, from the write that sets its expiry until the write that removes it.
+Between its expiry and its removal, readers leave it out (`Over`), so what they read is exact at every moment. One
+lookup of `first-expiry` tells a reader that there is nothing to leave out. Each commit removes some expired edges, and
+logs that.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ _LOOKED_UP_MAX = 64
 
 
 def changed(txn: Txn, rows: Rows, before: Edge | None, after: Edge | None) -> None:
-    """Enter an edge that was stored in place of `before`, and take out that one. None: there is none."""
+    """Update the expiry rows for an edge that was stored: delete those of `before`, and put those of `after`.
+
+    None: there was, or is, no edge.
+    """
     old, new = (None if edge is None or not edge.expires_ms else edge for edge in (before, after))
     if old is new is None:
         return
@@ -63,7 +67,7 @@ def changed(txn: Txn, rows: Rows, before: Edge | None, after: Edge | None) -> No
 
 
 def over(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> Over | None:
-    """The edges that have expired by now and are still stored unchanged; None if there is none."""
+    """The edges that have expired by now and are not removed yet; None if there is none."""
     first_ms = first(txn, rows)
     if first_ms is None:
         return None
@@ -72,7 +76,7 @@ def over(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> Over | None:
 
 
 def first(txn: Txn, rows: Rows) -> int | None:
-    """When the first of the edges that are to expire, or have, expires; None if there is none."""
+    """The least expiry time of all edges with expiry rows, in ms; None if there is none."""
     row = txn.get(_FIRST, None, rows["meta"])
     return None if row is None else int(_TIME.unpack(row)[0])
 
@@ -84,31 +88,32 @@ def ending(txn: Txn, rows: Rows, until_ms: int, limit: int) -> list[ExpiringEdge
 
 
 class Over:
-    """The edges that have expired at a moment and are still stored unchanged, in one transaction."""
+    """The edges that have expired at `now_ms` and are not removed yet, as one transaction sees them."""
 
     def __init__(self, txn: Txn, db: lmdb._Database, now_ms: int) -> None:
         self._txn, self._db, self._now_ms = txn, db, now_ms
 
     def state(self, row: bytes) -> State:
-        """The state of a stored edge."""
+        """The state of a stored edge now; REMOVED if it has expired."""
         return state_at(row, self._now_ms)
 
     def edge(self, graph: int, source: int, destination: int, row: bytes) -> Edge:
-        """A stored edge as it is."""
+        """A stored edge as it is now; with state REMOVED if it has expired."""
         return as_of(read_edge(graph, source, destination, row), self._now_ms)
 
     def count(self, listing: Listing) -> int:
-        """How many entries of a list are over."""
+        """How many entries of a list have expired."""
         return len(self._keys_of(listing))
 
     def entries(self, listing: Listing) -> frozenset[bytes]:
-        """The entries of a list (see `keys.list_row`) that are over."""
+        """The entries of a list (see `keys.list_row`) that have expired."""
         return frozenset([key[-runs.ROW :] for key in self._keys_of(listing)])
 
     def hides(self, listing: Listing, graph: lmdb._Database) -> Callable[[bytes], bool]:
-        """Tells whether an entry of a list is over. `graph`: the database of its graph.
+        """A function that tells whether an entry of a list has expired. `graph`: the database of its graph.
 
-        The first entries are looked up by the rows of their edges; who goes through more has all that are over read.
+        The first 64 entries are looked up one by one, by the rows of their edges. After these, all expired entries of
+        the list are read at once.
         """
         get, node, out = self._txn.get, listing.node, listing.direction is Direction.OUT
         left, entries = _LOOKED_UP_MAX, frozenset[bytes]()
@@ -127,7 +132,7 @@ class Over:
         return is_over
 
     def some(self, limit: int) -> list[tuple[int, int, int]]:
-        """Up to `limit` edges that are over, as (graph, source, destination), those first that were over first."""
+        """Up to `limit` expired edges as (graph, source, destination), those first that expired first."""
         found: list[tuple[int, int, int]] = []
         for expires_ms, *edge in _by_time(self._txn, self._db):
             if expires_ms > self._now_ms or len(found) == limit:
@@ -136,7 +141,7 @@ class Over:
         return found
 
     def _keys_of(self, listing: Listing) -> list[bytes]:
-        """The keys of the entries of a list that are over. There may be many, so no step of this is Python's."""
+        """The keys of the expired entries of a list. There may be many, so no loop here is in Python."""
         head = _LIST_HEAD.pack(_BY_LIST, listing.graph, list_prefix(listing))
         end = head + _TIME.pack(self._now_ms + 1)
         cursor = self._txn.cursor(self._db)
@@ -144,7 +149,7 @@ class Over:
 
 
 def without(rows: bytes, entries: frozenset[bytes]) -> bytes:
-    """Packed entries of a list less these."""
+    """Packed entries of a list, without `entries`."""
     if not entries:
         return rows
     return b"".join(row for at in range(0, len(rows), runs.ROW) if (row := rows[at : at + runs.ROW]) not in entries)
@@ -159,7 +164,7 @@ def _keys(edge: Edge) -> Iterator[bytes]:
 
 
 def _by_time(txn: Txn, db: lmdb._Database) -> Iterator[tuple[int, int, int, int]]:
-    """Every edge that expires as (when, graph, source, destination), in this order."""
+    """Every edge with an expiry as (expires_ms, graph, source, destination), ascending."""
     cursor = txn.cursor(db)
     if not cursor.set_range(bytes([_BY_TIME])):
         return

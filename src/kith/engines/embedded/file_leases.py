@@ -1,10 +1,10 @@
-"""The LeaseStore of one machine: a locked file for each lease, which the kernel frees however its process ends.
+"""The LeaseStore of one machine: a locked file for each lease. The kernel frees the lock however its process ends.
 
-    leases/<name>.lock   held by the holder of the lease, and deleted when it is released
-    leases/tokens        the token given last, for all names (text). Tokens are times in ns where the clock allows, so
-                         that they grow even where this file is lost, as in a folder that was restored from a backup
+    leases/<name>.lock   locked by the holder of the lease, and deleted on release
+    leases/tokens        the last token given out, of any name (text). A token is the time in ns, or one more than the
+                         last token if that is greater. So tokens grow even if this file is lost, as by a restore
 
-A process that is paused keeps its leases; so none expires. The file of one that was killed stays until the next holder.
+Leases never expire: a paused process keeps its leases. The file of a killed process stays until the next holder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOKEN_DIGITS = 20
 
 
 class FileLeases:
-    """See `leases.store.LeaseStore`; the store of leases of a data folder."""
+    """The leases of a data folder. See `leases.store.LeaseStore`."""
 
     expires = False
 
@@ -36,7 +36,7 @@ class FileLeases:
 
     async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
         try:
-            self._folder.mkdir(exist_ok=True)  # but not the data folder, which may have been moved away
+            self._folder.mkdir(exist_ok=True)  # not the data folder above it, which may have been moved away
             descriptor = _lock(self._file(name))
             if descriptor is None:
                 return None
@@ -56,7 +56,7 @@ class FileLeases:
     async def release(self, lease: Lease) -> None:
         descriptor = self._held.pop(lease, None)
         if descriptor is not None:
-            self._file(lease.name).unlink(missing_ok=True)  # while it is locked, so it is ours
+            self._file(lease.name).unlink(missing_ok=True)  # before it is unlocked, so no other process holds it
             os.close(descriptor)
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class FileLeases:
         return self._folder / f"{quote(name, safe='')}.lock"
 
     def _next_token(self) -> int:
-        """A token that was never given, durable before it is used."""
+        """A token that was never given out before. It is durable before it is used."""
         file = self._folder / _TOKENS
         is_new = not file.exists()
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -87,7 +87,7 @@ class FileLeases:
 
 
 def _lock(file: Path) -> int | None:
-    """Lock a file without waiting, and make it where it is not there; its descriptor, or None if another has it."""
+    """Create a file if needed, and lock it without waiting. Its descriptor; None if another process has the lock."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -100,11 +100,11 @@ def _lock(file: Path) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the holder before us deleted it; what is there now is another file
+        os.close(descriptor)  # the last holder deleted this file after it was opened here; try again
 
 
 def _is(file: Path, descriptor: int) -> bool:
-    """Whether a path leads to the file that is open."""
+    """Whether a path leads to the open file."""
     try:
         return os.path.samestat(file.stat(), os.fstat(descriptor))
     except FileNotFoundError:

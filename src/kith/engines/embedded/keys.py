@@ -1,11 +1,11 @@
-"""Keys and rows of edges, lists and nodes as bytes. All numbers are big-endian, so LMDB's byte order is our order.
+"""Keys and rows of edges, lists and nodes as bytes. All numbers are big-endian, so bytes sort as the numbers do.
 
-One database per graph, with all that belongs to a node side by side, so that a follow touches two pages:
+Each graph has one database, where the edges and lists of a node lie side by side, so that a follow touches two pages:
 
     edge   key  source u64 | destination u64
            row  (updated_at << 2 | state) u64 | position
                 position: nothing (it equals the milliseconds of updated_at), 6 bytes (unsigned) or 8 (signed)
-                of one that expires: position 8 | expires_ms u64 (see `expiries`)
+                of an edge that expires: position, 8 bytes | expires_ms u64 (see `expiries`)
     list   a run of blocks (see `runs`) under  node u64 | 128 + direction << 2 + state, u8
            list row  position, sign flipped, u64 | other end u64
 
@@ -32,7 +32,7 @@ from kith.graph.shapes import Listing, Node
 STATE_BITS = 2
 STATE_MASK = (1 << STATE_BITS) - 1
 STATE_BYTE = 7
-"""Of an edge's row: the last byte of its first word. Its state is what STATE_MASK leaves of it; NORMAL is 0."""
+"""Offset of the byte of an edge's row that holds its state, in the bits of STATE_MASK. NORMAL is 0."""
 SIGN = 1 << 63
 POSITION_6_MAX = 1 << 48
 _PAIR = struct.Struct(">QQ")
@@ -43,10 +43,10 @@ _OUT_LIST, _IN_LIST = _LIST | Direction.OUT << STATE_BITS, _LIST | Direction.IN 
 _TAIL = struct.Struct(">QBB")
 TAIL_KEY = _TAIL.size
 _PACKED_ONE_BY_ONE_MAX = 32
-"""More keys than this are made faster by NumPy."""
+"""Beyond this many keys, NumPy packs them faster."""
 EDGE_KEY = ROW = _PAIR.size
 EXPIRING_ROW = 24
-"""The length of the row of an edge that expires; those of others are shorter."""
+"""The length of the row of an edge that expires. The rows of other edges are shorter."""
 _STATES = tuple(State)
 _STATES_BY_BYTE = tuple(_STATES[byte & STATE_MASK] for byte in range(256))
 
@@ -59,7 +59,7 @@ node_key = _WORD.pack
 
 
 def node_row(node: Node) -> bytes:
-    """The stored row of a node itself."""
+    """The stored row of a node."""
     return bytes([node.state, node.private, node.labels])
 
 
@@ -104,7 +104,7 @@ def state_of(row: bytes) -> State:
 
 
 def state_at(row: bytes, now_ms: int) -> State:
-    """The state of a stored edge row at a moment: removed, if it has expired by then."""
+    """The state of a stored edge row at a moment: REMOVED if it has expired by then."""
     if len(row) == EXPIRING_ROW and expiry_of(row) <= now_ms:
         return State.REMOVED
     return _STATES[row[STATE_BYTE] & STATE_MASK]
@@ -161,7 +161,7 @@ def list_row(position: int, other: int) -> bytes:
 
 
 AFTER_ALL = b"\xff" * ROW
-"""A place after every entry of a list: other ends are below 2**63."""
+"""A place after every entry of a list, because other ends are below 2**63."""
 
 
 def just_before(row: bytes) -> bytes:
@@ -183,7 +183,7 @@ def read_mark(row: bytes) -> Mark:
 
 def read_marks(rows: bytes) -> list[Mark]:
     """The (position, other end) of each of the packed entries."""
-    made = tuple.__new__  # which is what `Mark` does, without a call of Python
+    made = tuple.__new__  # what `Mark(...)` does, without a call of a Python function
     return [made(Mark, (position - SIGN, other)) for position, other in _PAIR.iter_unpack(rows)]
 
 

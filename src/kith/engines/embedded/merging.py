@@ -1,8 +1,9 @@
-"""Merges the writes of a call into the store: rows, both lists and the log, in one transaction.
+"""Merges the edge writes of one call into the store: rows, both lists and the log, in one transaction.
 
-Many writes whose outcome follows from the rows of their own edges are merged together, in the order of keys: what is
-stored is read by one call of LMDB, and new edges are written by a few (see `sorted_changes`). What has other conditions
-is merged singly, in its turn. The answers, and what is stored, are the same either way.
+A write is plain if its outcome depends only on the row of its own edge and on the users at its ends. Many plain writes
+are merged together, in the order of keys: one call of LMDB reads the stored rows, and a few calls write the new edges
+(see `sorted_changes`). Writes with other conditions are merged one by one, in their order. The answers and the stored
+rows are the same either way.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ from kith.graph.edge import (
 from kith.graph.shapes import Listing
 
 MANY = 64
-"""Fewer writes than this are merged singly."""
+"""Fewer writes than this are merged one by one."""
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
+"""The answer for a chained write after a refused one."""
 
 
 class MergeEdges(WriteJob, frozen=True):
-    """The job of `EdgeStore.apply`; answers a list of `EdgeChange`."""
+    """The job of `EdgeStore.apply`. Its answer is a list of `EdgeChange`."""
 
     writes: Sequence[EdgeWrite]
 
@@ -51,7 +53,7 @@ class MergeEdges(WriteJob, frozen=True):
 
 
 def graphs_of(writes: Sequence[EdgeWrite]) -> set[int]:
-    """The graphs that writes change or look at."""
+    """The graphs that these writes change or read."""
     found = {write.edge.graph for write in writes}
     for write in writes:
         if write.unless or write.while_edge is not None or write.any_of:
@@ -82,7 +84,9 @@ def apply_all(batch: Transaction, writes: Sequence[EdgeWrite]) -> list[EdgeChang
 
 
 def _parts(writes: Sequence[EdgeWrite]) -> Iterator[Sequence[EdgeWrite] | dict[bytes, EdgeWrite]]:
-    """The writes in their order: many plain ones of different edges of a graph, by their keys, or others."""
+    """Cut writes into parts, in their order. A part is a mapping from keys to plain writes of different edges of one
+    graph, or a list of one other write.
+    """
     plain: dict[bytes, EdgeWrite] = {}
     graph = writes[0].edge.graph
     for write in writes:
@@ -110,7 +114,7 @@ def _parts(writes: Sequence[EdgeWrite]) -> Iterator[Sequence[EdgeWrite] | dict[b
 
 
 def _apply_plain(batch: Transaction, writes: Mapping[bytes, EdgeWrite]) -> list[EdgeChange]:
-    """Merge writes of different edges of one graph, each of which depends on the rows of its own edge and ends only."""
+    """Merge plain writes of different edges of one graph; `writes`: by the edge's key."""
     graph = next(iter(writes.values())).edge.graph
     cursor, away = batch.cursor(graph), batch.away(writes.values())
     stored_row = dict(cursor.getmulti(sorted(writes))).get
@@ -191,7 +195,7 @@ def _apply(batch: Transaction, write: EdgeWrite) -> EdgeChange:
         listings = [Listing(graph, node, direction, state) for state in states]
         length = sum(runs.length(txn, db, list_prefix(listing)) for listing in listings)
         if length < least:
-            return length  # without those that have expired it is less still
+            return length  # below `least` already; without expired entries it is smaller still
         over = batch.over()
         return length if over is None else length - sum(over.count(listing) for listing in listings)
 

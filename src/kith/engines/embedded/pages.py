@@ -1,4 +1,4 @@
-"""A page of a list between bounds: a few seeks, however long the list is and wherever the page lies."""
+"""Reads a page of a list between bounds, with a few seeks, however long the list is and wherever the page lies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kith.engines.embedded import runs
 from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_row, read_marks
 
 _FIRST_STEP, _STEP_MAX = 32, 1_024
-"""Entries that are read at a time where some are hidden."""
+"""Entries read at once, at first and at most, where some are hidden."""
 _Read: TypeAlias = Callable[[runs.RunCursor, bytes, bytes, int], list[bytes]]
 
 
 def newest_page(tail: bytes | None, limit: int) -> Page | None:
-    """The newest page of a run, where its tail has all of it: as most pages are. None where it has not."""
+    """The newest page of a run, read from its tail alone, as most pages are. None if the page needs more blocks."""
     rows = runs.newest_in(tail, limit)
     if rows is None:
         return None
@@ -28,10 +28,11 @@ def newest_page(tail: bytes | None, limit: int) -> Page | None:
 def page_of(
     cursor: runs.RunCursor, prefix: bytes, window: Window, hidden: Callable[[bytes], bool] | None = None
 ) -> Page:
-    """The page of a run that `window` asks for. The newest page is one lookup; otherwise each read seeks to a place
-    between the bounds, and steps from there. `hidden`: which entries are left out; those on the way are looked at.
+    """The page of a run that `window` asks for.
 
-    `floor` < row < `ceiling` are the bounds as bytes; `start` is a place between them.
+    The newest page is one lookup. Any other read seeks to a place between the bounds, and steps from there. `hidden`:
+    tells which entries to leave out. Inside, `floor` < row < `ceiling` are the bounds as bytes, and `start` is a place
+    between them.
     """
     limit, after, before, since, until, _ = window
     if after is None and before is None and since is None and until is None and hidden is None:

@@ -1,11 +1,11 @@
-"""The QuotaStore of one machine: a file of counts that all its processes share, read and written in place.
+"""The QuotaStore of one machine: a file of counts that all processes share, and read and write in place.
 
     file quotas-2    kind x SETS x WAYS rows of 88 bytes
     row              user + 1 u64 (0: free) | part u64 | last f64 | 16 counts u32 (see `access.sliding_window`)
 
-The user's id chooses the set of their row; in a full set the row with the oldest part is replaced. Each call locks its
-set for some microseconds; the kernel frees the lock of a killed process. The file is sparse and never synced: after a
-power cut some counts are lost.
+A hash of the user's id chooses a set of WAYS rows. In a full set, the row with the oldest part is replaced. Each call
+locks its set for some microseconds; the kernel frees the lock of a killed process. The file is sparse and never synced,
+so a power cut may lose counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kith.engines.embedded.byte_locks import lock, unlock
 _Answer = TypeVar("_Answer")
 FILE = "quotas-2"
 SETS, WAYS = 8_192, 8
-"""Counts are kept of 65,536 users per kind at once: 6 MB."""
+"""Room for the counts of 65,536 users per kind: 6 MB."""
 _ROW = struct.Struct(f">QQd{sliding_window.PARTS + 1}I")
 _TABLE = np.dtype([("owner", ">u8"), ("part", ">u8"), ("last_s", ">f8"), ("counts", ">u4", sliding_window.PARTS + 1)])
 _HEADS = struct.Struct(">" + f"QQ{_ROW.size - 16}x" * WAYS)
@@ -57,7 +57,7 @@ class FileQuotas:
         return await asyncio.to_thread(self._fullest, kind, quota, used_min, now_s, limit)
 
     def _fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
-        """Read without locks: a row that is just being written may count wrongly."""
+        """Reads without locks, so a row that is being written may be counted wrongly."""
         rows = os.pread(self._descriptor, SETS * _SET_BYTES, kind * SETS * _SET_BYTES)
         table = np.frombuffer(rows[: len(rows) // _ROW.size * _ROW.size], _TABLE)
         kept = table[(table["owner"] > 0) & (table["counts"].sum(axis=1) >= used_min)]
@@ -77,7 +77,7 @@ class FileQuotas:
             way, held = _find(rows, user)
             counts, answer = change(held)
             if counts is not held:
-                with contextlib.suppress(OSError):  # on a full disk nothing is counted; the port allows that
+                with contextlib.suppress(OSError):  # a full disk counts nothing; the port allows that
                     row = _ROW.pack(user + 1, counts.part, counts.last_s, *counts.counts)
                     os.pwrite(descriptor, row, at + way * _ROW.size)
         finally:
@@ -86,7 +86,7 @@ class FileQuotas:
 
 
 def _find(rows: bytes, user: int) -> tuple[int, Counts]:
-    """The user's row in a set and its counts, or a row to replace and no counts."""
+    """The number of the user's row in a set, with its counts; if there is none, the row to replace, with no counts."""
     heads = _HEADS.unpack(rows)
     owners, parts = heads[::2], heads[1::2]
     if user + 1 not in owners:

@@ -71,7 +71,7 @@ def take_as_it_is(environment: Environment) -> bool:
 
 
 def check_format(folder: Path) -> None:
-    """StoreMismatch if the folder's log holds edges only, an older format. Opens it read-only, so it is not upgraded."""
+    """StoreMismatch if the folder's log holds edges only, an older format. Does not open, and so upgrade, the store."""
     store = folder / STORE_FILE
     if not store.is_file() or not store.stat().st_size:
         return

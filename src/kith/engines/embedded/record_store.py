@@ -1,11 +1,11 @@
 """The RecordStore on LMDB, in the same transactions as the edges.
 
     database objects    record   key  kind u8 (below 128) | id u64    row  updated_at u64 | data
-                        claim    key  128 | key of 16 bytes           row  over at ms u64 | value
-                        its end  key  129 | over at ms u64 | key      row  empty
+                        claim    key  128 | key of 16 bytes           row  expires at ms u64 | value
+                        its end  key  129 | expires at ms u64 | key   row  empty
 
-Each new claim deletes up to _FORGOTTEN_A_CLAIM expired ones. So the table holds little more than the claims that are
-still valid, and needs no job to clean it.
+Each new claim deletes up to _FORGOTTEN_A_CLAIM expired ones. So the table holds little more than the valid claims, and
+needs no job to clean it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _READ_AT_ONCE = 1_000
 
 
 class PutRecords(WriteJob, frozen=True):
-    """The job of `put`; answers a `Put`."""
+    """The job of `put`. Its answer is a `Put`."""
 
     records: Sequence[Record]
     edges: Sequence[EdgeWrite]
@@ -61,7 +61,7 @@ class PutRecords(WriteJob, frozen=True):
 
 
 class PutMany(WriteJob, frozen=True):
-    """The job of `put_many`; answers a list of `Put`."""
+    """The job of `put_many`. Its answer is a list of `Put`."""
 
     writes: Sequence[Write]
 
@@ -70,7 +70,7 @@ class PutMany(WriteJob, frozen=True):
 
 
 class EmbeddedRecords:
-    """See `records.store.RecordStore`; this engine is transactional."""
+    """See `records.store.RecordStore`. This engine is transactional."""
 
     transactional = immediate = True
 
@@ -186,7 +186,7 @@ def _put_many(batch: Transaction, writes: Sequence[Write]) -> list[Put]:
 
 
 def _store(batch: Transaction, records: Sequence[Record]) -> None:
-    """Store the records that are newer than what is stored."""
+    """Store each record that is newer than the stored one."""
     txn, db = batch.txn, batch.environment.records
     for record in records:
         stored = _get(txn, db, record.kind, record.id)
@@ -225,13 +225,13 @@ def _take(batch: Transaction, claim: Claim) -> None:
 
 
 def _forget_expired(batch: Transaction, now_ms: int, limit: int) -> None:
-    """Delete some expired claims. This is not in the log: standbys delete theirs by themselves."""
+    """Delete some expired claims. The log does not hold this: each standby deletes its own."""
     for key in expired_claims(batch.txn, batch.environment.records, now_ms, limit):
         batch.put("objects", key, None)
 
 
 def every_record(environment: Environment, kind: RecordKind) -> Iterator[Record]:
-    """All records of a kind by their ids, read some at a time; those that are written meanwhile or not."""
+    """All records of a kind, ascending by id, read 1,000 at a time. Those written meanwhile may be included or not."""
     after = record_key(kind, 0)
     while True:
         some: list[tuple[bytes, bytes]] = []

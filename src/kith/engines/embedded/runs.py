@@ -1,14 +1,14 @@
-"""Lists as runs of packed blocks: 16 bytes an entry, counts for free, the newest entries in one read.
+"""Lists as runs of packed blocks: 16 bytes an entry, the count stored beside them, the newest entries in one read.
 
 A run is a sorted sequence of 16-byte rows under a prefix of 9 bytes. It is cut into blocks:
 
-    prefix | 0 | greatest row   ->  rows            sealed: everything up to that row
-    prefix | 1                  ->  length u32 | rows    the tail: the greatest rows, and the run's length
+    prefix | 0 | greatest row   ->  rows                 a sealed block: the rows up to that row
+    prefix | 1                  ->  length u32 | rows    the tail: the length of the run, and its greatest rows
 
-`seek(prefix | 0 | row)` therefore lands on the block that holds `row`, or on the tail. Lists are ordered by
-time, so nearly every insert is an append to the tail: one page touched, and a full tail is sealed whole.
-A block holds at most BLOCK_ROWS: four of them fill an LMDB page of 4 KB (docs/decisions/0001).
-Blocks that shrink are not joined again, only empty ones are deleted; `kith backup` compacts a store.
+So a seek to `prefix | 0 | row` lands on the block that holds `row`, or on the tail. Lists are ordered by time, so
+nearly every insert appends to the tail and touches one page. A full tail becomes a sealed block. A block holds at most
+BLOCK_ROWS rows: four such blocks fill an LMDB page of 4 KB (docs/decisions/0001). Blocks that shrink are not joined
+again; only empty ones are deleted. `kith backup` compacts a store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREFIX = 9
 BLOCK_ROWS = 61
 _LENGTH = 4
 _RUNS_AT_ONCE = 64
-_SEALED_KEY, _TAIL_KEY = PREFIX + 1 + ROW, PREFIX + 1  # keys of these lengths are ours; others may lie between
+_SEALED_KEY, _TAIL_KEY = PREFIX + 1 + ROW, PREFIX + 1  # key lengths of blocks; keys of edges may lie in between
 _SEALED = b"\0"
 _TAIL = b"\1"
 
@@ -40,7 +40,7 @@ def length(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> i
 
 
 def exists(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> bool:
-    """Whether the run has any row; with the last one its tail goes."""
+    """Whether the run has any row. An empty run has no tail."""
     return txn.get(prefix + _TAIL, None, db) is not None
 
 
@@ -55,7 +55,7 @@ def tail_key(prefix: bytes) -> bytes:
 
 
 def newest_in(tail: bytes | None, limit: int) -> bytes | None:
-    """The greatest `limit` rows of a run, ascending, where its tail has them; None where other blocks are needed."""
+    """The greatest `limit` rows of a run, ascending, from its tail; None if they are not all in the tail."""
     if tail is None:
         return b""
     rows = len(tail) - _LENGTH
@@ -65,7 +65,7 @@ def newest_in(tail: bytes | None, limit: int) -> bytes | None:
 
 
 def short(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> bytes | None:
-    """The rows of a run of one block, ascending; None if it has more than one."""
+    """The rows of a run that is only a tail, ascending; None if it has more blocks."""
     tail = txn.get(prefix + _TAIL, None, db)
     if tail is None:
         return b""
@@ -93,7 +93,7 @@ def insert(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
     if changed is None:
         return False
     if len(changed) > BLOCK_ROWS * ROW:
-        # An append seals a full block and leaves the new row alone in the tail; anything else cuts in half.
+        # an append seals the full block and leaves the new row alone in the tail; any other insert cuts it in half
         cut = len(changed) - ROW if row == changed[-ROW:] else len(changed) // ROW // 2 * ROW
         sealed, changed = changed[:cut], changed[cut:]
         cursor.put(prefix + _SEALED + sealed[-ROW:], sealed)
@@ -171,7 +171,7 @@ def above(cursor: RunCursor, prefix: bytes, row: bytes, limit: int) -> list[byte
 
 
 def rows_newest(cursor: RunCursor, prefix: bytes, newest: int | None, less: bytes | None = None) -> bytes:
-    """Rows in ascending order: all, or the greatest `newest` of them; `less`: only rows less than this."""
+    """Rows in ascending order: all, or the greatest `newest` of them. `less`: of the rows less than this only."""
     if less is None:
         block = cursor.value()[_LENGTH:] if cursor.set_key(prefix + _TAIL) else None
     else:
@@ -190,7 +190,7 @@ def rows_newest(cursor: RunCursor, prefix: bytes, newest: int | None, less: byte
 
 
 class Length(NamedTuple):
-    """The length of a run: as stored in its tail, and of the rows that are really there."""
+    """The length of a run: as stored in its tail, and as counted from its rows (`real`)."""
 
     prefix: bytes
     stored: int
@@ -241,9 +241,9 @@ def blocks(cursor: RunCursor, start: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def pack(prefixes: NDArray[np.uint8], rows: NDArray[np.uint8]) -> Iterator[tuple[bytes, bytes]]:
-    """Blocks in key order for rows sorted by (prefix, row); the bulk form of `insert` into an empty database.
+    """The blocks, in key order, of rows sorted by (prefix, row): the bulk form of `insert` into an empty database.
 
-    `prefixes`: (n, 9), `rows`: (n, 16), both uint8. A run must not continue in a later call.
+    `prefixes`: (n, 9), `rows`: (n, 16), both uint8. Each run must be whole within one call.
     """
     total = len(rows)
     if total == 0:
@@ -270,10 +270,10 @@ def extend(
     borders: Sequence[int],
     beside: Sequence[tuple[bytes, bytes]],
 ) -> None:
-    """Add rows that are not there to many runs: those from each border to the next belong to one, in ascending order.
+    """Add new rows to many runs. The rows from each border to the next belong to one run, in ascending order.
 
-    `prefixes`: (n, 9), sorted. `beside`: what else is to be put between the runs, in the order of keys. Some runs at a
-    time are read and written, so that a page is still near the processor when it is written.
+    `prefixes`: (n, 9), sorted. `beside`: other items to put between the runs, in the order of keys. Runs are read and
+    written 64 at a time, so that pages are still in the processor's cache when they are written.
     """
     heads = prefixes[borders[:-1]].tobytes()
     keys = [heads[at : at + PREFIX] + _TAIL for at in range(0, len(heads), PREFIX)]
@@ -289,7 +289,7 @@ def extend(
 def _extended(
     cursor: RunCursor, keys: Sequence[bytes], rows: bytes, borders: Sequence[int]
 ) -> list[tuple[bytes, bytes]]:
-    """The blocks to put for runs whose new rows come after all that they have; the others are extended here."""
+    """The blocks to put for runs whose new rows come after all their old rows. Other runs are extended right here."""
     tail_of = dict(cursor.getmulti(keys)).get
     appended: list[tuple[bytes, bytes]] = []
     append, room, number_of, one = appended.append, BLOCK_ROWS * ROW, int.from_bytes, (1).to_bytes(_LENGTH, "big")
@@ -316,7 +316,7 @@ def _extended(
 
 
 def _block_at(cursor: RunCursor, prefix: bytes, row: bytes) -> bytes | None:
-    """The rows of the block where `row` is or would be; leaves the cursor on it. None: no such run."""
+    """The rows of the block where `row` is or would be; leaves the cursor there. None: no block at or after `row`."""
     if not cursor.set_range(prefix + _SEALED + row):
         return None
     return _rows_here(cursor, prefix)
@@ -346,7 +346,7 @@ def _insert_sealed(cursor: RunCursor, prefix: bytes, key: bytes, block: bytes, r
 
 
 def _with(block: bytes, row: bytes) -> bytes | None:
-    """`block` with `row` in its place; None if it has it already."""
+    """`block` with `row` inserted in order; None if the row is there already."""
     if row > block[-ROW:]:
         return block + row
     at = _lower_bound(block, row)
@@ -357,7 +357,7 @@ def _with(block: bytes, row: bytes) -> bytes | None:
 
 def _find(block: bytes, row: bytes) -> int:
     """The offset of `row` in `block`, or -1."""
-    at = block.find(row)  # some times faster than to halve the block, which is short
+    at = block.find(row)  # several times faster than a binary search, because blocks are short
     while at > 0 and at % ROW:
         at = block.find(row, at + 1)
     return at

@@ -1,11 +1,11 @@
-"""The ServedLog as files, each of one process: `served/<yyyymmddThhmmss>-<microseconds>-<pid>.rows`.
+"""The ServedLog as files, each written by one process: `served/<yyyymmddThhmmss>-<microseconds>-<pid>.rows`.
 
     a row   length u32 | CRC-32 u32 | a Served as MessagePack
 
-Rows are buffered, and written by the next request once there are FLUSH_BYTES or FLUSH_S have passed; a crash loses the
-buffer. A reader stops at a row that is not whole, so nothing is appended to a file whose end may be torn: a process
-begins a new file when it starts, when the disk refused a write, and when a file has its share of `bytes_max`. The
-oldest files are deleted when all together have more than `bytes_max`.
+Rows are buffered. A request writes the buffer if it has FLUSH_BYTES, or FLUSH_S after the last write; a crash loses the
+buffer. A reader stops at an incomplete row, so nothing may be appended to a file whose end may be torn. A process
+therefore begins a new file when it starts, when the disk refuses a write, and when a file has its share of `bytes_max`.
+The oldest files are deleted when all files together exceed `bytes_max`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kith.home.served import Served
 
 FLUSH_BYTES, FLUSH_S = 1 << 16, 5.0
 FILES_MIN = 8
-"""A file holds at most 1/FILES_MIN of `bytes_max`; less if many processes write one each."""
+"""A file holds at most 1/FILES_MIN of `bytes_max`; less if many processes write."""
 _HEAD = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Served).decode
@@ -36,7 +36,8 @@ _log = structlog.get_logger("kith.home")
 class ServedFiles:
     """See `home.served.ServedLog`.
 
-    `share`: which part of the pages is kept (0 to 1), spread evenly. `writers`: how many processes write here.
+    `share`: the part of the pages that is kept (0 to 1), spread evenly. `bytes_max`: of all files together. `writers`:
+    how many processes write to the folder.
     """
 
     def __init__(self, folder: Path, *, share: float, bytes_max: int, writers: int = 1) -> None:
@@ -58,7 +59,7 @@ class ServedFiles:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffer. If the disk refuses it, the rows are dropped and that is logged."""
+        """Write the buffer. If the disk refuses it, the rows are dropped, with a warning in the process's logs."""
         rows, self._buffer, self._flushed = bytes(self._buffer), bytearray(), time.monotonic()
         if not rows:
             return
@@ -81,7 +82,7 @@ class ServedFiles:
 
     def _forget_oldest(self) -> None:
         """Delete the oldest files, to make room for a new one."""
-        files = sorted(self._folder.glob("*.rows"))  # by their time
+        files = sorted(self._folder.glob("*.rows"))  # oldest first: names begin with the time
         sizes = [_size(file) for file in files]
         excess = sum(sizes) - self._done_max
         for file, size in zip(files, sizes, strict=True):
@@ -92,13 +93,13 @@ class ServedFiles:
 
 
 def _size(file: Path) -> int:
-    with contextlib.suppress(FileNotFoundError):  # another process was faster
+    with contextlib.suppress(FileNotFoundError):  # another process deleted it
         return file.stat().st_size
     return 0
 
 
 def read_served(file: Path) -> Iterator[Served]:
-    """The pages of a file, up to the first row that is not whole."""
+    """The pages in a file, up to the first incomplete row."""
     raw, at = file.read_bytes(), 0
     while at + _HEAD.size <= len(raw):
         length, crc = _HEAD.unpack_from(raw, at)

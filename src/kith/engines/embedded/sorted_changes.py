@@ -1,8 +1,8 @@
-"""Replays many events of a log, with the result of `changes.do` and several times faster: new edges in key order.
+"""Replays many events of a log with the same result as `changes.do`, several times faster: new edges in key order.
 
-Pages are then written once and in order, by a few calls of LMDB. Everything else is done one by one: an edge that was
-there before, changes twice or expires, and a list that gets entries before its newest ones. Blocks of a list may be cut
-at other places than if its edges came singly.
+Each page is then written once, in order, by a few calls of LMDB. Everything else is done one by one: edges that existed
+before, change twice or expire, and lists that get entries older than their newest one. The blocks of a list may be cut
+at other places than if its edges had come one by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kith.engines.embedded.keys import SIGN, list_tag
 from kith.graph.edge import Direction, State
 
 FEW = 32
-"""Up to this many edges are done one by one."""
+"""Up to this many edges of a graph are done one by one."""
 _HEADS = np.dtype(
     [
         ("graph", "u1"),
@@ -38,7 +38,7 @@ _HEADS = np.dtype(
 
 
 def do_all(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Databases, graph: GraphDatabase) -> None:
-    """Make the store as these events say, which are of `changes` and follow those that were done before.
+    """Apply these events, packed by `changes`. They follow the events that were applied before.
 
     Errors: StoreMismatch if the store has an edge that the log says is new.
     """
@@ -48,7 +48,7 @@ def do_all(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Database
         if state <= State.REMOVED:
             edges.setdefault(event[0], []).append(event)
             continue
-        if state == EDGE_FORGOTTEN:  # what comes before it must be done before it
+        if state == EDGE_FORGOTTEN:  # earlier events of the graph must be applied first
             _do_edges(txn, edges.pop(event[0], []), rows, graph)
         changes.do(txn, event, rows, graph)
     for of_graph in edges.values():
@@ -56,7 +56,7 @@ def do_all(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Database
 
 
 def _do_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Databases, graph: GraphDatabase) -> None:
-    """Edges of one graph."""
+    """Apply events about edges of one graph."""
     singly: Sequence[bytes] = events
     if len(events) > FEW:
         heads = np.frombuffer(b"".join([event[: _HEADS.itemsize] for event in events]), _HEADS)
@@ -75,13 +75,13 @@ def _do_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Datab
 
 
 def add_new(cursor: runs.RunCursor, events: Sequence[bytes]) -> None:
-    """Write edges of one graph, which were not there, as these events say. None of them comes twice or expires."""
+    """Write new edges of one graph, from their events. The edges must not exist; none comes twice or expires."""
     heads = np.frombuffer(b"".join(events), _HEADS)
     _add_new(cursor, heads[np.lexsort((heads["destination"], heads["source"]))], checked=True)
 
 
 def _add_new(cursor: runs.RunCursor, heads: NDArray[np.void], *, checked: bool) -> None:
-    """Edges that are not there, sorted by source and destination. `checked`: that they are not there."""
+    """Write new edges, sorted by source and destination. `checked`: the caller has checked that they do not exist."""
     sources, destinations = heads["source"].astype(np.int64), heads["destination"].astype(np.int64)
     positions, versions = heads["position"].astype(np.int64), heads["updated_at"].astype(np.uint64)
     states = heads["state"].astype(np.uint64)
@@ -103,7 +103,7 @@ def _add_entries(
     others: NDArray[np.int64],
     edges: Sequence[tuple[bytes, bytes]],
 ) -> None:
-    """New entries of lists, whose prefixes are nodes and tags. `edges`: rows that are put with them."""
+    """Add entries to lists. A node and a tag are the prefix of a list. `edges`: edge rows to put in the same pass."""
     order = np.lexsort((others, positions, tags, nodes))
     nodes, tags = nodes[order], tags[order]
     prefixes = np.empty((len(order), runs.PREFIX), np.uint8)

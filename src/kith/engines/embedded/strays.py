@@ -1,4 +1,4 @@
-"""Strays: entries of lists that belong to no edge. The auditor finds and deletes them."""
+"""Strays: list entries that belong to no edge. The auditor finds and deletes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Stray: TypeAlias = tuple[bytes, bytes]
 def find_strays(
     txn: Txn, db: lmdb._Database, graph: int, start: bytes, rows_max: int
 ) -> tuple[list[Stray], bytes | None]:
-    """The strays of about `rows_max` rows from the block `start` on, and the block to continue at; None at the end."""
+    """The strays among about `rows_max` list rows, from the block with key `start` on.
+
+    Also returns the key of the block to continue at; None at the end.
+    """
     found: list[Stray] = []
     seen = 0
     for key, rows in runs.blocks(txn.cursor(db), start):
@@ -38,7 +41,7 @@ def find_strays(
 
 
 def unlist_strays(batch: Transaction, graph: int, entries: Sequence[Stray]) -> None:
-    """Delete entries from their lists, unless they belong to an edge by now."""
+    """Delete strays from their lists, unless they have come to belong to an edge since."""
     for prefix, row in entries:
         if _is_stray(batch.txn, batch.environment.graph_db(graph), read_prefix(graph, prefix), row):
             batch.undescribed()
