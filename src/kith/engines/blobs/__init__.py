@@ -1,5 +1,4 @@
-"""Files in a local folder or in S3: `blob_store` implements the BlobStore of media, `archives` what backups lie in;
-`bucket` opens the latter.
+"""Files in a local folder or in S3: `blob_store` implements the BlobStore of media, and `archives` stores backups.
 
-Caveats: README.md.
+`bucket` opens a bucket of S3 for both. README.md lists the caveats.
 """

@@ -1,7 +1,7 @@
-"""Files by name in a folder or a bucket: the port and its implementations for backups.
+"""Archives of backups: files by name, in a folder or a bucket. The port and its two implementations.
 
 A file is there whole or not at all, and survives a power cut once `put` has returned. Errors: StoreFull,
-StoreUnavailable; StoreMismatch for a file that is not there. Credentials of a bucket: the usual AWS_* variables.
+StoreUnavailable; StoreMismatch for a missing file. Credentials of a bucket come from the usual AWS_* variables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kith.engines.embedded.store_file import sync_folder
 _CHUNK_BYTES = 1 << 20
 _DELETED_AT_ONCE = 1_000
 _PARTIAL = ".part"
-"""The end of the name of a file that is being written in a folder."""
+"""Suffix of a file in a folder while it is being written."""
 
 
 class Listed(NamedTuple):
@@ -37,10 +37,10 @@ class Archive(Protocol):
     """A folder or a bucket. Names are parts of `a-z`, `0-9`, `.` and `-`, separated by `/`."""
 
     where: str
-    """Its address, as it was given."""
+    """The archive's address, as it was given."""
 
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
-        """Write a file, whole or not at all; it replaces one of this name. An error of `chunks` is raised as it is."""
+        """Write a file, whole or not at all. Replaces a file of this name. An error of `chunks` is raised unchanged."""
         ...
 
     def read(self, name: str) -> Iterator[bytes]:
@@ -48,16 +48,16 @@ class Archive(Protocol):
         ...
 
     def files(self, prefix: str) -> Iterator[Listed]:
-        """All files of a folder of it, in any order."""
+        """All files below the folder `prefix` of the archive, in any order."""
         ...
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove files. A missing one is no error."""
+        """Delete files. A missing file is no error."""
         ...
 
 
 def open_archive(where: str) -> Archive:
-    """The archive at an address: a folder, which need not be there yet, or `s3://bucket/prefix`.
+    """The archive at an address: a folder, which need not exist yet, or `s3://bucket/prefix`.
 
     BadRequest for another address.
     """
@@ -69,9 +69,9 @@ def open_archive(where: str) -> Archive:
 
 
 class FolderArchive:
-    """See `Archive`: a folder. `private`: only its owner may read what is written there.
+    """An `Archive` in a folder. `private`: only the owner of its files may read them.
 
-    `makes`: whether `put` makes the folder where it is not there.
+    `makes`: whether `put` creates the folder if it does not exist.
     """
 
     def __init__(self, folder: Path, *, private: bool = True, makes: bool = True) -> None:
@@ -116,12 +116,12 @@ class FolderArchive:
             for name in names:
                 (self._folder / name).unlink(missing_ok=True)
             for folder in {(self._folder / name).parent for name in names}:
-                with contextlib.suppress(OSError):  # something else is in it
+                with contextlib.suppress(OSError):  # not empty
                     folder.rmdir()
 
 
 class BucketArchive:
-    """See `Archive`: a bucket of S3 or of a compatible store, under a prefix."""
+    """An `Archive` under a prefix of a bucket, in S3 or a compatible store."""
 
     def __init__(self, url: str) -> None:
         self.where, self._store = url, open_bucket(url, url)
@@ -132,7 +132,7 @@ class BucketArchive:
             with _translated(self.where):
                 obstore.put(self._store, name, source)
         except KithError:
-            if source.failed is not None:  # obstore has its own error for it
+            if source.failed is not None:  # obstore raised its own error in place of this one
                 raise source.failed from None
             raise
 
@@ -154,7 +154,7 @@ class BucketArchive:
 
 
 class _Source:
-    """Chunks for obstore. Keeps the error that they ended with, because obstore does not pass it on."""
+    """Chunks for obstore. Keeps an error that the chunks raise, because obstore does not pass it on."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
@@ -175,9 +175,9 @@ class _Source:
 
 @contextlib.contextmanager
 def _translated(where: str, name: str = "") -> Iterator[None]:
-    """Turn errors of the system and of the library into ours, without the text of the library's: it may hold keys.
+    """Translate errors of the system and of obstore into Kith's. Drops obstore's texts, which may hold keys.
 
-    `name`: of the file that is read.
+    `name`: the file that is being read, if any.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The BlobStore over obstore: files by key, in a local folder or in S3."""
+"""The BlobStore of media, on the library obstore: files by key, in a local folder or in S3."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def open_blobs(url: str, folder: Path, *, sync: bool) -> BlobStore:
 
 
 class FolderBlobs:
-    """See `media.blobs.BlobStore`: files in a local folder."""
+    """A `media.blobs.BlobStore` in a local folder."""
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
-        """Errors: StoreUnavailable where the folder can be neither used nor made; the one above it is never made."""
+        """Create the folder if it does not exist; never the folder above it. StoreUnavailable if it cannot be used."""
         with _translated():
             folder.mkdir(exist_ok=True)
         self._folder, self._sync = folder.resolve(), sync
@@ -48,7 +48,7 @@ class FolderBlobs:
 
     async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
         with _translated():
-            self._folder.mkdir(exist_ok=True)  # obstore would make the folder above, too, where that was moved away
+            self._folder.mkdir(exist_ok=True)  # obstore would also create the folder above, if that was moved away
             await obstore.put_async(self._store, key, data)
             if self._sync:
                 await asyncio.to_thread(_sync, self._folder, key)
@@ -67,13 +67,13 @@ class FolderBlobs:
             async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
                 yield [_blob(one) for one in found]
             for file in self._folder.glob("*/*#*"):  # obstore does not list files that it has not finished
-                with contextlib.suppress(FileNotFoundError):  # it was finished meanwhile
+                with contextlib.suppress(FileNotFoundError):  # finished, and so renamed, meanwhile
                     about = file.stat()
                     yield [Blob(f"{file.parent.name}/{file.name}", about.st_size, int(about.st_mtime * 1000))]
 
 
 class BucketBlobs:
-    """See `media.blobs.BlobStore`: files in a bucket of S3 or of a compatible store."""
+    """A `media.blobs.BlobStore` in a bucket, of S3 or a compatible store."""
 
     def __init__(self, url: str) -> None:
         self._store = open_bucket(url, "media_url")
@@ -102,7 +102,7 @@ def _blob(found: obstore.ObjectMeta) -> Blob:
 
 
 def _sync(folder: Path, key: str) -> None:
-    """Sync the file, its folder, and the folder above."""
+    """Sync the file, its folder, and the folder above that."""
     path = folder / key
     for one in (path, path.parent, folder):
         number = os.open(one, os.O_RDONLY)
@@ -114,7 +114,7 @@ def _sync(folder: Path, key: str) -> None:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Turn the library's errors into ours, without their text: it may hold keys, and a key gives access."""
+    """Translate errors of obstore into Kith's. Drops their texts: they may hold keys, and a key gives access."""
     try:
         yield
     except (BaseError, OSError, ValueError) as error:

@@ -1,7 +1,4 @@
-"""How a bucket of S3, or of a compatible store, is opened.
-
-Credentials and endpoint come from the usual AWS_* variables.
-"""
+"""Opens a bucket of S3, or of a compatible store. Credentials and endpoint come from the usual AWS_* variables."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ RETRIES = 3
 
 
 def open_bucket(url: str, called: str) -> S3Store:
-    """The bucket at `s3://bucket/prefix`. BadRequest says that `called`, as its user knows it, cannot be used."""
+    """The bucket at `s3://bucket/prefix`. `called`: the user's name for it, in the text of BadRequest."""
     try:
         return S3Store.from_url(
             url,

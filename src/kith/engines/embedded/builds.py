@@ -1,9 +1,10 @@
-"""Timelines that are being built, in shared memory: what is pushed to their users meanwhile waits here for `put`.
+"""Timelines that are being built, in shared memory: posts pushed to their users meanwhile are kept here until `put`.
 
     row   ~user i64 (0: no build) | epoch | lowest rate withheld | number of pushes | their ids, oldest first
 
-There are few builds at a time, some milliseconds each. Where all rows are taken, the oldest build is given up; so those
-of killed writers go in the end. The words BUILT (the last epoch) and BUILDING (rows in use) are in the file's header.
+There are few builds at a time, and each takes some milliseconds. If all rows are taken, the oldest build is dropped, so
+builds of killed writers go in the end. The words BUILT (the last epoch) and BUILDING (rows in use) are in the file's
+header.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _USER, _EPOCH, _LACKS, _PUSHES, _IDS = range(5)
 
 
 class Build(NamedTuple):
-    """What came to a user while their timeline was built."""
+    """What was pushed to a user, and withheld from them, while their timeline was being built."""
 
     pushed: Ids  # newest first
     lacks_from: int
@@ -32,13 +33,13 @@ _BUILT, _BUILDING = 0, 1
 
 
 class Builds:
-    """The rows (shape (BUILDS_MAX, COLUMNS)) and the words BUILT and BUILDING, all int64. Only writers look here."""
+    """The rows (shape (BUILDS_MAX, COLUMNS)) and the words BUILT and BUILDING, all int64. Only writers use these."""
 
     def __init__(self, rows: NDArray[np.int64], words: NDArray[np.int64]) -> None:
         self._rows, self._words = rows, words
 
     def begin(self, user: int) -> int:
-        """Keep what is pushed to the user from now on; the epoch of this build."""
+        """Begin a build: keep the posts pushed to the user from now on. Returns the epoch of this build."""
         self.end(user)
         keys = self._rows[:, _USER]
         at = int(np.flatnonzero(keys == 0)[0]) if int(self._words[_BUILDING]) < BUILDS_MAX else self._oldest()
@@ -52,7 +53,7 @@ class Builds:
         return int(np.argmin(self._rows[:, _EPOCH]))
 
     def take(self, user: int, epoch: int) -> Build | None:
-        """What came since the build of this epoch was begun, which ends it; None if it was given up."""
+        """End the build of this epoch. Returns what was pushed since it began; None if it was dropped."""
         at = self._row_of(user)
         if at is None or self._rows[at, _EPOCH] != epoch:
             return None
@@ -62,23 +63,23 @@ class Builds:
         return build
 
     def end(self, user: int) -> None:
-        """Give up the user's build, if there is one."""
+        """Drop the user's build, if there is one."""
         at = self._row_of(user)
         if at is not None:
             self._give_up(at)
 
     def end_all(self, users: Ids) -> None:
-        """Give up the builds of these users."""
+        """Drop the builds of these users."""
         for at in self._among(users):
             self._give_up(at)
 
     def clear(self) -> None:
-        """Give up every build."""
+        """Drop all builds."""
         self._rows[:, _USER] = 0
         self._words[_BUILDING] = 0
 
     def push(self, post: int, users: Ids) -> None:
-        """Keep a push for the builds of these users; one that has too many is given up."""
+        """Keep a push for the builds of these users. A build with BUILD_PUSHES already is dropped."""
         for at in self._among(users):
             row = self._rows[at]
             if row[_PUSHES] == BUILD_PUSHES:

@@ -1,15 +1,17 @@
-"""Sorted load of an empty graph: every page written once, in order, full.
+"""Bulk load of an empty graph by sorting: every page is written once, in order, and full.
 
-    loading-<graph>/state.json    how far reading the file has come (written after each run)
-    loading-<graph>/<k>.out.npy   a run: (n, 3) int64 source, destination, position, by source
-    loading-<graph>/<k>.in.npy    the same rows by destination
+    loading-<graph>/state.json    how much of the file has been read (written after each run)
+    loading-<graph>/<k>.out.npy   a run: (n, 3) int64 source, destination, position, sorted by source
+    loading-<graph>/<k>.in.npy    the same rows, sorted by destination
 
-First the file is cut into runs of RUN_ROWS, each sorted both ways on disk. Then ranges of nodes, about RANGE_ROWS rows
-each, are cut out of all runs, merged (of an edge that is there twice, the greater position stays) and appended to the
-graph: one commit per range, with its number. A killed load resumes after the last run or range. Memory holds one range;
-but one node's list is packed as a whole, 16 bytes per edge. The graph must have no other writer, and nobody may serve
-it until the load is done: the note LOADING says that one is in progress. A working folder without that note belongs to
-a load that was done, or that had not begun.
+First the file is cut into runs of RUN_ROWS rows, each stored on disk in both orders. Then the nodes are cut into ranges
+of about RANGE_ROWS rows. The rows of a range are taken from all runs, merged (of an edge that comes twice, the greater
+position stays) and appended to the graph. Each range is one commit, which also notes the range's number. A killed load
+resumes after the last run or range.
+
+Memory holds one range; but the list of one node is packed as a whole, 16 bytes an edge. The graph must have no other
+writer, and no server may serve it until the load is done. The note LOADING says that a load is in progress. A working
+folder without that note is left over from a load that had finished, or that had not begun.
 """
 
 from __future__ import annotations
@@ -46,11 +48,11 @@ EdgeRows = NDArray[np.int64]
 
 
 class ReadProgress(msgspec.Struct):
-    """How far the file has been cut into runs."""
+    """How much of the file has been cut into runs."""
 
     file: str  # fingerprint
     updated_at: int
-    source: str = ""  # the file's name and how it is read, for who must run it again
+    source: str = ""  # the file's name and how it is read, for messages to a user who must run the import again
     line: int = 0
     runs: int = 0
     refused: int = 0
@@ -58,13 +60,13 @@ class ReadProgress(msgspec.Struct):
 
 
 class BulkLoad:
-    """One load in progress: `add` all rows, then `finish`; see `discard`, too."""
+    """One load in progress: `add` all rows, then `finish`. To drop it, see `discard`."""
 
     def __init__(self, environment: Environment, graph: str, file: str, updated_at: Hlc, source: str = "") -> None:
-        """Begin or resume a load of the file with this fingerprint. Begins anew where the working folder is damaged.
+        """Begin or resume a load of the file with this fingerprint. Restarts if the working folder is damaged.
 
-        `source`: what the file is called, and how it is read. Errors: Conflict if a load of another file is not
-        finished; StoreMismatch if the working folder is damaged after a range was written.
+        `source`: the file's name, and how it is read. Errors: Conflict if a load of another file is unfinished;
+        StoreMismatch if the working folder is damaged and a range was written already.
         """
         self._environment, self._graph = environment, environment.graph_numbers()[graph]
         self._folder = _folder_of(environment, graph)
@@ -92,9 +94,10 @@ class BulkLoad:
             environment.put_note(self._note, b"0")
 
     def add(self, rows: EdgeRows, line: int, refused: int) -> None:
-        """Add rows up to `line` of the file; `refused` lines before it were refused.
+        """Add rows, up to line `line` of the file. `refused`: lines refused since the last call.
 
-        (n, 2); with positions (n, 3); where only some rows have one (n, 4), and 1 in the last column says which.
+        `rows`: (n, 2) source, destination; (n, 3) with positions; (n, 4) if only some rows have a position: the last
+        column is 1 for these and 0 for the others.
         """
         self._pending.append(self._with_positions(rows))
         self._pending_rows += len(rows)
@@ -104,7 +107,10 @@ class BulkLoad:
                 self._spill()
 
     def finish(self, progress: Callable[[int, int], None]) -> int:
-        """Append all rows to the graph; its number of edges. Calls `progress(rows done, rows in all)`, at first too."""
+        """Append all rows to the graph. Returns the graph's number of edges.
+
+        Calls `progress(rows done, rows in all)` at the start and after each range.
+        """
         with translated("load the graph", self._folder):
             if not self.reading.complete:
                 self._spill(complete=True)
@@ -122,7 +128,7 @@ class BulkLoad:
             return edges
 
     def _kept(self) -> ReadProgress | None:
-        """What the working folder holds; None where any of it is lost."""
+        """The progress that the working folder holds; None if any of its files is lost or damaged."""
         try:
             kept = msgspec.json.decode(self._state_file.read_bytes(), type=ReadProgress)
             self._runs(kept.runs)
@@ -131,7 +137,7 @@ class BulkLoad:
         return kept
 
     def _runs(self, count: int) -> tuple[list[EdgeRows], list[EdgeRows]]:
-        """The runs so far, each sorted by source and by destination."""
+        """The first `count` runs: sorted by source, and sorted by destination."""
         outs, ins = (
             [np.load(self._folder / f"{run}.{end}.npy", mmap_mode="r") for run in range(count)] for end in ("out", "in")
         )
@@ -167,7 +173,7 @@ class BulkLoad:
         sync_folder(self._folder)
 
     def _load_range(self, index: int, outs: list[EdgeRows], ins: list[EdgeRows], borders: list[int]) -> int:
-        """Append the nodes of a range: their edges, then their lists. How many edges."""
+        """Append the edges and lists of a range of nodes, in one commit. Returns how many edges."""
         out_rows = _edges(outs, borders, index)
         in_rows = _merged(_cut(ins, _DESTINATION, borders[index], borders[index + 1]), _DESTINATION, _SOURCE)
         items = _edge_items(out_rows, Hlc(self.reading.updated_at))
@@ -197,10 +203,10 @@ def has_begun(environment: Environment, graph: str) -> bool:
 
 
 def unfinished(environment: Environment) -> Iterator[str]:
-    """Says of each load that is unfinished what it is and what to do."""
+    """A message for each unfinished load: which one it is, and how to finish or drop it."""
     for graph in environment.notes(LOADING):
         source = ""
-        with contextlib.suppress(OSError, ValueError):  # it says less then
+        with contextlib.suppress(OSError, ValueError):  # the message does not name the file then
             state = (_folder_of(environment, graph) / _STATE).read_bytes()
             source = _of(msgspec.json.decode(state, type=ReadProgress))
         yield (
@@ -210,7 +216,7 @@ def unfinished(environment: Environment) -> Iterator[str]:
 
 
 def discard(environment: Environment, graph: str) -> None:
-    """Drop an unfinished load and all that it wrote: the graph was empty before."""
+    """Drop an unfinished load with all rows of the graph: the graph was empty before."""
     with translated("discard the import", environment.folder), environment.commit() as write:
         write.txn.drop(environment.graph_db(environment.graph_numbers()[graph]), delete=False)
         put_note(write.txn, environment.notes_db, LOADING + graph, None)
@@ -230,7 +236,7 @@ def _discarding(graph: str) -> str:
 
 
 def may_load(environment: Environment, graph: str) -> bool:
-    """Whether a graph can be bulk loaded: a load of it has begun, or it is empty and no node is archived or removed."""
+    """Whether a graph can be bulk loaded: a load of it has begun, or it is empty and all nodes are in state NORMAL."""
     if has_begun(environment, graph):
         return True
     with environment.lmdb.begin() as txn:
@@ -245,7 +251,7 @@ def _sync(file: IO[bytes]) -> None:
 
 
 def _borders(outs: list[EdgeRows], ins: list[EdgeRows], total: int) -> list[int]:
-    """Node ids that cut all rows, counted at both ends, into ranges of about equal size; 0 first, 2**63 last."""
+    """Node ids that cut all rows, each counted at both ends, into ranges of about equal size. 0 first, 2**63 last."""
     ranges = max(1, 2 * total // RANGE_ROWS)
     step = max(1, total // (ranges * 50))
     samples = [np.asarray(run[::step, column]) for runs_, column in ((outs, 0), (ins, 1)) for run in runs_]
@@ -255,7 +261,7 @@ def _borders(outs: list[EdgeRows], ins: list[EdgeRows], total: int) -> list[int]
 
 
 def _edges(outs: list[EdgeRows], borders: list[int], index: int) -> EdgeRows:
-    """The edges of a range, by source and destination."""
+    """The edges of a range, sorted by source and destination."""
     return _merged(_cut(outs, _SOURCE, borders[index], borders[index + 1]), _SOURCE, _DESTINATION)
 
 

@@ -1,6 +1,6 @@
-"""All that a data folder holds, some at a time; see `moving.contents.Contents`.
+"""Reads all rows of a data folder, in pages, to move a store. See `moving.contents.Contents`.
 
-A place is the key of the row before, with the number of the graph in front where rows of all graphs are read.
+A place in a listing is the key of the last row read. For edges, the number of the graph comes before it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OWN_NOTES = (
     "closed", "failure/", "fanout/", "format", "graphs", "group/", "history", "loading/", "log-lease/", "log/",
     "owner/", "promoting", "rebuilding", "secret/", "server-key/", "standby/", "tell",
 )  # fmt: skip
-"""How the keys of those notes begin that this engine keeps for itself."""
+"""Key prefixes of the notes that belong to this engine, and are not moved with a store."""
 
 
 class EmbeddedContents:
@@ -104,7 +104,7 @@ class EmbeddedContents:
         begin: bytes = b"\0",
         end: bytes,
     ) -> SomeRows[T]:
-        """Rows of a database after a key, up to `end`."""
+        """Rows of a database after the key `after`, or from `begin` on, up to `end`."""
         found: list[T] = []
         with self._reading(db) as txn:
             cursor = txn.cursor()
@@ -118,7 +118,7 @@ class EmbeddedContents:
 
 
 def _edge_rows(txn: lmdb.Transaction[bytes], begin: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Rows of edges from a key on; lists, which stand between them, are passed over."""
+    """Rows of edges from a key on. Skips the lists that stand between them."""
     cursor = txn.cursor()
     more = cursor.set_range(begin) if begin else cursor.first()
     while more:

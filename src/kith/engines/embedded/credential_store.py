@@ -1,4 +1,4 @@
-"""The CredentialStore of a data folder: notes `server-key/<hash in hex>` and `secret/<name>` in its store."""
+"""The CredentialStore of a data folder: the notes `server-key/<hash in hex>` and `secret/<name>` of its store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _KEY_NOTE, SECRET_NOTE = "server-key/", "secret/"
 
 
 class EmbeddedCredentials:
-    """See `access.credentials.CredentialStore`. Writes wait for the disk: for the start of a process, and commands."""
+    """See `access.credentials.CredentialStore`. Writes block on the disk: only for a process's start, and commands."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

@@ -1,13 +1,13 @@
-"""The slot of each user: a hash table in shared memory that other processes read while one changes it.
+"""The slot of each user: a hash table in shared memory. Other processes read it while one process changes it.
 
-    cell     ~user i64 | slot i64       ~user: below 0 for every user; 0 never used, 1 freed
+    cell     ~user i64 | slot i64       ~user: below 0 for every user; 0: never used; 1: freed
     tables   two, of `cells` each; the word TURN says which one is in use: the one at TURN & 1
-    USED     a word: how many cells of that one are not 0; only writers look at it
+    USED     a word: how many cells of that table are not 0; only writers read it
 
-Linear probing from a multiplied hash, at most 2/3 full. A freed cell still counts as used, until the other table is
-built without it and TURN is increased; so a search never sees a table that is half built. A search that finds nothing
-looks again if TURN changed meanwhile. A result may be out of date when it is used: the owner written at the slot
-decides.
+Linear probing from a multiplicative hash, at most 2/3 full. A freed cell counts as used until the table is rebuilt: the
+other table is filled without freed cells, then TURN is increased. So a search never sees a table that is half built. A
+search that finds nothing is retried if TURN changed meanwhile. A result may be out of date when it is used; the owner
+written at the slot decides.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def cells_for(slots: int) -> int:
 
 
 class Directory:
-    """The two tables (shape (2, cells, 2)), and the words TURN and USED, all int64; read-only for readers."""
+    """The two tables (shape (2, cells, 2)) and the words TURN and USED, all int64. Readers must not write them."""
 
     def __init__(self, tables: Tables, words: NDArray[np.int64]) -> None:
         self._tables, self._turn, self._used = tables, words[0:1], words[1:2]
@@ -41,7 +41,7 @@ class Directory:
 
     def find(self, user: int) -> int:
         """The slot of a user; -1 if there is none."""
-        if user < 0:  # no user, but its complement could equal 0 or _FREED
+        if user < 0:  # not an id of a user; its complement could equal 0 or _FREED
             return -1
         for _ in range(_TRIES):
             turn = int(self._turn[0])
@@ -63,7 +63,7 @@ class Directory:
         return slots
 
     def insert(self, user: int, slot: int) -> None:
-        """Add a user who is not there yet."""
+        """Add a user who must not be in the table."""
         if 3 * int(self._used[0]) >= 2 * self._cells:
             table = self._tables[int(self._turn[0]) & 1]
             live = table[table[:, 0] < 0]
@@ -75,12 +75,12 @@ class Directory:
         table[at, 0] = ~user  # after the slot, because readers look for this word
 
     def remove(self, user: int) -> None:
-        """Remove a user who is there."""
+        """Remove a user who must be in the table."""
         table = self._tables[int(self._turn[0]) & 1]
         table[self._place(table, user), 0] = _FREED
 
     def rebuild(self, users: Ids, slots: Ids) -> None:
-        """Hold exactly these users (none twice), without freed cells."""
+        """Replace the contents by exactly these users (none twice), without freed cells."""
         turn = int(self._turn[0]) + 1
         table = self._tables[turn & 1]
         table[:] = 0
@@ -89,7 +89,7 @@ class Directory:
         while left.size:  # each round fills a cell or moves on; the table is never full
             at = homes[left]
             free = table[at, 0] == 0
-            table[at[free], 0] = keys[left[free]]  # of several at one cell the last one stays
+            table[at[free], 0] = keys[left[free]]  # if several users want one cell, the last one gets it
             placed = table[at, 0] == keys[left]
             table[at[placed], 1] = slots[left[placed]]
             left = left[~placed]
@@ -98,7 +98,7 @@ class Directory:
         self._turn[0] = turn
 
     def _place(self, table: NDArray[np.int64], user: int, *, free: bool = False) -> int:
-        """The cell of a user, or the unused one where the search ends; with `free`, the first that can be written."""
+        """The cell of a user, or the unused cell where the search ends. `free`: the first cell that can be written."""
         key, mask = ~user, self._cells - 1
         at: int = (user * _MULTIPLIER & 0xFFFF_FFFF_FFFF_FFFF) >> self._shift
         for _ in range(self._cells):
@@ -124,7 +124,7 @@ class Directory:
         for _ in range(0, self._cells, _STRIDE):
             if not len(left):
                 break
-            near = (at[:, np.newaxis] + _NEXT) & mask  # the next cells of each, looked at together
+            near = (at[:, np.newaxis] + _NEXT) & mask  # the next 8 cells of each search, compared together
             found = table[near, 0]
             hit = found == keys[:, np.newaxis]
             which, where = np.nonzero(hit)

@@ -1,12 +1,12 @@
-"""The FanoutState on LMDB: small rows in `meta`.
+"""The FanoutState on LMDB: small rows in the database `meta`.
 
-    fanout/name                       the name of the timelines, decimal
-    fanout/deliveries/<post>          author, failures: 2 i64; checkpoint
-    fanout/withheld/<author>          rate: i64
-    fanout/version/deliveries, withheld   how often rows of the kind changed, decimal
+    fanout/name                           the name of the timelines, decimal
+    fanout/deliveries/<post>              author, failures: 2 i64; then the checkpoint
+    fanout/withheld/<author>              rate: i64
+    fanout/version/deliveries, withheld   how often rows of this kind changed, decimal
 
-A process reads a snapshot again after a commit, and of that the rows only where their version is another. Progress and
-failures are the log's own.
+A process refreshes its snapshot after any commit. It reloads the rows of a kind only if their version has changed.
+Progress and failures come from the log (see `log_store`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 
 def rows_of(kind: str) -> str:
-    """What the notes of all rows of a kind start with."""
+    """The key prefix of the notes that hold the rows of a kind."""
     return f"fanout/{kind}/"
 
 
 class EmbeddedFanoutState:
-    """See `home.fanout.state.FanoutState`. `group`: the consumer whose progress and failures these are."""
+    """See `home.fanout.state.FanoutState`. `group`: the consumer group whose progress and failures a snapshot has."""
 
     immediate = True
     _snapshot: FanoutSnapshot
@@ -48,16 +48,16 @@ class EmbeddedFanoutState:
         self._log = EmbeddedLog(environment, commits)
         self._deliveries = _Cached(DELIVERIES, _read_deliveries)
         self._withheld = _Cached(_WITHHELD, _read_withheld)
-        self._read_at: int | None = None  # the commit as of which `_snapshot` is
+        self._read_at: int | None = None  # the commit after which `_snapshot` was read
 
     async def snapshot(self) -> FanoutSnapshot:
-        commit = self._environment.last_commit()  # first: what is committed meanwhile is read by the next
+        commit = self._environment.last_commit()  # before reading, so that a commit meanwhile refreshes the next one
         if self._read_at != commit:
             self._snapshot, self._read_at = await self._read(), commit
         return self._snapshot
 
     async def _read(self) -> FanoutSnapshot:
-        progress = await self._log.progress(self._group)  # first: what is handled meanwhile is merely looked at as well
+        progress = await self._log.progress(self._group)  # before the rows: events handled meanwhile are read twice
         try:
             with self._environment.lmdb.begin(self._environment.notes_db) as txn:
                 name = txn.get(NAME_NOTE.encode(), None)
@@ -92,7 +92,7 @@ class EmbeddedFanoutState:
 
 
 class _Cached(Generic[T]):
-    """What the rows of a kind say, read again when they changed."""
+    """The decoded rows of a kind, reloaded when their version changes."""
 
     def __init__(self, kind: str, read: Callable[[dict[int, bytes]], T]) -> None:
         self._kind, self._read, self._version_key = kind, read, _version_key(kind).encode()
@@ -100,7 +100,7 @@ class _Cached(Generic[T]):
         self._known = read({})
 
     def read(self, txn: lmdb.Transaction[bytes]) -> T:
-        """As of the transaction, which reads `meta`."""
+        """The rows as `txn` sees them; its default database must be `meta`."""
         version = txn.get(self._version_key, None)
         if version != self._version:
             self._known, self._version = self._read(_rows(txn.cursor(), self._kind)), version

@@ -1,13 +1,14 @@
-"""What a row of an inbox is in LMDB, and how rows of a user are walked.
+"""Inbox rows as keys and values of LMDB, and iteration over the rows of a user.
 
-A database holds values under a key, sorted (DUPFIXED), so that a page of the file has nothing but values:
+A key has many values, which LMDB keeps sorted (DUPFIXED), so that a page of the file holds only values:
 
     near   user >> 12, u64    low 12 bits of the user | 52 bits of the notice                        8 bytes
     far    user >> 60, u64    48 bits of the user | low 12 bits of the user | 52 bits of the notice  14 bytes
 
-`near` has the users below NEAR_END: ids that were given by counting, of which 4,096 share a key. `far` has the others,
-such as ids made of a time, which nobody shares much with. The bits of the notice are those by which it differs from the
-first id of its week (30 bits of ms, 22 of node and sequence), turned round, so that the newest of a user comes first.
+`near` has the users with ids below NEAR_END. Such ids are usually consecutive, so up to 4,096 users share a key. `far`
+has the other users, such as those with ids made from a time, which share few leading bits. The bits of a notice are its
+distance from the first id of its week (30 bits of ms, 22 of node and sequence), subtracted from BITS_MAX, so that the
+newest notice of a user comes first.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from kith.notifications.inbox import Users, base_of
 NEAR_END = 1 << 40
 _LOW_BITS, _NOTICE_BITS = 12, 52
 BITS_MAX = (1 << _NOTICE_BITS) - 1
-"""The bits of the oldest notice of a week; those of newer ones are fewer."""
+"""The bits of the oldest possible notice of a week. Newer notices have smaller bits."""
 _LOW_MASK, _MIDDLE_MASK = (1 << _LOW_BITS) - 1, (1 << 48) - 1
 _FAR_SHIFT = 60
 _U64 = struct.Struct(">Q")
 
 
 class InboxKey(NamedTuple):
-    """Where the rows of a user are: the key, and what their values start with."""
+    """Where the rows of a user are: in which database, under which key, and how their values begin."""
 
     far: bool
     key: bytes
     prefix: bytes
-    low: int  # the low bits of the user, where a value has them
+    low: int  # the low 12 bits of the user, which each value holds
 
     def value(self, bits: int) -> bytes:
-        """The value with these bits of a notice."""
+        """The value for a notice with these bits."""
         return self.prefix + _U64.pack(self.low << _NOTICE_BITS | bits)
 
 
 def place_of(user: int) -> InboxKey:
-    """Where a user's rows are."""
+    """The place of a user's rows."""
     if user < NEAR_END:
         return InboxKey(False, _U64.pack(user >> _LOW_BITS), b"", user & _LOW_MASK)
     middle = (user >> _LOW_BITS & _MIDDLE_MASK).to_bytes(6, "big")
@@ -53,20 +54,20 @@ def place_of(user: int) -> InboxKey:
 
 
 def bits_of(notice: int, period: int) -> int:
-    """The bits of a notice of a period; the newer it is, the fewer."""
+    """The bits of a notice of this period; the newer the notice, the smaller."""
     return BITS_MAX - (notice - base_of(period))
 
 
 def notices_of(values: Sequence[bytes], period: int) -> list[int]:
-    """The notice of each row's value."""
+    """The notice in each of these values, all of one database."""
     newest, most, bits = base_of(period) + BITS_MAX, BITS_MAX, b"".join(values)
-    if len(bits) > _U64.size * len(values):  # of users who are far
+    if len(bits) > _U64.size * len(values):  # values of `far`
         bits = b"".join([value[-_U64.size :] for value in values])
     return [newest - (row & most) for row in struct.unpack(f">{len(values)}Q", bits)]
 
 
 def rows_of(users: Users, bits: int) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:
-    """The keys and values of one notice for many users, ascending: those of `near`, those of `far`."""
+    """The keys and values of one notice for many ascending users: the rows of `near`, then those of `far`."""
     cut = int(np.searchsorted(users, NEAR_END))
     near, far = users[:cut], users[cut:]
     near_values = _values(near, bits).tobytes()
@@ -81,8 +82,8 @@ def rows_of(users: Users, bits: int) -> tuple[list[tuple[bytes, bytes]], list[tu
 def rows_after(
     cursors: Sequence[lmdb.Cursor[bytes]], after: bytes, limit: int, period: int
 ) -> tuple[list[tuple[int, int]], bytes]:
-    """Up to `limit` rows of a week as (user, notice), after a place; and the place of the last, b"" where there are no
-    more. `cursors`: over `near` and `far`.
+    """Up to `limit` rows of a week after a place, as (user, notice). Also returns the place of the last row; b"" if
+    there are no more. `cursors`: of `near` and of `far`.
     """
     found: list[tuple[int, int]] = []
     first = after[0] if after else 0
@@ -100,7 +101,7 @@ def rows_after(
 
 
 def _set_after(cursor: lmdb.Cursor[bytes], key: bytes, value: bytes) -> bool:
-    """Set a cursor to what follows a value of a key; whether there is anything."""
+    """Set a cursor to the row after a value of a key. Returns whether there is one."""
     number = int.from_bytes(value, "big") + 1
     if number < 1 << 8 * len(value) and cursor.set_range_dup(key, number.to_bytes(len(value), "big")):
         return True
@@ -117,14 +118,14 @@ def _user_of(key: bytes, value: bytes) -> int:
 
 
 def newest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: bytes) -> Iterator[bytes]:
-    """The values from `first` to `last`, both of which may be there, ascending: the newest notice first."""
+    """The values from `first` to `last`, both included, ascending: the newest notice first."""
     if not cursor.set_range_dup(key, first):
         return iter(())
     return takewhile(last.__ge__, cursor.iternext_dup())
 
 
 def oldest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: bytes) -> Iterator[bytes]:
-    """The values from `last` to `first`, descending: the oldest notice first."""
+    """The values from `last` to `first`, both included, descending: the oldest notice first."""
     if cursor.set_range_dup(key, last):
         more = True if cursor.value() == last else cursor.prev_dup()
     else:

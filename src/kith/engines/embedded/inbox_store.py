@@ -1,10 +1,11 @@
-"""The InboxStore on LMDB: a file a week (`inbox_weeks`) beside the store's, so that a storm of rows holds up no other
-write.
+"""The InboxStore on LMDB: a file for each week (`inbox_weeks`), apart from `store.mdb`, so that a storm of inbox rows
+delays no other write.
 
-Writes go through a queue of this process: its thread takes what waits, up to ROWS_A_COMMIT rows, writes it in one
-transaction a week, and answers when that is synced. A larger call is several jobs. So others have their turns in
-between, and a commit copies a part of the pages only: those that it frees are used by the second commit after it, and
-the file stays near the size of what it holds. docs/decisions/0025-inboxes.md has the figures.
+Writes go through a queue of this process. Its thread takes the waiting jobs, up to ROWS_A_COMMIT rows, writes them in
+one transaction per week, and answers them when these are synced. A larger call is split into several jobs, so that
+other processes get their turns in between. A small commit also copies only a part of the pages, and the second commit
+after it reuses the pages that it frees. So the file stays near the size of its contents. docs/decisions/0025-inboxes.md
+has the figures.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from kith.notifications.inbox import ADDED_MAX, PAGE_MAX, PERIOD_MS, InboxRow, U
 ROWS_A_COMMIT = 5_000
 ROWS_WAITING_MAX = 2_000_000
 _IN_LOOP_MAX = 1_000
-"""More look-ups than this are made in a thread, so that no request waits for them."""
+"""More lookups than this run in a thread, so that they do not block other requests."""
 _READERS_CHECKED_COMMITS = 1_000
 _log = structlog.get_logger("kith.store")
 
@@ -55,7 +56,7 @@ class _Job(NamedTuple):
 
 
 class _Writing:
-    """A transaction a week, begun when the week is first written to."""
+    """The transactions of one commit: one for each week, begun at the first write to that week."""
 
     def __init__(self, weeks: Weeks) -> None:
         self._weeks = weeks
@@ -63,43 +64,43 @@ class _Writing:
         self.txns: dict[int, lmdb.Transaction[bytes]] = {}
 
     def done(self, jobs: Sequence[_Job]) -> list[Any]:
-        """What the jobs answer once all is written; if this fails, nothing is."""
+        """Run the jobs and commit all transactions. Returns the jobs' answers. If a job fails, nothing is written."""
         try:
             answers = [job.work(self) for job in jobs]
             for txn in self.txns.values():
                 txn.commit()
         except BaseException:
             for txn in self.txns.values():
-                txn.abort()  # nothing where it was committed
+                txn.abort()  # no effect on a transaction that was committed
             raise
         return answers
 
     def begin(self, week: Week) -> lmdb.Transaction[bytes]:
-        """The transaction of a week that is there. Needs the turn, and so waits for nobody."""
+        """The transaction of a week. Needs the turn to write, so it does not wait for LMDB's lock."""
         txn = self.txns.get(week.period)
         if txn is None:
             txn = self.txns[week.period] = week.lmdb.begin(write=True)
         return txn
 
     def made(self, period: int) -> Week:
-        """The week of a period, which is made if it is not there."""
+        """The week of a period. Its file is made if there is none."""
         week = self._made.get(period)
         if week is None:
             week = self._made[period] = self._weeks.made(period)
         return week
 
     def get(self, period: int) -> Week | None:
-        """The week of a period, if it is there."""
+        """The week of a period; None if it has no file."""
         return self._weeks.get(period)
 
     def weeks(self) -> list[Week]:
-        """All that are there."""
+        """All weeks that have a file."""
         found = (self._weeks.get(period) for period in self._weeks.periods())
         return [week for week in found if week is not None]
 
 
 class EmbeddedInboxes:
-    """See `notifications.inbox.InboxStore`. `bytes_max`: how far the file of a week may grow."""
+    """See `notifications.inbox.InboxStore`. `bytes_max`: the size that the file of a week may reach."""
 
     immediate = True
 
@@ -166,7 +167,7 @@ class EmbeddedInboxes:
         return read() if len(users) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def _week(self, period: int) -> Week | None:
-        """A week that is listed. Opening it takes the turn of its writer: in a thread, so that nobody else waits."""
+        """A week that has a file. Opening it may wait for a writer, so that is done in a thread."""
         return self._weeks.opened(period) or await asyncio.to_thread(self._weeks.get, period)
 
     async def remove(self, user: int, notices: Sequence[int]) -> None:
@@ -176,8 +177,8 @@ class EmbeddedInboxes:
         await self._run(partial(_remove_all, user=user), 1)
 
     def rows(self, after: bytes | None, limit: int) -> tuple[list[InboxRow], bytes | None]:
-        """Up to `limit` rows of all users: the first, or those after a place; and the place of the last, None where
-        there are no more.
+        """Up to `limit` rows of all users after a place; None: from the first on. Also returns the place of the last
+        row; None if there are no more.
         """
         found: list[InboxRow] = []
         begin, _, rest = (after or b"").partition(b"/")
@@ -196,18 +197,18 @@ class EmbeddedInboxes:
         return await asyncio.to_thread(self._weeks.delete, before_ms // PERIOD_MS)
 
     def close(self) -> None:
-        """Write what waits, then stop."""
+        """Write all waiting jobs, then stop."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            self._jobs.put(None)  # behind every job
+            self._jobs.put(None)  # after every job
         if self._thread is not None:
             self._thread.join()
         self._weeks.close()
 
     async def _run(self, work: Callable[[_Writing], Any], rows: int) -> Any:
-        """What `work` answers once what it wrote is synced."""
+        """Run `work` on the queue's thread, and return its answer once its rows are synced."""
         loop = asyncio.get_running_loop()
         job = _Job(work, rows, loop.create_future(), loop)
         with self._lock:
@@ -233,7 +234,7 @@ class EmbeddedInboxes:
                 except queue.Empty:
                     break
                 if job is None:
-                    self._jobs.put(None)  # found again below
+                    self._jobs.put(None)  # ends the loop after this commit
                     break
                 jobs.append(job)
                 rows += job.rows
@@ -248,7 +249,7 @@ class EmbeddedInboxes:
             job = self._jobs.get()
 
     def _commit(self, jobs: list[_Job]) -> None:
-        """Do jobs and sync them; if one fails, none of them is done, and each is tried alone."""
+        """Run jobs, sync and answer them. If one fails, nothing is written, and each job is retried alone."""
         writing = _Writing(self._weeks)
         try:
             with self._weeks.turn():
@@ -272,8 +273,10 @@ class EmbeddedInboxes:
             self._check_readers()
 
     def _reopen_if_refusing(self, period: int) -> None:
-        """After a failed write of its first page LMDB refuses everything, reads too, until the file is opened anew."""
-        with contextlib.suppress(KithError):  # it cannot be opened at all: whoever needs it is told
+        """Reopen a file if LMDB refuses to use it. After a failed write of a meta page LMDB refuses even reads, until
+        the file is reopened.
+        """
+        with contextlib.suppress(KithError):  # the file cannot be opened at all; its next user gets the error
             week = self._weeks.get(period)
             if week is not None:
                 try:
@@ -282,9 +285,9 @@ class EmbeddedInboxes:
                     self._weeks.reopen(period)
 
     def _check_readers(self) -> None:
-        """Free the slots of readers that were killed: they would keep old pages alive."""
+        """Free the slots of killed readers, which keep old pages from being reused."""
         for period in self._weeks.periods():
-            with contextlib.suppress(lmdb.Error, KithError):  # checked again next time, or damaged
+            with contextlib.suppress(lmdb.Error, KithError):  # retried next time; or the file is damaged
                 week = self._weeks.get(period)
                 if week is not None:
                     week.lmdb.reader_check()
@@ -332,7 +335,9 @@ def _remove_all(writing: _Writing, user: int) -> None:
 
 
 def _page(week: Week, user: int, before: int | None, after: int | None, limit: int, *, nearest: bool) -> list[int]:
-    """Rows of a week between two notices, newest first; oldest first where the `nearest` to `after` are meant."""
+    """A user's notices of a week between `after` and `before`, newest first. `nearest`: those next to `after`, oldest
+    first.
+    """
     place = place_of(user)
     least, most = 0, BITS_MAX
     if before is not None and period_of(before) == week.period:
@@ -358,12 +363,12 @@ def _holding(week: Week, notice: int, users: Users) -> NDArray[np.bool_]:
 
 def _answer(job: _Job, answer: Any, error: BaseException | None) -> None:
     def resolve() -> None:
-        if job.future.done():  # cancelled meanwhile; the write stands
+        if job.future.done():  # the caller was cancelled; the write stays committed
             return
         if error is None:
             job.future.set_result(answer)
         else:
             job.future.set_exception(error)
 
-    with contextlib.suppress(RuntimeError):  # the loop that asked is gone; the write stands
+    with contextlib.suppress(RuntimeError):  # the loop is closed; the write stays committed
         job.loop.call_soon_threadsafe(resolve)

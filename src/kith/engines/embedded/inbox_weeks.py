@@ -1,12 +1,12 @@
-"""The files of inboxes: one LMDB file a week, so that forgetting a week is deleting a file.
+"""The files of inboxes: one LMDB file a week, so that dropping a week means deleting a file.
 
     inboxes/<week>.mdb        the rows of notices made in that week; see `inbox_rows`
-    inboxes/<week>.mdb-lock   LMDB's reader table and writer lock
-    inboxes/weeks.lock        held while a file is made or deleted
-    inboxes/weeks.turn        held while rows are written, of whichever weeks
+    inboxes/<week>.mdb-lock   LMDB's reader table and write lock
+    inboxes/weeks.lock        locked while a file is made or deleted
+    inboxes/weeks.turn        locked while rows of any week are written
 
-A file gets its name once its databases are there, so a process that is killed meanwhile leaves a `.part`, which the
-next one replaces. Processes notice files made or deleted by others from the folder's modification time.
+A file is made as `.part`, and renamed once its databases are there. If a process is killed meanwhile, the next one
+replaces the `.part`. Processes notice by the folder's modification time that others made or deleted files.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _ENDING = ".mdb"
 _NEAR, _FAR = b"near", b"far"
 _READERS_MAX = 1024
 _TICK_NS = 1_000_000_000
-"""Changes of a folder closer together than this may have one time, so that the second would not be noticed."""
+"""Two changes of a folder within this time may leave the same modification time, which hides the second one."""
 
 
 class Week:
-    """An open file."""
+    """The open file of a week."""
 
     def __init__(self, period: int, file: Path, bytes_max: int) -> None:
         self.period = period
@@ -44,12 +44,12 @@ class Week:
         self._opened = OpenedFiles(file)
         info = self.lmdb.info()
         check_length(file, (info["last_pgno"] + 1) * self.lmdb.stat()["psize"])
-        with self.lmdb.begin(write=True) as txn:  # LMDB keeps what is opened in one of these
+        with self.lmdb.begin(write=True) as txn:  # handles that a write transaction opens stay valid after it
             self.near, self.far = _databases(self.lmdb, txn)
         self.lmdb.reader_check()
 
     def lost(self) -> bool:
-        """Whether the file was deleted since; another may have its name."""
+        """Whether the file was deleted since it was opened. Another file may have its name."""
         return bool(self._opened.lost())
 
     def db(self, place: InboxKey) -> lmdb._Database:
@@ -58,14 +58,14 @@ class Week:
 
 
 class Weeks:
-    """The weeks of a folder, opened as they are met. `bytes_max`: how far the file of each may grow."""
+    """The weeks of a folder, each opened when it is first needed. `bytes_max`: the size that each file may reach."""
 
     def __init__(self, folder: Path, bytes_max: int) -> None:
         self._folder, self._path, self._bytes_max = folder, str(folder), bytes_max
         self._open: dict[int, Week] = {}
         self._periods: list[int] = []
         self._changed_ns = -1
-        self._lock = threading.RLock()  # threads read, and one writes
+        self._lock = threading.RLock()  # several threads read, and one writes
         self._opening = threading.Lock()
         self._turns: Turns | None = None
 
@@ -86,7 +86,7 @@ class Weeks:
             return self._periods
 
     def get(self, period: int) -> Week | None:
-        """The week of a period; None if it has no file. Where it is not open yet, waits for who writes to it."""
+        """The week of a period; None if it has no file. If it is not open yet, this waits for the file's writer."""
         if period not in self.periods():
             return None
         week = self._open.get(period)
@@ -98,27 +98,27 @@ class Weeks:
         return week
 
     def opened(self, period: int) -> Week | None:
-        """The week of a period that `periods` just named; None if it is not open."""
+        """The open week of a period that `periods` just returned; None if it is not open yet."""
         return self._open.get(period)
 
     def made(self, period: int) -> Week:
-        """The week of a period, whose file is made if there is none."""
+        """The week of a period. Its file is made if there is none."""
         week = self.get(period)
         while week is None:
             with translated("make an inbox", self._folder):
                 self._make(self._file(period))
             self._changed_ns = -1
-            week = self.get(period)  # None where it was deleted already
+            week = self.get(period)  # None if another process deleted it already
         return week
 
     def reopen(self, period: int) -> None:
-        """Close a file that refuses everything since a write of it failed; it is opened anew when it is needed."""
+        """Close a file that refuses everything after a failed write. It is reopened when it is next needed."""
         week = self._open.pop(period, None)
         if week is not None:
             week.lmdb.close()
 
     def delete(self, before: int) -> int:
-        """Delete the files of the periods before one; how many."""
+        """Delete the files of all periods before `before`. Returns how many."""
         over = [period for period in self.periods() if period < before]
         with translated("forget old inboxes", self._folder):
             if over:
@@ -139,7 +139,9 @@ class Weeks:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """The turn to write; that of one thread of a process. Makes the folder, but not the data folder above it."""
+        """Hold the turn to write. Only one thread of a process calls this. Makes the folder of inboxes, not the data
+        folder above it.
+        """
         if self._turns is None:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._turns = Turns(self._folder / "weeks.turn")

@@ -1,9 +1,9 @@
-"""When a timeline was last read, and how often recently, in one word, so that any process may note a read.
+"""When a timeline was last read, and how often recently, in one 64-bit word, so that any process may note a read.
 
     ms since the epoch << 20 | recent reads, in sixteenths
 
-Words sort by time. A read counts 1 and fades to 1/e in RATE_WINDOW_MS, so the sum of recent reads estimates those in
-RATE_WINDOW_MS. It stops at 65,535. Two reads that two processes note at the same instant may count once.
+Words sort by time. A read counts 1, and its weight decays to 1/e within RATE_WINDOW_MS. So the sum estimates the reads
+of the last RATE_WINDOW_MS; it stops at 65,535. Two reads that two processes note at the same instant may count once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MASK = (1 << _BITS) - 1
 
 
 def first_read(now_ms: int) -> int:
-    """The word of a timeline at its first read."""
+    """The word of a timeline that is read for the first time."""
     return now_ms << _BITS | _UNIT
 
 

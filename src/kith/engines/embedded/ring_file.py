@@ -1,23 +1,23 @@
-"""The file of the timelines: the layout of its parts, and checks whether it may be used.
+"""The file of the timelines: its layout, and the checks whether it may be used.
 
     rings
       header      format, cells per slot, slots, boot id, checksum; then the words NAME (0: another file has replaced
                   this one), TURN and USED (see `directory`), CHANGING (see `ring_writers`), BUILT and
                   BUILDING (see `builds`)
-      heads       i64       slot -> how many ids it was given by its `put` and by pushes since
-      owners      i64       slot -> ~user; 0 nobody
-      versions    i64       slot -> odd while its owner changes or its timeline is put anew
-      lacks       i64       slot -> lowest rate of authors whose posts it lacks, since it was put
-      floors      i64       slot -> no id above this was overwritten or left out, since it was put
+      heads       i64       slot -> number of ids from its `put` and from all pushes since
+      owners      i64       slot -> ~user; 0: free
+      versions    i64       slot -> odd while its owner changes or its timeline is replaced by a `put`
+      lacks       i64       slot -> lowest rate of authors whose posts were withheld from it since its `put`
+      floors      i64       slot -> no id above this was overwritten or left out since its `put`
       tails       16 i64    slot -> the ids of the line that is not full yet: the n-th id is at n % 16
       directory   i64       two tables of (~user, slot)
       builds      i64       timelines that are being built (see `builds`)
-      reads       i64       slot -> when and how often it was read (see `read_habits`); only this part readers write
+      reads       i64       slot -> when and how often it was read (see `read_habits`); readers write this part only
       cells       512 i64   slot -> ring of ids, line by line: the n-th id is at n % 512, once its line is full
     writers.lock, change.lock   see `ring_writers`
 
-All words are in the machine's byte order and 0 at first, so the file is sparse. Nothing is ever synced: what a killed
-process wrote is still in the machine's memory, and what was on disk when the machine stopped cannot be trusted. So a
+All words are in the machine's byte order and 0 at first, so the file is sparse. Nothing is ever synced. What a killed
+process wrote is still in the machine's memory; what is on the disk after the machine stopped cannot be trusted. So a
 file of another boot, or with an invalid header, is not used: a writer makes a new one.
 """
 
@@ -42,7 +42,7 @@ FORMAT = 5
 FILE = "rings"
 WIDTH = 512
 LINE = 16
-"""How many ids are gathered in the tail before they are written to the ring at once."""
+"""Ids that a tail collects before they are written to the ring together."""
 _MAGIC = b"kithring"
 _HEADER = struct.Struct("<8sIIQ36s")
 _CHECKSUM = struct.Struct("<I")
@@ -123,15 +123,17 @@ class RingFile:
 
     @property
     def name(self) -> int:
-        """A random number that identifies these timelines; the store notes it, to know its own timelines again."""
+        """A random number that identifies these timelines. The store notes it, to recognise its own timelines."""
         return int(self._words[_NAME])
 
     def rename(self) -> None:
-        """Take a new name, so that a store that noted the old one no longer takes these timelines for its own."""
+        """Take a new name, so that a store that noted the old one no longer accepts these timelines as its own."""
         self._words[_NAME] = _new_name()
 
     def reserve(self, slot: int) -> None:
-        """Allocate the disk space of a slot: StoreFull now is better than a signal when its page is written."""
+        """Allocate the disk space of a slot. StoreFull here; without this, a write to a full disk would kill the
+        process by a signal.
+        """
         part = slot // _RESERVE_SLOTS
         if part not in self._reserved:
             slots = min(_RESERVE_SLOTS, self.slots - part * _RESERVE_SLOTS)
@@ -145,12 +147,12 @@ def _new_name() -> int:
 
 
 def boot_id() -> str:
-    """The id of this boot of the machine; empty if the system has none."""
+    """The id of the machine's current boot; empty if the system has none."""
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
 def create(path: Path, slots: int) -> None:
-    """Make an empty file, and replace any other; readers of that one notice (NAME is 0)."""
+    """Make an empty file in place of any other. Readers of the other one notice, because its NAME becomes 0."""
     layout, fixed = Layout.of(slots), _HEADER.pack(_MAGIC, FORMAT, WIDTH, slots, boot_id().encode())
     part = path.with_suffix(".part")
     part.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
 """The writers of a folder of timelines: any number of processes, which make one change at a time.
 
-    writers.lock   held shared by each writer for as long as it is open
-    change.lock    held for each change, some microseconds; a killed writer lets go of it
+    writers.lock   locked (shared) by each writer while it is open
+    change.lock    locked during each change, some microseconds; the kernel unlocks it if the writer is killed
 
-The word CHANGING in the header of the file is 1 during a change. A writer that finds it set repairs what a killed one
-left.
+The word CHANGING in the header of the file is 1 during a change. A writer that finds it 1 before its own change repairs
+what a killed writer left.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ WRITERS_FILE, CHANGE_FILE = "writers.lock", "change.lock"
 
 
 class Writers:
-    """A process among the writers of a folder."""
+    """This process as one of the writers of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._writers, self._change = (folder / WRITERS_FILE).open("a"), (folder / CHANGE_FILE).open("a")
 
     @contextlib.contextmanager
     def entering(self) -> Iterator[bool]:
-        """Join the writers while nobody else does or changes anything; whether there are no others."""
+        """Join the writers. Yields whether there are no others. While the context is open, no other process joins, and
+        none changes anything.
+        """
         fcntl.flock(self._change, fcntl.LOCK_EX)
         try:
             alone = True
@@ -45,17 +47,19 @@ class Writers:
             fcntl.flock(self._change, fcntl.LOCK_UN)
 
     def changes(self, word: NDArray[np.int64], repair: Callable[[], None]) -> Changes:
-        """The changes of a file: its word CHANGING, and what to do where a writer was killed in one."""
+        """The changes of a file. `word`: its word CHANGING. `repair`: called if a writer was killed in a change."""
         return Changes(self._change.fileno(), word, repair)
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the writers."""
         self._change.close()
         self._writers.close()
 
 
 class Changes:
-    """A context in which one change is made. What an error leaves is repaired; StoreFull leaves nothing."""
+    """A context in which one change is made. If the change fails, the next one repairs the file first; not after
+    StoreFull, which leaves nothing half done.
+    """
 
     def __init__(self, descriptor: int, word: NDArray[np.int64], repair: Callable[[], None]) -> None:
         self._descriptor, self._word, self._repair = descriptor, word, repair

@@ -1,10 +1,10 @@
-"""The SuggestionStore on LMDB.
+"""The SuggestionStore on LMDB: one ranking for each user.
 
-    database suggestions    row      key  0 | user u64                  row  until ms u64 | data
-                            its end  key  1 | until ms u64 | user u64   row  empty
+    database suggestions    row      key  0 | user u64                    row  expires at ms u64 | data
+                            its end  key  1 | expires at ms u64 | user u64   row  empty
 
-Each new row deletes up to _FORGOTTEN_A_ROW expired ones. So the table holds little more than the rows that are still
-valid, and needs no job to clean it.
+Each new row deletes up to _FORGOTTEN_A_ROW expired ones. So the table holds little more than the valid rows, and needs
+no job to clean it.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
-"""The TimelineStore as rings in shared memory: fan-out is one scatter, and every process reads without a lock.
+"""The TimelineStore as rings in shared memory: a push to many users is one NumPy scatter, and readers take no lock.
 
-A slot is a ring of 512 ids, a tail of 16, and a counter, its head. A push writes the id behind the newest one in the
-tail, then increases the head. So a writer that stops between the two leaves a correct timeline. A full tail is copied
-to the ring, as one line of it, before the head is increased. So pushes touch memory that lies close together, and the
-page of a ring only once in 16.
+A slot holds the timeline of one user: a ring of 512 ids, a tail of 16 ids, and a counter, its head. A push writes the
+id after the newest one in the tail, then increases the head. So a writer that is killed between the two leaves a
+correct timeline. When the tail is full, it is copied to the ring, as one line of it, before the head is increased. So
+pushes touch memory that lies close together, and the page of a ring only once in 16 pushes.
 
-A reader reads the head, copies tail and ring, reads the head again, and repeats that if another line was begun
-meanwhile. Before a line is overwritten, the greatest id in it is noted as the floor. So ids may come in any order, and
-a reader knows from where on all are there. While a slot changes its owner, its version is odd; a reader that sees it
-odd, or changed, reads again. This relies on stores becoming visible in the order in which they are made, as on x86-64;
-see README.md. `ring_file` draws the file, `directory` finds the slot of a user, `builds` are timelines to come.
+A reader reads the head, copies tail and ring, and reads the head again. If a new line was begun meanwhile, it retries.
+Before a line is overwritten, the greatest id in it is noted as the floor: all pushed ids above the floor are there. So
+ids may be pushed in any order. While a slot changes its owner, its version is odd. A reader that sees an odd version,
+or a changed one, retries. This relies on stores becoming visible in the order in which they are made, as on x86-64; see
+README.md. `ring_file` describes the file, `directory` finds the slot of a user, `builds` holds timelines that are being
+built.
 
 Several processes may write (`ring_writers`), one change at a time. What a killed writer left is repaired by the next
-change, or by who opens the file: slots with an odd version are emptied then, and builds are given up.
+change, or by the next process that opens the file: slots with an odd version are emptied, and builds are dropped.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from kith.home.timelines import TIMELINE_IDS_MAX, Habits, Timeline
 
 SLOTS_DEFAULT = 100_000
 KEPT_MAX = 4_000
-"""Timelines that a reading process keeps as it read them, 4 KB each."""
+"""Decoded timelines that a reading process caches, at most; 4 KB each."""
 _PAGE = 1_000
 _CHUNK = 1 << 15  # users per scatter: their slots stay in the processor's cache
 _TRIES = 50
@@ -47,7 +48,7 @@ _log = structlog.get_logger("kith.timelines")
 
 
 def slots_of(folder: Path) -> int | None:
-    """For how many users at a time the timelines of a folder are; None where there are none that can be used."""
+    """How many users the timelines of a folder have room for; None if there is no usable file."""
     try:
         return RingFile(folder / ring_file.FILE).slots
     except (OSError, Unusable):
@@ -55,14 +56,14 @@ def slots_of(folder: Path) -> int | None:
 
 
 class RingReader:
-    """See `home.timelines.TimelineReader`: reads timelines that other processes write, once one has begun."""
+    """See `home.timelines.TimelineReader`. Reads the timelines that other processes write, once there is a file."""
 
     immediate = True
 
     def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms, kept_max: int = KEPT_MAX) -> None:
         self._path, self._now_ms, self._kept_max = folder / ring_file.FILE, now_ms, kept_max
         self._file: RingFile | None = None
-        self._kept: dict[int, tuple[tuple[int, ...], Timeline]] = {}  # by user, and what their slot said of itself
+        self._kept: dict[int, tuple[tuple[int, ...], Timeline]] = {}  # by user: the state of the slot, the timeline
 
     async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         file = self._current()
@@ -83,8 +84,9 @@ class RingReader:
         return None
 
     def _as_read(self, file: RingFile, user: int, slot: int, version: int) -> Timeline | None:
-        """The timeline in a slot: the very object that was read before, where nothing was pushed since; None where a
-        writer was at it meanwhile.
+        """The timeline in a slot; None if a writer changed the slot meanwhile.
+
+        If nothing was pushed since the last read, this is the same object as then.
         """
         lacks_from, head, floor = int(file.lacks[slot]), int(file.heads[slot]), int(file.floors[slot])  # in this order
         state, kept = (slot, version, head, floor, lacks_from), self._kept.get(user)
@@ -97,7 +99,7 @@ class RingReader:
             return None
         begun, oldest = head & _IN_LINE, max(0, later - TIMELINE_IDS_MAX)
         whole, stored = head - begun, floor
-        if oldest:  # what the ring holds and is not shown is not in the floor yet
+        if oldest:  # the floor does not cover yet the ids that are in the ring but not shown
             first = max(0, whole - WIDTH)
             floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
         timeline = Timeline(np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole))), floor, lacks_from)
@@ -131,18 +133,18 @@ class RingReader:
             self._kept.clear()
             try:
                 self._file = RingFile(self._path)
-            except (OSError, Unusable):  # there is none, or it may not be read, or this process has too many open
+            except (OSError, Unusable):  # no file, no permission to read it, or too many open files in this process
                 self._file = None
         return self._file
 
 
 class RingTimelines(RingReader):
-    """See `home.timelines.TimelineStore`: a writer of a folder, for `slots` users at a time."""
+    """See `home.timelines.TimelineStore`. A writer of a folder, with room for the timelines of `slots` users."""
 
     def __init__(self, folder: Path, *, slots: int = SLOTS_DEFAULT, now_ms: Callable[[], int] = wall_ms) -> None:
-        """Open the folder with its timelines; begin with none if they cannot be used, or `slots` differs.
+        """Open the timelines of the folder. Begin with an empty file if they cannot be used, or if `slots` differs.
 
-        StoreMismatch if another process writes it with other `slots`; StoreFull if there is no room for the tables.
+        StoreMismatch if another process writes them with other `slots`; StoreFull if the disk has no room for the file.
         """
         super().__init__(folder, now_ms=now_ms)
         with translated(f"open {folder}"):
@@ -155,7 +157,7 @@ class RingTimelines(RingReader):
                 self._writers.close()
                 raise
         self._change = self._writers.changes(self._rings.changing, partial(_recover, self._rings))
-        self._free: list[int] = []  # slots that were free when they were looked for
+        self._free: list[int] = []  # slots that were free at the last search
 
     def __enter__(self) -> RingTimelines:
         return self
@@ -164,7 +166,7 @@ class RingTimelines(RingReader):
         self.close()
 
     def close(self) -> None:
-        """Leave the folder to other writers. Call nothing afterwards."""
+        """Leave the folder to other writers. No other method may be called afterwards."""
         super().close()
         del self._rings, self._change
         self._writers.close()
@@ -219,7 +221,7 @@ class RingTimelines(RingReader):
             kept = np.concatenate((build.pushed, ids[:room]))[::-1]
             ring, tail = rings.cells[slot * WIDTH : (slot + 1) * WIDTH], rings.tails[slot * LINE : (slot + 1) * LINE]
             whole = len(kept) - len(kept) % LINE
-            ring[:whole], ring[whole:] = kept[:whole], 0  # what is written over later is taken for ids that go
+            ring[:whole], ring[whole:] = kept[:whole], 0  # zeros: the floor counts overwritten cells as lost ids
             tail[: len(kept) - whole] = kept[whole:]
             rings.floors[slot] = max(0, ids[room - 1] - 1) if len(ids) >= room else 0
             rings.heads[slot] = len(kept)
@@ -262,9 +264,9 @@ class RingTimelines(RingReader):
             _rebuild_directory(self._rings)
 
     def _take_slot(self) -> int:
-        """A free slot with allocated disk space; if there is none, the slot of the timeline unread for the longest."""
+        """A free slot with allocated disk space. If there is none, evict the timeline that was not read for longest."""
         owners = self._rings.owners
-        while self._free and owners[self._free[-1]]:  # another writer took it
+        while self._free and owners[self._free[-1]]:  # another writer took this slot
             self._free.pop()
         if not self._free:
             self._free = np.flatnonzero(owners == 0)[::-1].tolist()
@@ -278,7 +280,7 @@ class RingTimelines(RingReader):
         owned = np.flatnonzero(owners)
         words = self._rings.reads[owned]
         words[read_habits.read_ms(words) > self._now_ms()] = (
-            0  # noted before the clock was put back: counts as the oldest
+            0  # in the future: noted before the clock was set back, so it counts as the oldest
         )
         slot = int(owned[np.argmin(words)])
         self._release(slot)
@@ -291,18 +293,18 @@ class RingTimelines(RingReader):
 
 
 def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
-    """The ids number `oldest` to `head` - 1 of a ring, the last first."""
+    """The ids with numbers `oldest` to `head - 1` of a ring, newest first."""
     first, end = oldest & _MASK, head & _MASK
     ids = ring[first:end] if first <= end else np.concatenate((ring[first:], ring[:end]))
     return ids[::-1]
 
 
 def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
-    """Copy full tails to their rings; before that, note in the floor what is overwritten. `numbers`: of one id per
-    line.
+    """Copy full tails to their rings. Before that, raise the floor to the greatest id that is overwritten.
 
-    The heads are at the last place of the line, so nothing that is overwritten is still shown. It may be what a killed
-    writer wrote and did not count; then the timeline is `poor`, and is made anew when it is read.
+    `numbers`: for each slot, the number of one id of the line. The heads are at the last place of the line, so the
+    overwritten ids are not shown any more. They may be ids that a killed writer wrote but did not count. The floor
+    may be too high then; a timeline that shows few ids above it `needs_rebuild`, and is rebuilt when it is read.
     """
     if len(slots):
         rows, lines = rings.cells.reshape(-1, LINE), slots * (WIDTH // LINE) + (numbers & _MASK) // LINE
@@ -312,7 +314,7 @@ def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
 
 
 def _joined(path: Path, slots: int) -> RingFile:
-    """The file of the folder, as other processes write it."""
+    """The file of the folder, which other processes are writing."""
     try:
         rings = RingFile(path, writable=True)
     except (FileNotFoundError, Unusable) as error:
@@ -323,7 +325,7 @@ def _joined(path: Path, slots: int) -> RingFile:
 
 
 def _opened(path: Path, slots: int) -> RingFile:
-    """The file of the folder, repaired after a killed writer; or an empty one."""
+    """The file of the folder, repaired after a killed writer. If it cannot be used, an empty one in its place."""
     try:
         rings = RingFile(path, writable=True)
         if not ring_file.boot_id():
@@ -342,7 +344,7 @@ def _opened(path: Path, slots: int) -> RingFile:
 
 
 def _recover(rings: RingFile) -> None:
-    """Empty the slots whose owner was being changed, rebuild the directory for the others, and give up all builds."""
+    """Empty the slots whose owner was being changed, rebuild the directory for the others, and drop all builds."""
     rings.builds.clear()
     _empty(rings, np.flatnonzero(rings.versions & 1))
     owners = rings.owners[rings.owners != 0]
