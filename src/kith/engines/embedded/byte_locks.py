@@ -14,6 +14,7 @@ import fcntl
 import time
 
 _AGAIN_S = 0.000_5
+"""Seconds before a refused wait is retried."""
 
 
 def lock(descriptor: int, length: int, at: int) -> None:

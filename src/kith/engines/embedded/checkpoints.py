@@ -2,8 +2,8 @@
 
 Until the next checkpoint, LMDB must not reuse a page of the base. LMDB reuses a freed page once no reader can see a
 state that contains it. So each process that commits holds a read transaction, its pin, on a state no newer than the
-base. The process moves its pin at its own checkpoints. It drops the pin if it has committed nothing since. Pins of
-killed processes stay until LMDB's reader table is cleared; by then each writer has a pin of its own.
+base. The process moves its pin at its own checkpoints, and drops it when the base covers all commits of the process.
+Pins of killed processes stay until LMDB's reader table is cleared; by then each writer has a pin of its own.
 
 Usually one process syncs for all. A process whose checkpoint is due, and that did not make the last one, first waits
 `OTHERS_S` for a checkpoint by the process that did.
@@ -38,6 +38,7 @@ CHANGES_MAX = 1_000
 OTHERS_S = 0.15
 """Seconds that a due checkpoint waits for a later one by another process, if another process made the last one."""
 _RETRY_S = 1.0
+"""Seconds before a failed checkpoint is retried."""
 
 _log = structlog.get_logger("kith.store")
 
@@ -65,8 +66,8 @@ class Checkpoints:
         """The newest transaction that this process committed."""
         self._changed = 0
         """About how many changes this process committed since its last checkpoint."""
-        self._uncovered = threading.Event()
-        self._due = threading.Event()
+        self._uncovered = threading.Event()  # set: there are commits that no checkpoint covers
+        self._due = threading.Event()  # set: do not wait until INTERVAL_S, or OTHERS_S, is over
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._syncing = threading.Lock()

@@ -43,7 +43,9 @@ from kith.engines.embedded.retention import KEEP, LogBounds, Retention
 _log = structlog.get_logger("kith")
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
+"""Seconds between checks for killed readers, at least."""
 _LOOKED_AT_S = 1.0
+"""Seconds without a job after which the queue does its idle work."""
 _UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
 PAUSED_S = 2.0
 """A queue's thread that did not run for this long was paused with its process: it wakes at least once a second."""

@@ -52,6 +52,7 @@ from kith.records.store import Put
 _LENGTH = struct.Struct("<I")
 _RECEIVED_BYTES = 1 << 20
 _BEAT_S = 1.0
+"""Seconds between signs of life of a committer, and between the parent's checks for them."""
 _PR_SET_PDEATHSIG = 1
 _log = structlog.get_logger("kith.store")
 _LOST = "the process that writes ended before it answered, so this may be stored; repeat it"

@@ -38,6 +38,7 @@ from kith.core.errors import StoreUnavailable
 
 JOURNAL_FILE = "store.journal"
 RING_BYTES = 4 << 20
+"""Bytes of entries that the journal has room for since the base."""
 _SLOT = 1 << 17  # a tail or a base; the largest page of LMDB is 64 KB
 _RING_AT = 3 * _SLOT
 _TAIL = struct.Struct("<QQQQI")
@@ -52,6 +53,7 @@ _WITHOUT_ENTRY = struct.Struct("<QQI")
 _WITHOUT_ENTRY_AT = 512  # a sector of its own
 _RETRY_S = 0.005
 _CLOSED_WITHIN_S = 30.0
+"""Seconds that `enter` waits for other processes to close a store that failed."""
 
 
 class Base(NamedTuple):

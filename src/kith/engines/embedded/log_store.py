@@ -32,6 +32,7 @@ from kith.log.store import LEASES_MAX, Backlog, Bell, Failure, Fenced, LogLease,
 REACHED_S = 2.0
 """Seconds that a read on a standby waits for the write of its token to arrive; beyond that, StandbyBehind."""
 _LOOKED_S = 0.01
+"""Seconds between checks whether it has arrived."""
 GROUP, FAILURE = "group/", "failure/"
 _OWNER = "owner/"
 
@@ -65,7 +66,7 @@ class EmbeddedLog:
         return await self.read(after, limit)
 
     def read_after(self, txn: Txn, sequence: int, limit: int) -> store.Batch:
-        """Events after a sequence number."""
+        """Up to `limit` events after a sequence number."""
         if sequence >= event_log.bounds(txn, self._environment.log)[1]:
             return store.Batch((), self._positions.of(sequence))
         events = event_log.read(txn, self._environment.log, self._positions, sequence, limit, self._decode)

@@ -71,7 +71,10 @@ def take_as_it_is(environment: Environment) -> bool:
 
 
 def check_format(folder: Path) -> None:
-    """StoreMismatch if the folder's log holds edges only, an older format. Does not open, and so upgrade, the store."""
+    """StoreMismatch if the folder's log holds edges only, an older format.
+
+    Reads the format number alone: an `Environment` would upgrade the store.
+    """
     store = folder / STORE_FILE
     if not store.is_file() or not store.stat().st_size:
         return

@@ -24,6 +24,7 @@ WAITING_MAX = 16
 """Requests of standbys that wait for events in one process, at most; beyond that, Overloaded."""
 _CHUNK_BYTES = 1 << 18
 _RUNG_WITHIN_S = 1.0
+"""Seconds after which waiting requests check the log even without a ring of the bell."""
 
 
 class Shipping:

@@ -111,7 +111,10 @@ def _names(epoch: Epoch) -> list[int]:
 
 
 def begin_promotion(store: Environment) -> Epoch:
-    """The epoch that a standby will have, noted for good; Conflict where the store is no standby."""
+    """Begin, or resume, the promotion of a standby: choose the name of its next history, and note it durably.
+
+    Returns the epoch that it will have. Conflict if the store is no standby.
+    """
     why = why_closed(store)
     if why is None:
         raise Conflict(f"{store.folder} is no standby: it takes writes already")
@@ -123,7 +126,7 @@ def begin_promotion(store: Environment) -> Epoch:
 
 
 def drop_promotion(store: Environment) -> None:
-    """Forget a promotion that was begun and refused, so that its epoch fences nobody."""
+    """Drop a promotion that was begun and then refused, so that its epoch fences no other store."""
     store.put_note(_PROMOTING, None)
 
 

@@ -1,9 +1,9 @@
 """Turns to write to a store: one thread of one process at a time. If a process dies, the next one gets its turn.
 
-LMDB's own write lock, a robust mutex in shared memory, is not enough. Suppose a process is killed after it has freed
-the mutex and before it has woken a waiter, and another thread takes the mutex at that moment without the mark that
-somebody waits. The kernel wakes nobody then. The waiting processes sleep beside a free lock, for ever if nobody else
-writes.
+LMDB's own write lock, a robust mutex in shared memory, is not enough. If a process is killed between freeing the mutex
+and waking a waiter, the kernel wakes a waiter in its place, but only while the mutex is free. If another thread has
+taken the mutex by then, without the mark that somebody waits, nobody is woken. The waiting processes then sleep on
+beside a free lock, for ever if nobody else writes.
 
 So nothing waits for LMDB's lock. A thread takes it only in its turn (or when it is the first to read a week of
 inboxes). Threads wait for a lock of their process; processes wait for two byte locks, in the kernel's queue.
