@@ -57,7 +57,7 @@ class EmbeddedFanoutState:
         return self._snapshot
 
     async def _read(self) -> FanoutSnapshot:
-        progress = await self._log.progress(self._group)  # before the rows: events handled meanwhile are read twice
+        progress = await self._log.progress(self._group)  # first: old progress only adds events to look at
         try:
             with self._environment.lmdb.begin(self._environment.notes_db) as txn:
                 name = txn.get(NAME_NOTE.encode(), None)

@@ -38,7 +38,7 @@ from kith.core.errors import StoreUnavailable
 
 JOURNAL_FILE = "store.journal"
 RING_BYTES = 4 << 20
-"""Bytes of entries that the journal has room for since the base."""
+"""Room for the entries since the base, in bytes."""
 _SLOT = 1 << 17  # a tail or a base; the largest page of LMDB is 64 KB
 _RING_AT = 3 * _SLOT
 _TAIL = struct.Struct("<QQQQI")

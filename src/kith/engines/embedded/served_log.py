@@ -2,10 +2,10 @@
 
     a row   length u32 | CRC-32 u32 | a Served as MessagePack
 
-Rows are buffered. A request writes the buffer if it has FLUSH_BYTES, or FLUSH_S after the last write; a crash loses the
-buffer. A reader stops at an incomplete row, so nothing may be appended to a file whose end may be torn. A process
-therefore begins a new file when it starts, when the disk refuses a write, and when a file has its share of `bytes_max`.
-The oldest files are deleted when all files together exceed `bytes_max`.
+Rows are buffered. A request writes the buffer once it has FLUSH_BYTES, or once FLUSH_S have passed since the last
+write. A crash loses the buffer. A reader stops at an incomplete row, so nothing may be appended to a file whose end may
+be torn. A process therefore begins a new file when it starts, when the disk refuses a write, and when a file has its
+share of `bytes_max`. The oldest files are deleted when all files together exceed `bytes_max`.
 """
 
 from __future__ import annotations
