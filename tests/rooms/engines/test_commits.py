@@ -27,7 +27,7 @@ def test_a_store_that_takes_no_writes_forgets_nothing_and_says_so(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the log has an age, each process looks for what is too old while nothing is written."""
-    monkeypatch.setattr(commits, "_LOOKED_AT_S", 0.02)
+    monkeypatch.setattr(commits, "_IDLE_CHECK_S", 0.02)
     looked = threading.Event()
 
     with Environment(tmp_path) as store:

@@ -26,7 +26,7 @@ CONFIRMED = "confirmed"
 _GRAIN_NS = 1_000_000_000
 """Granularity of a folder's time. A folder that changed less than this before it was read may change again without a
 newer time, so it is read again."""
-_DEAF_S = 0.02
+_POLL_S = 0.02
 """Seconds between polls of the log where the file system has no FIFOs."""
 _READ_BYTES = 1 << 16
 _log = structlog.get_logger("kith.log")
@@ -153,7 +153,7 @@ class FifoBell:
 
     async def rung(self, within_s: float) -> None:
         if self._fifo is None:
-            await asyncio.sleep(min(within_s, _DEAF_S))
+            await asyncio.sleep(min(within_s, _POLL_S))
             return
         if not self._has_rung:
             loop = asyncio.get_running_loop()

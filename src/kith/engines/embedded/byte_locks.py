@@ -13,7 +13,7 @@ import errno
 import fcntl
 import time
 
-_AGAIN_S = 0.000_5
+_RETRY_S = 0.000_5
 """Seconds before a refused wait is retried."""
 
 
@@ -25,7 +25,7 @@ def lock(descriptor: int, length: int, at: int) -> None:
         except OSError as error:
             if error.errno != errno.EDEADLK:
                 raise
-            time.sleep(_AGAIN_S)
+            time.sleep(_RETRY_S)
         else:
             return
 

@@ -44,7 +44,7 @@ _log = structlog.get_logger("kith")
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
 """Seconds between checks for killed readers, at least."""
-_LOOKED_AT_S = 1.0
+_IDLE_CHECK_S = 1.0
 """Seconds without a job after which the queue does its idle work."""
 _UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
 PAUSED_S = 2.0
@@ -185,10 +185,10 @@ class CommitQueue:
     def _loop(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=_LOOKED_AT_S)
+                job = self._jobs.get(timeout=_IDLE_CHECK_S)
             except queue.Empty:
                 try:
-                    self._look()
+                    self._work_while_idle()
                 except Exception:
                     _log.exception("what is looked after while nothing is written failed; it is tried again")
                 continue
@@ -198,11 +198,11 @@ class CommitQueue:
             try:
                 self._commit(batch)
             except Exception:
-                self._break(batch)
+                self._answer_unknown(batch)
             if last:
                 return
 
-    def _break(self, jobs: list[WaitingJob]) -> None:
+    def _answer_unknown(self, jobs: list[WaitingJob]) -> None:
         """Answer the jobs of a commit that failed unexpectedly, outside of the transaction. This process is replaced.
 
         It is unknown whether the transaction was committed, so the jobs get StoreUnavailable.
@@ -213,7 +213,7 @@ class CommitQueue:
         self._finish([(job, None, unknown) for job in jobs], sum(job.writes for job in jobs))
         self._on_fatal()
 
-    def _look(self) -> None:
+    def _work_while_idle(self) -> None:
         """Do what is due while no job waits: notice that another process noted a failed sync of the store, forget old
         events, and remove expired edges.
         """
@@ -223,10 +223,10 @@ class CommitQueue:
             self._on_fatal()
         elif self.retention.due(self.now_ms()) and not self._environment.is_closed():
             self._forget()
-        while not self.failed and self._jobs.empty() and self._any_over() and self._commit([]):
+        while not self.failed and self._jobs.empty() and self._has_expired_edges() and self._commit([]):
             pass
 
-    def _any_over(self) -> bool:
+    def _has_expired_edges(self) -> bool:
         """Whether there are expired edges to remove, in a store that takes writes."""
         try:
             with self._environment.lmdb.begin() as txn:

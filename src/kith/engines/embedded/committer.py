@@ -64,27 +64,27 @@ _read_answer: dict[type[WriteJob], Callable[[msgspec.Raw], Any]] = {
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _Sent(NamedTuple):
+class _Request(NamedTuple):
     number: int
     job: msgspec.Raw
     writes: int
 
 
-class _Told(NamedTuple):
+class _Outcome(NamedTuple):
     number: int
     answer: msgspec.Raw
     error: bytes | None
 
 
-class _Answered(NamedTuple):
-    outcomes: list[_Told]
+class _Response(NamedTuple):
+    outcomes: list[_Outcome]
     commits: list[tuple[int, int, float]]
     failures: list[bytes]
 
 
 _read_job = msgspec.msgpack.Decoder(MergeEdges | PutRecords | PutMany).decode
-_read_sent = msgspec.msgpack.Decoder(list[_Sent]).decode
-_read_answered = msgspec.msgpack.Decoder(_Answered).decode
+_read_requests = msgspec.msgpack.Decoder(list[_Request]).decode
+_read_response = msgspec.msgpack.Decoder(_Response).decode
 _NOTHING = msgspec.Raw(_encode(None))
 
 
@@ -166,7 +166,7 @@ class Committer(asyncio.Protocol):
         self._connection, self.pid = connection, pid
         self._messages = _Messages()
         self._asked: dict[int, tuple[type[WriteJob], int, asyncio.Future[Any]]] = {}
-        self._unsent: list[_Sent] = []
+        self._unsent: list[_Request] = []
         self._number = self.waiting = self._silent = 0
         self._closing, self._ended = False, asyncio.Event()
         self._graphs = frozenset[int]()
@@ -188,7 +188,7 @@ class Committer(asyncio.Protocol):
         transport, _ = await loop.create_unix_connection(lambda: self, sock=self._connection)
         self._transport = transport
         transport.write(_message([]))
-        self._watch = loop.call_later(_BEAT_S, self._look)
+        self._watch = loop.call_later(_BEAT_S, self._kill_if_hanging)
 
     def ask(self, job: WriteJob, writes: int) -> asyncio.Future[Any] | None:
         loop = asyncio.get_running_loop()
@@ -207,7 +207,7 @@ class Committer(asyncio.Protocol):
         self._number += 1
         self.waiting += writes
         self._asked[self._number] = type(job), writes, future
-        self._unsent.append(_Sent(self._number, encoded, writes))
+        self._unsent.append(_Request(self._number, encoded, writes))
         return future
 
     async def close(self) -> None:
@@ -226,7 +226,7 @@ class Committer(asyncio.Protocol):
             self._transport.write(_message(self._unsent))
             self._unsent.clear()
 
-    def _look(self) -> None:
+    def _kill_if_hanging(self) -> None:
         """Kill a committer that hangs. As in `run.serving.heartbeats`, silence is counted in calls of this method, so a
         pause of this process does not count as the committer's silence.
         """
@@ -235,12 +235,12 @@ class Committer(asyncio.Protocol):
             _log.error("a committer hangs; it is replaced with its process", pid=self.pid, silent_s=self._silent_s)
             os.kill(self.pid, signal.SIGKILL)
         elif self._loop is not None:
-            self._watch = self._loop.call_later(_BEAT_S, self._look)
+            self._watch = self._loop.call_later(_BEAT_S, self._kill_if_hanging)
 
     def data_received(self, data: bytes) -> None:
         self._silent = 0
         for message in self._messages.of(data):
-            answered = _read_answered(message)
+            answered = _read_response(message)
             for commit in answered.commits:
                 self._observer.committed(*commit)
             for error in answered.failures:
@@ -339,12 +339,12 @@ class AskedJobs:
             self._failures.append(_pickled(error))
 
     def answer(self, outcomes: list[JobOutcome]) -> None:
-        told = [_Told(asked.ticket, *_outcome(answer, error)) for asked, answer, error in outcomes]
+        told = [_Outcome(asked.ticket, *_outcome(answer, error)) for asked, answer, error in outcomes]
         with self._answering:
             commits, self._commits = self._commits, []
             failures, self._failures = self._failures, []
             with contextlib.suppress(OSError):  # the parent is gone
-                self._connection.sendall(_message(_Answered(told, commits, failures)))
+                self._connection.sendall(_message(_Response(told, commits, failures)))
 
     def _receive(self) -> None:
         try:
@@ -355,7 +355,7 @@ class AskedJobs:
             self._waiting.clear()
             self._is_over = True
         for message in self._messages.of(data):
-            sent = _read_sent(message)
+            sent = _read_requests(message)
             self._waiting += [WaitingJob(_job_of(one.job), one.writes, self, one.number) for one in sent]
             if not sent:
                 self._is_open, self._is_over = True, self._is_open

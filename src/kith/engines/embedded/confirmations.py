@@ -29,7 +29,7 @@ from kith.engines.embedded.driver_errors import translated
 
 FILE = "standby.confirmed"
 _HEAD = struct.Struct("<QQ")
-_LOOKED_S = 0.05
+_POLL_S = 0.05
 """Seconds between checks of the file without a ring of the bell, because a ring may be lost."""
 _READ_BYTES = 1 << 16
 
@@ -112,6 +112,6 @@ class Confirmations:
                     "this is written here, and no standby had it within `standby_timeout_ms`, so it may not last; "
                     "repeat it, and see that a standby follows"
                 )
-            for rung in select.select(fifos, [], [], min(left_s, _LOOKED_S))[0]:
+            for rung in select.select(fifos, [], [], min(left_s, _POLL_S))[0]:
                 os.read(rung, _READ_BYTES)
         return None

@@ -132,7 +132,7 @@ class Environment:
         """The database of a graph: its edges and lists (see `keys`)."""
         # this transaction commits even if it changes nothing, so no acknowledged transaction has its number
         with self._turns.taken(), self.lmdb.begin(write=True) as txn:
-            older = self._older(txn, alone=alone)
+            older = self._older_format(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
                 self.lmdb.sync(True)
                 self.journal.begin(*newest_meta(store), relaxed=True)  # until the databases made here are synced
@@ -359,7 +359,7 @@ class Environment:
         """The bytes of the file up to its last page, free pages included."""
         return int(self.lmdb.info()["last_pgno"] + 1) * int(self.lmdb.stat()["psize"])
 
-    def _older(self, txn: Txn, *, alone: bool) -> int | None:
+    def _older_format(self, txn: Txn, *, alone: bool) -> int | None:
         """The older format to upgrade from; None if the format is current. StoreMismatch if it cannot be upgraded."""
         found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
         return found if formats.is_upgraded(found, self.folder, alone=alone) else None

@@ -31,7 +31,7 @@ from kith.log.store import LEASES_MAX, Backlog, Bell, Failure, Fenced, LogLease,
 
 REACHED_S = 2.0
 """Seconds that a read on a standby waits for the write of its token to arrive; beyond that, StandbyBehind."""
-_LOOKED_S = 0.01
+_POLL_S = 0.01
 """Seconds between checks whether it has arrived."""
 GROUP, FAILURE = "group/", "failure/"
 _OWNER = "owner/"
@@ -106,7 +106,7 @@ class EmbeddedLog:
         while not self.covers(await self.end(), position):  # wait until the standby has replayed it
             if time.monotonic() > until_s:
                 raise StandbyBehind("this standby has not come to what your token stands for; ask the primary")
-            await asyncio.sleep(_LOOKED_S)
+            await asyncio.sleep(_POLL_S)
         return True
 
     async def announce(self, event: Event) -> None:

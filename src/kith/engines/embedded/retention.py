@@ -21,9 +21,9 @@ from kith.engines.embedded.event_log import LogRows
 LEASE = "log-lease/"
 ROWS_A_COMMIT = 8
 """Rows that a commit deletes beyond the number that it closes, at most, so that no commit takes long."""
-_ROWS_AT_REST = 1_000
+_ROWS_IDLE_MAX = 1_000
 """Rows deleted by a commit that adds no events, at most."""
-_LOOKED_MS = 10_000
+_AGE_CHECK_MS = 10_000
 """How often ages are checked while a lease keeps the oldest events."""
 _read = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
@@ -68,7 +68,7 @@ class Retention:
 
         `last`: the newest event. `rows`: how many rows the transaction closed; None if it adds no events.
         """
-        rows_max = _ROWS_AT_REST if rows is None else rows + ROWS_A_COMMIT
+        rows_max = _ROWS_IDLE_MAX if rows is None else rows + ROWS_A_COMMIT
         cursor, held, done = txn.cursor(self._log.closed), None, 0
         while done < rows_max and cursor.first():
             row = cursor.value()
@@ -82,7 +82,7 @@ class Retention:
             if held is None:
                 held = min((one.sequence for one in leased(txn, self._meta) if self.counts(one, now_ms)), default=last)
             if end >= held and size <= self.keep.leased_bytes_max:
-                self._young_until_ms = max(self._young_until_ms, now_ms + _LOOKED_MS)
+                self._young_until_ms = max(self._young_until_ms, now_ms + _AGE_CHECK_MS)
                 break
             cursor.first()
             cursor.delete()

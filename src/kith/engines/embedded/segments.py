@@ -142,7 +142,7 @@ def do(
     if at < segment.after:
         raise Conflict(f"events {at + 1} to {segment.after} are missing before this part of the log; do those first")
     _check_history(target, segment, at)
-    _name(target, segment)
+    _take_identity(target, segment)
     with translated("rebuild", target.folder), target.commit() as write:
         writer, done = LogWriter(write.txn, target.log), list[bytes]()
         at = writer.last
@@ -203,7 +203,7 @@ def unpack(raw: bytes, name: str) -> Segment:
 def _check_history(target: Environment, segment: Segment, at: int) -> None:
     """Conflict if the store and the segment differ in the last event that both have."""
     if at > segment.end:
-        raise Conflict(_other(target))
+        raise Conflict(_other_events(target))
     for first, row in segment.rows:
         if first > at:
             break
@@ -212,14 +212,14 @@ def _check_history(target: Environment, segment: Segment, at: int) -> None:
         with translated("read", target.folder), target.lmdb.begin() as txn:
             (own,) = event_log.read_logged(txn, target.log, shared - 1, 1)
         if own.sequence != shared or own.logged_ms + own.change != logged[shared - first]:
-            raise Conflict(_other(target))
+            raise Conflict(_other_events(target))
 
 
-def _other(target: Environment) -> str:
+def _other_events(target: Environment) -> str:
     return f"{target.folder} has events of its own, so it cannot become what that log says; use a new folder"
 
 
-def _name(target: Environment, segment: Segment) -> None:
+def _take_identity(target: Environment, segment: Segment) -> None:
     """Give the store the identity of the other one, but for its history."""
     names = sorted(segment.graphs, key=segment.graphs.__getitem__)
     if target.graph_numbers() != segment.graphs and target.declare(names) != segment.graphs:

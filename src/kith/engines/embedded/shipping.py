@@ -23,7 +23,7 @@ SEGMENT_BYTES = 1 << 18
 WAITING_MAX = 16
 """Requests of standbys that wait for events in one process, at most; beyond that, Overloaded."""
 _CHUNK_BYTES = 1 << 18
-_RUNG_WITHIN_S = 1.0
+_POLL_S = 1.0
 """Seconds after which waiting requests check the log even without a ring of the bell."""
 
 
@@ -95,7 +95,7 @@ class Shipping:
         """Wake the waiting requests whenever events are committed."""
         with self._environment.doorbell.bell() as bell:
             while True:
-                await bell.rung(_RUNG_WITHIN_S)
+                await bell.rung(_POLL_S)
                 rang, self._rang = self._rang, asyncio.Event()
                 rang.set()
 

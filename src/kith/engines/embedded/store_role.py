@@ -86,7 +86,9 @@ def fence(store: Environment, newer: Epoch, primary: str) -> int:
             note_rival(store, primary)
         raise Conflict("that epoch is not newer than the one of this store, so it fences nothing")
     if why is not None and why.why == "fenced" and why.epoch not in names:
-        raise Conflict(f"{why.primary} was made the primary already; start this machine as its standby", **_of(why))
+        raise Conflict(
+            f"{why.primary} was made the primary already; start this machine as its standby", **_primary_of(why)
+        )
     if why is None:
         close_to_writes(store, Closed("fenced", primary, names[-1]))
     with translated("read", store.folder), store.lmdb.begin() as txn:
@@ -119,7 +121,9 @@ def begin_promotion(store: Environment) -> Epoch:
     if why is None:
         raise Conflict(f"{store.folder} is no standby: it takes writes already")
     if why.why == "fenced":
-        raise Conflict(f"{store.folder} was fenced by {why.primary}; start it as a standby of that first", **_of(why))
+        raise Conflict(
+            f"{store.folder} was fenced by {why.primary}; start it as a standby of that first", **_primary_of(why)
+        )
     if store.get_note(_PROMOTING) is None:
         store.put_note(_PROMOTING, str(1 + secrets.randbelow(2**63 - 1)).encode())
     return epoch_of(store)
@@ -202,5 +206,5 @@ def stand_alone(folder: Path) -> None:
             put_note(write.txn, store.notes_db, key, None)
 
 
-def _of(why: Closed) -> dict[str, str]:
+def _primary_of(why: Closed) -> dict[str, str]:
     return {"primary": why.primary}
