@@ -1,12 +1,14 @@
-"""The engine on Cassandra: edges, records and what else is larger than a machine. See README.md.
+"""The Cassandra engine: edges, records and other data that outgrows one machine. See README.md.
 
-Its writes are decided by the owner of a partition of the log of commands (see `log.commands`). The stores:
-`edge_store`, with `edge_reads` and `edge_scans` · `record_store` · `small_stores` gathers those without an owner:
-`lease_store`, `credential_store`, `suggestion_store`, `fanout_state` and `inbox_store`; `contents` is all of it, for
-moves, during which it takes no other writes (`closing`, `closed_store`). A write, from the one who
-asks to the rows: `commands` (as bytes, and the client) · `partitions` (who owns what) · `owner` · `owner_command`,
-`edge_commands` and `row_commands` (what each does) · `batch` (what was read, and what will be) · `rows`. Lists:
-`parts` (how a long one is divided), `dividing` · `recount` (how one is counted anew), `recounting`. Under them:
-`connecting`, `reading` and `list_reading` (rows by key, and the newest of lists, together), `schema`, `metadata`
-(facts of the cluster), `node_time`, `clock_watch` (whether this machine's clock may date writes).
+The owner of a partition of the command log decides that partition's writes (see `log.commands`).
+
+Stores: `edge_store`, with `edge_reads` and `edge_scans` · `record_store` · `small_stores`, the stores without an owner:
+`lease_store`, `credential_store`, `suggestion_store`, `fanout_state`, `inbox_store` · `contents`, all stored data, for
+moves · `closing` and `closed_store` refuse writes while a store is moved in, and after it moved away.
+The path of a write: `commands` (the client, and the encoding) · `partitions` (which partition owns what) · `owner` ·
+`owner_command`, `edge_commands`, `row_commands` (what each command does) · `batch` (rows read, rows to write) · `rows`.
+Lists: `parts` and `dividing` divide a long list; `recount` and `recounting` correct its counts.
+Below them: `connecting` · `reading` (batched reads of rows by key) · `list_reading` (batched reads of lists' newest
+entries) · `schema` · `metadata` (facts of the cluster) · `node_time` · `clock_watch` (whether this machine's clock may
+date writes).
 """

@@ -1,7 +1,8 @@
-"""A batch of commands while its owner decides it: what was read, and the rows as they will be.
+"""A batch of commands while its owner decides it: the rows that were read, and the rows to write.
 
-Each command sees what those before it leave. Nothing here waits: what a command looks at was read before, or is noted
-as missing, and then the batch is decided again once it was read.
+Each command sees the changes of the commands before it. Nothing here does I/O. Rows are read before the batch is
+decided. A row that a command needs and that was not read is noted as missing; the owner then reads it and decides the
+batch again.
 """
 
 from __future__ import annotations
@@ -24,39 +25,39 @@ from kith.graph.graphs import UserEnds
 from kith.graph.shapes import EdgeKey, Listing, Node
 
 PART_MAX = 100_000
-"""About how many entries a part of a list may have before it is divided. See `dividing`."""
+"""About how many entries a part of a list may have before the part is divided. See `dividing`."""
 _EXPIRY = struct.Struct(">Q")
 
 
 def edge_row(graph: int, source: int, destination: int) -> Key:
-    """The row of an edge."""
+    """The key of an edge's row."""
     return Key("edges", (source, graph, destination))
 
 
 def entry_row(listing: Listing, part: int, position: int, other: int) -> Key:
-    """The row of an entry in a part of a list."""
+    """The key of an entry's row in one part of a list."""
     return Key("list_entries", (*listed(listing), part, position, other))
 
 
 def expiry_row(edge: EdgeKey, expires_ms: int, partition: int) -> Key:
-    """The row by which an edge that has an end is found, at its owner."""
+    """The key of the row by which the owner finds an edge that expires."""
     graph, source, destination = edge
     return Key("expiring", (partition, expires_ms, graph, source, destination))
 
 
 def read_edge(graph: int, source: int, destination: int, values: Values) -> Edge:
-    """The edge of a row."""
+    """Decode an edge from its row."""
     state, position, updated_at, expires_ms = values
     return Edge(graph, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at), expires_ms)
 
 
 def read_node(values: Values | None) -> Node:
-    """What a row says of a node."""
+    """Decode a node from its row; the default node where there is no row."""
     return Node() if values is None else Node(State(values[0]), bool(values[1]), values[2])
 
 
 def listings_of(edge: Edge) -> tuple[tuple[Listing, int], tuple[Listing, int]]:
-    """The two lists that show an edge, each with the other end."""
+    """The two lists that show an edge, each with the id that it shows."""
     graph, source, destination, state = edge.graph, edge.source, edge.destination, edge.state
     out = Listing(graph, source, Direction.OUT, state)
     into = Listing(graph, destination, Direction.IN, state)
@@ -64,17 +65,18 @@ def listings_of(edge: Edge) -> tuple[tuple[Listing, int], tuple[Listing, int]]:
 
 
 def list_rows(edge: Edge, partition: int) -> Iterable[Key]:
-    """A partition's counts of the two lists that show an edge, and how these are divided."""
+    """For the two lists that show an edge: the keys of this partition's counts, and of the divisions."""
     for listing, _ in listings_of(edge):
         yield cell_row(listing, partition)
         yield parts_row(listing)
 
 
 class RowBatch:
-    """A batch in progress. `read`: rows by key, None where there is none; `lengths`: how long lists are without this
-    partition's entries; `recounts`: the recounts of lists that are under way, which become what the batch leaves.
+    """A batch in progress.
 
-    `missing`: rows that a command looked at and that were not read. Where there are any, nothing else here counts.
+    `read`: rows by key; None where there is no row. `lengths`: the lengths of lists without this partition's entries.
+    `recounts`: the recounts in progress; the batch updates a copy of them.
+    `missing`: rows that a command needed and that were not read. If it is not empty, discard the batch's results.
     """
 
     def __init__(
@@ -98,16 +100,16 @@ class RowBatch:
 
     @property
     def changes(self) -> list[RowChange]:
-        """The rows as they will be."""
+        """The rows to write."""
         return list(self._changes.values())
 
     def begin(self, offset: int, now_ms: int) -> None:
-        """Begin to decide a command."""
+        """Start a command: its offset gives the timestamps of rows, `now_ms` is the time to decide it by."""
         self._timestamp, self.now_ms = offset + 1, now_ms
         self.events = []
 
     def get(self, key: Key) -> Values | None:
-        """The values of a row as it is now."""
+        """The current values of a row, with the changes of this batch; None if there is no row."""
         change = self._changes.get(key)
         if change is not None:
             return change.values
@@ -117,7 +119,7 @@ class RowBatch:
         return self._read[key]
 
     def put(self, key: Key, values: Values, kept_s: int = 0) -> None:
-        """Write a row."""
+        """Write a row. `kept_s`: see `RowChange`."""
         self._changes[key] = RowChange(*key, values, self._timestamp, kept_s)
 
     def delete(self, key: Key) -> None:
@@ -125,16 +127,16 @@ class RowBatch:
         self._changes[key] = RowChange(*key, None, self._timestamp)
 
     def node(self, node: int) -> Node:
-        """What is stored about a node itself."""
+        """The stored state, privacy and labels of a node."""
         return read_node(self.get(Key("nodes", (node,))))
 
     def stored_edge(self, key: EdgeKey) -> Edge | None:
-        """A stored edge, as it was before it ended if that is not written yet."""
+        """The edge as stored. An edge that expired keeps its old state until its removal is written."""
         values = self.get(edge_row(*key))
         return None if values is None else read_edge(*key, values)
 
     def current_edge(self, key: EdgeKey) -> Edge | None:
-        """An edge as of now. If it has expired and is this partition's, its removal is written."""
+        """An edge as of now. If it has expired and this partition owns it, this writes its removal."""
         stored = self.stored_edge(key)
         ended = None if stored is None else as_of(stored, self.now_ms)
         if ended is not None and ended is not stored and self.partitions.of_node(key[1]) == self.partition:
@@ -142,16 +144,16 @@ class RowBatch:
         return ended
 
     def remove_expired_when_written(self) -> None:
-        """Remove edges that were written when they had expired already, so that lengths do not count them."""
+        """Remove edges that had already expired when this batch wrote them, so that lengths do not count them."""
         while self._expired_when_written:
             self.current_edge(self._expired_when_written.pop())
 
     def length(self, listing: Listing) -> int:
-        """How many entries a list has, without those that had expired when the batch was read."""
+        """The length of a list, without entries that had expired when the batch was read."""
         return self._lengths.get(listing, 0) + self._cell(listing)[0]
 
     def write_edge(self, stored: Edge | None, edge: Edge) -> None:
-        """Store an edge in place of `stored`, in its row and both lists, and tell it."""
+        """Replace `stored` with an edge: write its row and both lists' entries, and append its event."""
         if stored is not None:
             self._unlist(stored)
         self.put(
@@ -171,12 +173,12 @@ class RowBatch:
             self._expired_when_written.append((edge.graph, edge.source, edge.destination))
 
     def forget_edge(self, stored: Edge) -> None:
-        """Delete an edge, as if it had never been."""
+        """Delete an edge with its entries, as if it had never existed."""
         self._unlist(stored)
         self.delete(edge_row(stored.graph, stored.source, stored.destination))
 
     def list_edge(self, edge: Edge) -> None:
-        """Show an edge in both lists."""
+        """Write an edge's entries in both lists, and the rows that find it by its expiry."""
         for listing, other in listings_of(edge):
             own, *_ = self._entry(listing, edge.position, other)
             self.put(own, (edge.expires_ms,))
@@ -200,11 +202,11 @@ class RowBatch:
         return read_parts(self.get(parts_row(listing)))
 
     def divide(self, listing: Listing, parts: ListParts) -> None:
-        """Divide a list in another way."""
+        """Store how a list is divided."""
         self.put(parts_row(listing), parts_values(parts))
 
     def _entry(self, listing: Listing, position: int, other: int) -> list[Key]:
-        """The row of an entry, and where else it may stand."""
+        """The keys at which an entry may be: in its own part and, while entries move, in the part before."""
         return [entry_row(listing, part, position, other) for part in self.parts(listing).places(position)]
 
     def _expiry(self, edge: Edge) -> Key:
@@ -224,7 +226,7 @@ class RowBatch:
         return cast("tuple[int, int]", self.get(self._cell_key(listing)) or (0, 0))
 
     def put_cell(self, listing: Listing, entries: int, expiring: int) -> None:
-        """Say how many entries of a list are ours, and how many of these expire."""
+        """Set this partition's counts of a list: its entries, and how many of these expire."""
         self.put(self._cell_key(listing), (entries, expiring))
 
     def _cell_key(self, listing: Listing) -> Key:

@@ -1,9 +1,10 @@
 """Whether this machine's clock may date writes: versions of edges and ids of posts come from it.
 
-A clock that jumps is noticed with the next write, by a monotonic clock; one that drifts when Cassandra's nodes are
-asked, every ASKED_S. While it is wrong an API process refuses writes and reads on; workers end, so that others do their
-work, and none starts. Once it is right again the API process is replaced: its last version and id may be of a time to
-come, and those that it made next would be too.
+The next write detects a jump, by comparison with a monotonic clock. Drift is detected by a comparison with the clocks
+of Cassandra's nodes, every ASKED_S. While the clock is wrong, an API process refuses writes and still serves reads.
+Worker processes exit, so that workers on other machines take over, and none starts here.
+Once the clock is right again, the API process is replaced: it may have issued versions and ids that lie in the future,
+and its next ones would follow them.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ from kith.core.clock import wall_ms
 from kith.core.errors import StoreMismatch, StoreUnavailable
 
 JUMP_MS = 2_000
-"""A clock that moves further than a monotonic one by this is not trusted until the nodes were asked."""
+"""A clock that departs this far from a monotonic clock is not trusted until it was compared with the nodes'."""
 ASKED_S = 30.0
+"""How often the clock is compared with the nodes'."""
 _LOOKED_S = 0.5
 _log = structlog.get_logger("kith.cluster")
 
 
 class ClockWatch:
-    """`compare`: raises StoreMismatch where the clock is wrong, StoreUnavailable where nobody says; see `Metadata`.
-    `replace`: called once when this process is to end. `reads_on`: it has something to do without writing.
+    """Compares this machine's clock with the nodes'. The clock must be right when this object is created.
 
-    The clock is right when this is made.
+    `compare`: raises StoreMismatch if the clock is wrong, StoreUnavailable if no node answers; see `Metadata`.
+    `replace`: called once, when this process must end. `reads_on`: this process is useful without writing, so it stays.
     """
 
     def __init__(
@@ -42,15 +44,15 @@ class ClockWatch:
     ) -> None:
         self._compare, self._replace, self._reads_on = compare, replace, reads_on
         self._now_ms, self._clock_s = now_ms, clock_s
-        self._ahead_ms = self._ahead()  # of the monotonic clock, when it was right last
-        self._doubted_ms: int | None = None  # the same, when something was dated last that was not trusted
+        self._ahead_ms = self._ahead()  # lead over the monotonic clock when the clock was last right
+        self._doubted_ms: int | None = None  # the same lead, when `check` last refused a write
         self._due_s = clock_s() + ASKED_S
         self._over = False
         self.wrong = ""
-        """Why writes are refused; "": they are not, as far as is known."""
+        """Why writes are refused; "" while the clock is not known to be wrong."""
 
     def check(self) -> None:
-        """StoreUnavailable where this clock may not date a write."""
+        """Raise StoreUnavailable if this clock may not date a write."""
         if self.wrong:
             raise StoreUnavailable(self.wrong)
         if self._jumped():
@@ -60,13 +62,13 @@ class ClockWatch:
             )
 
     async def run(self) -> None:
-        """Watch until this process is to end, or it is cancelled."""
+        """Watch until this process must end, or the task is cancelled."""
         while not self._over:
             await asyncio.sleep(_LOOKED_S)
             await self.look()
 
     async def look(self) -> None:
-        """Ask the nodes, if it is time or the clock is not trusted."""
+        """Compare the clock with the nodes', if that is due or the clock is not trusted."""
         doubtful = self.wrong or self._doubted_ms is not None or self._jumped()
         if not doubtful and self._clock_s() < self._due_s:
             return
@@ -80,7 +82,7 @@ class ClockWatch:
             if not self._reads_on:
                 self._end()
         except StoreUnavailable:
-            return  # asked again in a moment
+            return  # retried at the next look
         else:
             if self.wrong or (self._doubted_ms is not None and abs(self._doubted_ms - ahead_ms) > JUMP_MS):
                 _log.info("this machine's clock is right again, and this process is replaced")

@@ -1,4 +1,4 @@
-"""Closes a store to writes, and opens it: the side of who asks; see `closing` for that of owners."""
+"""Closes a store to writes, and opens it again: the client's side. `closing` is the owners' side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kith.engines.cassandra.rows import Rows
 
 
 class CassandraClosing:
-    """See `run.opening.stores.Closing`. What `owners` asks is done in spite of it, where it has a permit."""
+    """See `run.opening.stores.Closing`. Commands that `owners` sends with the store's permit are still executed."""
 
     def __init__(self, rows: Rows, owners: Owners) -> None:
         self._rows, self._owners = rows, owners
@@ -25,7 +25,7 @@ class CassandraClosing:
         return 0 if closed is None else closed.permit
 
     async def refuse_closed(self) -> None:
-        """StoreMismatch where it is closed to writes."""
+        """Raise StoreMismatch if the store is closed to writes."""
         closed = await self._closed()
         if closed is not None:
             raise StoreMismatch(closed.refusal().message)
@@ -35,6 +35,6 @@ class CassandraClosing:
         await self._owners.many([(partition, command) for partition in partitions], type(None))
 
     async def _closed(self) -> ClosedRow | None:
-        """Why one of the partitions is closed."""
+        """The `closed` row of the first partition that has one; None while all are open."""
         rows = await self._rows.get([closed_row(partition) for partition in range(self._owners.partitions.count)])
         return next((ClosedRow(*row) for row in rows if row is not None), None)

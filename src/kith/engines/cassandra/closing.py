@@ -1,8 +1,9 @@
-"""Whether a store takes writes: it does not while another is moved into it, nor once it was moved away.
+"""Closes a store to writes: while another store is moved into it, and after it was moved away.
 
-Each partition of commands has a row of its own, which its owner looks at before each command, and which a command
-changes. So once the owners have answered that they are closed, nothing that was asked for later is done, whoever
-decides it; and what was asked for earlier is. Who moves sends a permit along.
+Each partition of the command log has a `closed` row. A command sets or deletes that row, and the partition's owner
+checks it before each command. So once every owner has answered `CloseStore`, commands sent before it are done and
+commands sent after it are refused, even by a new owner. The process that moves the store sends a permit with its
+commands, and they pass.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from kith.engines.cassandra.batch import RowBatch
 from kith.engines.cassandra.owner_command import OwnerCommand
 from kith.engines.cassandra.reading import Key
 
-_REFUSED = b"\xc1"  # which begins no MessagePack
+_REFUSED = b"\xc1"  # no MessagePack value starts with this byte
 MOVING_IN = "a store is being moved into this cluster; it takes writes when `kith move` is done there"
 
 
 class ClosedRow(NamedTuple):
-    """Why a partition takes no commands but those with this permit. `moved_to`: where the store is; "": it comes."""
+    """The row of a closed partition: only commands with this permit are executed.
+
+    `moved_to`: where the store was moved to; "": another store is being moved in.
+    """
 
     permit: int
     moved_to: str
@@ -38,7 +42,7 @@ class ClosedRow(NamedTuple):
 
 
 class CloseStore(OwnerCommand, frozen=True, tag="close"):
-    """Do only what comes with this permit from now on, or (None) all commands again."""
+    """From now on execute only commands with this permit; None: execute all commands again."""
 
     closed: ClosedRow | None
 
@@ -54,23 +58,23 @@ class CloseStore(OwnerCommand, frozen=True, tag="close"):
 
 
 def closed_row(partition: int) -> Key:
-    """The row that says so."""
+    """The key of a partition's `closed` row."""
     return Key("closed", (partition,))
 
 
 def closed_by(batch: RowBatch) -> ClosedRow | None:
-    """Why the partition of a batch is closed; None where it is not."""
+    """The `closed` row of a batch's partition; None while the partition is open."""
     values = batch.get(closed_row(batch.partition))
     return None if values is None else ClosedRow(*values)
 
 
 def refusal_to(closed: ClosedRow) -> bytes:
-    """What a command without permit is answered."""
+    """The outcome of a command without the permit, as bytes."""
     return _REFUSED + msgspec.msgpack.encode(closed)
 
 
 def refusal(outcome: bytes) -> KithError | None:
-    """The error of such an answer; None for another."""
+    """The error that an outcome of `refusal_to` stands for; None for any other outcome."""
     if not outcome.startswith(_REFUSED):
         return None
     return msgspec.msgpack.decode(outcome[len(_REFUSED) :], type=ClosedRow).refusal()

@@ -1,7 +1,7 @@
-"""Commands of every kind as bytes, and the client that asks owners to decide them.
+"""The encoding of all commands, and the client that sends them to owners.
 
-A command that an owner does not know, as from a newer Kith, changes nothing and has an empty answer; nor does one at
-which the owner fails change anything, and those beside it are decided.
+A command that the owner does not know (from a newer Kith) changes nothing and gets an empty answer. A command that
+raises at the owner changes nothing either; the other commands of its batch are decided.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _decoder: msgspec.msgpack.Decoder[AnyCommand] = msgspec.msgpack.Decoder(AnyComma
 
 
 def read_command(data: bytes) -> AnyCommand | None:
-    """The command of some bytes; None if it is none that is known."""
+    """Decode a command; None if this version of Kith does not know it."""
     try:
         return _decoder.decode(data)
     except msgspec.MsgspecError:
@@ -55,10 +55,10 @@ def read_command(data: bytes) -> AnyCommand | None:
 
 
 class Owners:
-    """Those who decide writes: sends them commands, and reads their answers. `joined`: see `log.store.LogStore`.
+    """The client of the owners: sends them commands and decodes their answers.
 
-    `permit`: by which they are done though the store is closed (`closing`). `check`: raises where this process may send
-    none now.
+    `joined`: see `log.store.LogStore`. `permit`: sent with each command, so that a closed store executes it
+    (`closing`). `check`: raises if this process may not send commands now.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class Owners:
         self.partitions = Partitions(commands.partitions)
 
     async def one(self, partition: int, command: AnyCommand, kind: type[T]) -> tuple[T, LogPosition]:
-        """What a command answers, and a log position that covers it."""
+        """Send one command; its answer, and a log position that covers it."""
         ((answer, position),) = await self.many([(partition, command)], kind)
         return answer, position
 
     async def many(self, asked: Sequence[tuple[int, AnyCommand]], kind: type[T]) -> list[tuple[T, LogPosition]]:
-        """Like `one`, for several at once; those of one partition in their order."""
+        """Like `one`, for several commands at once. Commands of one partition are decided in the given order."""
         self._check()
         if self.permit:
             asked = [(at, msgspec.structs.replace(command, permit=self.permit)) for at, command in asked]
@@ -81,7 +81,7 @@ class Owners:
         return [(_answer(reply, kind), reply.log_position) for reply in await self.commands.ask_many(encoded)]
 
     async def pass_batches(self) -> None:
-        """Wait until every owner, or who has taken over from it, is done with the batches that it began before."""
+        """Wait until every owner, or its successor, has finished the batches that were in progress at the call."""
         owners = range(self.partitions.count)
         await self.many([(owner, ListEdges([])) for owner in owners], type(None))
 

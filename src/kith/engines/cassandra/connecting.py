@@ -1,9 +1,11 @@
-"""The connection of a process to Cassandra: statements are prepared once, and errors of the driver become ours.
+"""The connection of a process to Cassandra: prepares each statement once, and translates errors of the driver.
 
-A statement is its CQL text, with a `?` for each value. Reads ask a quorum of this process's datacentre (LOCAL_QUORUM);
-writes wait for a quorum of each (EACH_QUORUM), so what was written is read everywhere; conditions are decided by a
-quorum of all nodes (SERIAL). Statements without conditions are idempotent, so the driver may repeat them: writes
-carry their timestamp, or it does not matter. If a node is slow to answer, they are also sent to another one.
+A statement is its CQL text, with a `?` for each value. Reads need a quorum of this process's datacentre (LOCAL_QUORUM).
+Writes wait for a quorum of each datacentre (EACH_QUORUM), so every datacentre reads them. Conditions are decided by a
+quorum of all nodes (SERIAL).
+
+Statements without conditions are idempotent, so the driver may retry them: writes carry their timestamp, or their order
+does not matter. If a node is slow to answer such a statement, the driver also sends it to another node.
 """
 
 from __future__ import annotations
@@ -23,23 +25,23 @@ from kith.core.together import together
 Row = tuple[Any, ...]
 PORT = 9042
 ANSWERED_S = 5.0
-"""How long Cassandra may take to answer a statement."""
+"""How long Cassandra may take to answer a statement before the driver gives up."""
 _CONNECTED_S = 3 * ANSWERED_S
 _GIVEN_UP_S = 2 * ANSWERED_S
-"""When we stop to wait for the driver, which never answers some statements that were on connections it gave up."""
+"""When we stop waiting for the driver: it never answers some statements of connections that it dropped."""
 _ASKED_ANOTHER_MS, _OTHERS_MAX = 1_000, 2
-"""After how long a repeatable statement is also sent to another node, and to how many at most: a stopped node never
-answers."""
+"""An idempotent statement without an answer is also sent to another node after this pause, and to this many nodes at
+most: a paused node never answers."""
 _AGREED_LOOKS, _LOOKED_S = 100, 0.2
 _BEAT_S, _SILENT_S = 1, 5
-"""How often a node is sent a heartbeat, and after how long without an answer it counts as down."""
+"""How often a node is sent a heartbeat, and after how much silence it counts as down."""
 _AGAIN_MS, _AGAIN_MS_MAX = 500, 5_000
-"""The first and the longest pause before a node that is down is tried again."""
+"""The first and the longest pause before reconnecting to a node that is down; it grows exponentially."""
 IN_FLIGHT_MAX = 256
-"""Statements of a process that are under way at once; others wait."""
+"""Statements in flight at once in a session; others wait."""
 TOGETHER_MAX, _TOGETHER_BYTES_MAX = 16, 4_000
-"""The bounds of writes sent as one request, which costs client and coordinator less, and stays below the size that
-Cassandra warns of."""
+"""Statements and bytes of one batch request. A batch costs client and coordinator less than single requests; these
+bounds keep it below the size at which Cassandra logs a warning."""
 _READ, _WRITTEN = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.EACH_QUORUM
 _SERIAL = acsylla.Consistency.SERIAL
 _NAME_CHARS_MAX, _PAGE_ROWS = 48, 5_000
@@ -49,7 +51,7 @@ _SCHEMA_ELSEWHERE = "SELECT schema_version FROM system.peers"
 
 
 class Session:
-    """Statements in one keyspace. One event loop uses it. Errors: `StoreUnavailable`."""
+    """Executes statements in one keyspace. For one event loop. Errors: `StoreUnavailable`."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -58,7 +60,7 @@ class Session:
         self._deadline = Deadline(_GIVEN_UP_S)
 
     async def rows(self, statement: str, *values: Any) -> list[Row]:
-        """All rows that a statement selects; for those that are few."""
+        """All rows that a statement selects, in memory at once: for small results."""
         result = await self._execute(statement, values, page_size=_PAGE_ROWS)
         found = [row.as_tuple() for row in result]
         while result.has_more_pages():
@@ -69,14 +71,15 @@ class Session:
     async def page(
         self, statement: str, *values: Any, size: int, after: bytes | None = None
     ) -> tuple[list[Row], bytes | None]:
-        """Up to `size` rows that a statement selects: the first, or those `after` a page; and where the next one
-        begins, None where there is none. It may be empty.
+        """One page of up to `size` rows, and the state of the next page (None: there is none).
+
+        `after`: the state that the previous page returned; None: the first page. A page may be empty.
         """
         result = await self._execute(statement, values, page_size=size, page_state=after)
         return [row.as_tuple() for row in result], result.page_state() if result.has_more_pages() else None
 
     async def pages(self, statement: str, *values: Any, size: int) -> AsyncIterator[list[Row]]:
-        """The rows that a statement selects, `size` at a time; the last page may be empty."""
+        """The rows that a statement selects, in pages of up to `size`; the last page may be empty."""
         rows, after = await self.page(statement, *values, size=size)
         yield rows
         while after is not None:
@@ -84,27 +87,29 @@ class Session:
             yield rows
 
     async def write(self, statement: str, *values: Any) -> None:
-        """Execute a statement that answers nothing."""
+        """Execute an idempotent statement that returns no rows."""
         await self._execute(statement, values, consistency=_WRITTEN)
 
     async def serial(self, statement: str, *values: Any) -> list[Row]:
-        """Read a row that is written under conditions, at the serial consistency that shows the last such write."""
+        """Read at serial consistency, which shows the last conditional write of a row."""
         return [row.as_tuple() for row in await self._execute(statement, values, consistency=_SERIAL)]
 
     async def conditional(self, statement: str, *values: Any) -> bool:
-        """Execute a statement with a condition (IF ...); whether it held. It is never repeated: after an error it may
-        or may not have been executed."""
+        """Execute a statement with a condition (IF ...); returns whether the condition held.
+
+        The statement is never retried: after an error it may or may not have been executed.
+        """
         result = await self._execute(statement, values, consistency=_WRITTEN, idempotent=False)
         return bool(result.first().column_value("[applied]"))
 
     async def together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
-        """Write many, in any order: several in a request, and as many requests at once as allowed."""
+        """Write many statements, in any order: several per request, and up to IN_FLIGHT_MAX requests at once."""
         for statement in {statement for statement, _ in statements}:
             await self._prepare(statement)
         await together(False, *(self._request(some) for some in _requests(statements)))
 
     async def whole(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
-        """Write all of these, of one partition, or none."""
+        """Write these statements of one partition atomically: all of them, or none."""
         for statement in {statement for statement, _ in statements}:
             await self._prepare(statement)
         await self._request(statements)
@@ -123,7 +128,7 @@ class Session:
                 await self._deadline.within(self._session.execute_batch(batch))
 
     async def node_time(self) -> tuple[str, int]:
-        """The node that answers, and its time in ms."""
+        """The id of the node that answers, and its clock in ms."""
         ((node, now_ms),) = await self.rows("SELECT host_id, to_unix_timestamp(now()) FROM system.local")
         return str(node), int(now_ms)
 
@@ -133,8 +138,7 @@ class Session:
             await self._session.execute(self._session.query(statement, timeout=6 * ANSWERED_S))
 
     async def agreed(self) -> None:
-        """Wait until all nodes, of other datacentres too, know the schema that was defined; for some seconds at most,
-        as one may be away."""
+        """Wait until the nodes of all datacentres agree on the schema: 20 s at most, as a node may be down."""
         for _ in range(_AGREED_LOOKS):
             if len({*await self.rows(_SCHEMA_HERE), *await self.rows(_SCHEMA_ELSEWHERE)}) == 1:
                 return
@@ -167,7 +171,7 @@ class Session:
                 raise _unavailable("ask Cassandra", error) from error
 
     async def _prepare(self, statement: str) -> Any:
-        """A prepared statement. It is prepared once, or a few times by calls that come at the same moment."""
+        """The prepared statement. Concurrent first calls may prepare it more than once, which does no harm."""
         if statement not in self._prepared:
             with _translated("prepare a statement"):
                 self._prepared[statement] = await self._session.create_prepared(statement)
@@ -177,11 +181,11 @@ class Session:
 async def connect(
     nodes: str, keyspace: str, *, replicas: int, datacentre: str = "", username: str = "", password: str = ""
 ) -> Session:
-    """A session in a keyspace. Where it is not there it is made, with `replicas` copies of each row in each datacentre.
+    """Open a session in a keyspace. A missing keyspace is created, with `replicas` copies of each row per datacentre.
 
-    `nodes`: some of the cluster's, as HOST:PORT,HOST:PORT; the others are found by them. `datacentre`: only its nodes
-    are asked; empty: that of the one that answers first. BadRequest for names that are none, or too few nodes for so
-    many copies; StoreUnavailable where none of them answers.
+    `nodes`: some nodes of the cluster, as HOST:PORT,HOST:PORT; the driver discovers the others. `datacentre`: only its
+    nodes are used; empty: the datacentre of the first node that answers.
+    Errors: BadRequest for an invalid name, or too few nodes for so many copies; StoreUnavailable if no node answers.
     """
     hosts, port = _hosts(nodes)
     if not keyspace.isidentifier() or not keyspace.isascii() or len(keyspace) > _NAME_CHARS_MAX:
@@ -219,7 +223,7 @@ async def connect(
 
 
 async def _check_nodes(session: Session, replicas: int) -> None:
-    """BadRequest where a datacentre has no quorum for so many copies: no write would ever be confirmed there."""
+    """Raise BadRequest if a datacentre has fewer nodes than a quorum of the copies: no write could be confirmed."""
     places = Counter([place for asked in _PLACES for (place,) in await session.rows(asked)])
     for place, nodes in places.items():
         if nodes < (quorum := replicas // 2 + 1):
@@ -230,7 +234,7 @@ async def _check_nodes(session: Session, replicas: int) -> None:
 
 
 def _hosts(nodes: str) -> tuple[list[str], int]:
-    """The hosts that are named, and their port, which is that of all."""
+    """The named hosts, and their port, which all must share."""
     hosts, ports = [], set()
     for named in nodes.split(","):
         host, _, port = named.strip().rpartition(":") if ":" in named else (named.strip(), "", str(PORT))
@@ -244,7 +248,7 @@ def _hosts(nodes: str) -> tuple[list[str], int]:
 
 
 def _requests(statements: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[list[tuple[str, Sequence[Any]]]]:
-    """Statements, some together: few, and of few bytes, as Cassandra wants them."""
+    """Group statements into requests of at most TOGETHER_MAX statements and about _TOGETHER_BYTES_MAX bytes."""
     some: list[tuple[str, Sequence[Any]]] = []
     size = 0
     for statement, values in statements:
@@ -260,7 +264,7 @@ def _requests(statements: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[list[
 
 @contextlib.contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Turn errors of the driver into ours."""
+    """Turn any error of the driver into StoreUnavailable."""
     try:
         yield
     except (StoreUnavailable, BadRequest):

@@ -1,6 +1,6 @@
-"""All that is stored in Cassandra, some at a time; see `moving.contents.Contents`.
+"""All data stored in Cassandra, page by page; see `moving.contents.Contents`.
 
-Rows come in the order of Cassandra's tokens. A place is the driver's.
+Rows come in the order of Cassandra's tokens. `after` is the driver's paging state.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CassandraContents:
         await self._session.write(_PUT_SECRET, name, secret)
 
     def claimed_by(self, event: Event) -> ClaimRow | None:
-        return None  # claims are not in this log
+        return None  # this engine's log holds no claims
 
     async def _rows(self, statement: str, after: bytes | None, limit: int, read: Callable[[Row], T]) -> SomeRows[T]:
         rows, then = await self._session.page(statement, size=limit, after=after)

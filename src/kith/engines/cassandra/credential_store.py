@@ -1,4 +1,4 @@
-"""Server keys and secrets in Cassandra: the keys in one partition; a secret is made by the first who asks for it."""
+"""Server keys and secrets in Cassandra. All keys are in one partition; the first read of a secret creates it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Long lists are divided, so that no part of Cassandra's data outgrows a node. `parts` says how nothing is lost.
+"""Divides long lists into parts, so that no partition of Cassandra outgrows a node. `parts` says how nothing is lost.
 
-A part of a list that may have become too long is noted by the owner that made it longer (`long_parts`); a process calls
-`divide_long` now and then, and looks at these parts alone. Of a part that is too long the newest entries go to a part
-of their own, as many as half a part has; entries of one position stay together. So no step reads or moves more than
-that, however long a part has become meanwhile: Cassandra cannot count some millions in time, nor read past as many
-marks of deleted entries.
+An owner that adds to a part notes now and then that it may have become too long (`long_parts`). A process calls
+`divide_long` periodically, which checks only the noted parts. If a part is too long, its newest entries move to a new
+part: half of `part_max`, and entries with equal positions stay together.
+
+So a step moves about half of `part_max` entries, however long the part has become. That bound is needed: Cassandra can
+neither count some millions of entries in time, nor read past as many tombstones.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LONG_PARTS = "SELECT graph, node, direction, state, part FROM long_parts WHERE 
 
 
 class Divider:
-    """Divides lists. `part_max`: entries of a part; `settle_s`: time after which earlier reads have ended."""
+    """Divides lists. `part_max`: entries of a part; `settle_s`: how long reads in progress may still take."""
 
     def __init__(
         self, rows: CassandraRows, owners: Owners, *, part_max: int = PART_MAX, settle_s: float = 2 * ANSWERED_S
@@ -45,9 +46,10 @@ class Divider:
         self._part_max, self._settle_s = part_max, settle_s
 
     async def divide_long(self) -> int:
-        """Divide the parts that were noted, until each is short enough; how many times.
+        """Divide the noted parts until each is short enough; returns the number of divisions.
 
-        One that cannot be divided now stays noted, and holds up no other.
+        A part that cannot be divided now stays noted, and the other parts are still divided. Then the last error is
+        raised.
         """
         divided, failed = 0, None
         for partition in range(self._owners.partitions.count):
@@ -65,14 +67,16 @@ class Divider:
         return divided
 
     async def divide(self, listing: Listing, part: int | None = None) -> int:
-        """Finish what another began, and divide a list, or one part of it, until each is short enough; how many
-        times."""
+        """Finish a division in progress, then divide a list, or one part of it, until each part is short enough.
+
+        Returns the number of divisions.
+        """
         (row,) = await self._rows.get([parts_row(listing)])
         parts, divided = read_parts(row), 0
         if parts.moving is not None:
             await self._divide_at(listing, parts.moving)
             divided += 1
-        left = list(parts.begins) if part is None else [part]  # the newest part first, as most grow there
+        left = list(parts.begins) if part is None else [part]  # newest part first: most lists grow there
         while left:
             begin = await self._place(listing, left[-1])
             if begin is not None and await self._divide_at(listing, begin):
@@ -83,13 +87,15 @@ class Divider:
         return divided
 
     async def _divide_at(self, listing: Listing, begin: int) -> bool:
-        """Begin a part there, and move to it what it is to hold; or finish what another process is at. False where it
-        is divided there."""
+        """Begin a part at `begin` and move its entries there, or finish a division that another process began.
+
+        Returns False if the list was already divided there.
+        """
         owner = self._owners.partitions.of_node(listing.node)
         parts, _ = await self._owners.one(owner, DivideList(listing, begin), ListParts)
         if parts.moving is None:
             return False
-        begin = parts.moving  # another process may be at it, elsewhere
+        begin = parts.moving  # may be elsewhere: another process's division
         await self._owners.pass_batches()
         await self._wait_for_earlier_reads()
         await self._move(listing, begin, parts.before(begin))
@@ -97,7 +103,7 @@ class Divider:
         return True
 
     async def _place(self, listing: Listing, part: int) -> int | None:
-        """Where to divide a part that is too long; None if it is not, or has one position."""
+        """Where to divide a part. None if it is short enough, or all its entries have one position."""
         found = await self._session.rows(_NEWEST, *listed(listing), part, self._part_max + 1)
         if len(found) <= self._part_max:
             return None
@@ -108,17 +114,17 @@ class Divider:
         return min((position for position in positions if position > begin), default=None)
 
     async def _wait_for_earlier_reads(self) -> None:
-        """Wait until reads have ended that began when the list was not divided yet."""
+        """Wait until all reads have ended that began before the list was divided."""
         await asyncio.sleep(self._settle_s)
 
     async def _move(self, listing: Listing, begin: int, before: int) -> None:
-        """Have owners move what the part before still holds from a position on."""
+        """Have owners move entries from position `begin` on out of the part `before`."""
         async for rows in self._session.pages(_FROM, *listed(listing), before, begin, size=_MOVED_AT_ONCE):
             entries = [ListEntry(listing, before, position, other) for position, other in rows]
             await self._enter_where_they_belong(entries)
 
     async def _enter_where_they_belong(self, entries: Sequence[ListEntry]) -> None:
-        """Enter edges there, and only then delete their other entries, so that readers find one of them."""
+        """Write entries in their new part, and only then delete the old ones: readers always find one of the two."""
         edges: dict[int, list[EdgeKey]] = defaultdict(list)
         strays: dict[int, list[ListEntry]] = defaultdict(list)
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Commands that change edges. The partition is that of their source."""
+"""Commands that change edges and their lists. Commands on edges are sent to the partition of the edges' source."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class ListEntry(NamedTuple):
 
     @property
     def edge(self) -> EdgeKey:
-        """The edge that it shows."""
+        """The edge that the entry shows."""
         graph, node, direction, _ = self.listing
         return (graph, node, self.other) if direction == Direction.OUT else (graph, self.other, node)
 
 
 class WriteEdges(OwnerCommand, frozen=True, tag="write"):
-    """Merge writes in order. Answers a change each; None for one that is skipped because the write it is chained to
-    was.
+    """Merge writes in order. Answers one change per write; None for a chained write that was skipped.
 
-    `first_decides`: if the first is REFUSED, it is the last.
+    A chained write is skipped if the write before it was refused or skipped. `first_decides`: stop after the first
+    write if it is REFUSED.
     """
 
     writes: list[EdgeWrite]
@@ -62,9 +62,9 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
         for write in self.writes:
             edge, ends = write.edge, (write.edge.source, write.edge.destination)
             yield edge_row(edge.graph, *ends)
-            if write.only_from is None or State.REMOVED in write.only_from:  # most edges that are written are new
+            if write.only_from is None or State.REMOVED in write.only_from:  # mostly a new edge
                 yield from list_rows(edge, partition)
-            elif ends != before:  # most that are taken away are there; not what is beside another of both, as a request
+            elif ends != before:  # mostly a stored edge, in its old lists too; a pair's second write finds none
                 yield from list_rows(edge, partition)
                 yield from list_rows(msgspec.structs.replace(edge, state=State.NORMAL), partition)
             before = ends
@@ -95,7 +95,7 @@ class WriteEdges(OwnerCommand, frozen=True, tag="write"):
 
 
 class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
-    """Delete edges as if they had never been."""
+    """Delete edges as if they had never existed."""
 
     graph: int
     pairs: list[Pair]
@@ -112,8 +112,10 @@ class ForgetEdges(OwnerCommand, frozen=True, tag="forget"):
 
 
 class EndEdges(OwnerCommand, frozen=True, tag="end"):
-    """Remove those of some edges that have expired; answers how many that were. `ends_ms`: as rows of `expiring` say;
-    one that is not so, as one that came back after it was deleted, is deleted.
+    """Remove the edges that have expired; answers how many were removed.
+
+    `ends_ms`: the expiry of each edge in its row of `expiring`. A row that does not agree with its edge is deleted, for
+    example one that reappeared after its deletion.
     """
 
     edges: list[EdgeKey]
@@ -126,7 +128,7 @@ class EndEdges(OwnerCommand, frozen=True, tag="end"):
         before = len(batch.events)
         for edge in self.edges:
             batch.current_edge(edge)
-        for edge, expires_ms in zip(self.edges, self.ends_ms, strict=False):  # an older Kith sends none
+        for edge, expires_ms in zip(self.edges, self.ends_ms, strict=False):  # an older Kith sends no `ends_ms`
             stored = batch.stored_edge(edge)
             if stored is None or stored.expires_ms != expires_ms:
                 batch.delete(expiry_row(edge, expires_ms, batch.partition))
@@ -134,7 +136,7 @@ class EndEdges(OwnerCommand, frozen=True, tag="end"):
 
 
 class ListEdges(OwnerCommand, frozen=True, tag="list"):
-    """Show stored edges in both lists, as their rows say."""
+    """Write the list entries of stored edges again, at both ends."""
 
     edges: list[EdgeKey]
 
@@ -149,9 +151,9 @@ class ListEdges(OwnerCommand, frozen=True, tag="list"):
 
 
 class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
-    """Delete those of some entries that do not agree with the row of their edge; answers how many were deleted.
+    """Delete the entries that do not agree with the row of their edge; answers how many were deleted.
 
-    `moved`: and those that stand in another part of their list by now.
+    `moved`: also delete entries that belong in another part of their list.
     """
 
     entries: list[ListEntry]
@@ -175,11 +177,10 @@ class UnlistStrays(OwnerCommand, frozen=True, tag="unlist"):
 
 
 class CountStretch(OwnerCommand, frozen=True, tag="stretch"):
-    """Count our entries of a list anew, a stretch after another down to the oldest entry; see `recount`. Answers a
-    `StretchOutcome`.
+    """Add one stretch to the owner's recount of a list, from the newest entry to the oldest; see `recount`.
 
-    `name`: of this recount. `span`: the stretch; None: begin. `entries`: how many of it are ours, `expiring`: how many
-    of these expire.
+    Answers a `StretchOutcome`. `name`: identifies the recount. `span`: the stretch; None: start the recount.
+    `entries`: how many entries of the stretch this owner wrote; `expiring`: how many of these expire.
     """
 
     listing: Listing
@@ -210,9 +211,9 @@ class CountStretch(OwnerCommand, frozen=True, tag="stretch"):
 
 
 class DivideList(OwnerCommand, frozen=True, tag="divide"):
-    """Note that entries of a list move to a part that begins at a position, or that all have (`moved`).
+    """Record that entries of a list start to move to a part beginning at `begin`, or that all have moved (`moved`).
 
-    Answers how it is divided. The partition is that of the list's node.
+    Answers how the list is divided. Sent to the partition of the list's node.
     """
 
     listing: Listing
@@ -234,7 +235,7 @@ class DivideList(OwnerCommand, frozen=True, tag="divide"):
 
 
 class ForgetLong(OwnerCommand, frozen=True, tag="forget_long"):
-    """Delete the note that a part of a list may be long; None: that the list may be, as an older Kith notes it."""
+    """Delete the note that a part may be too long. `part` None: the note of a whole list, which an older Kith wrote."""
 
     listing: Listing
     part: int | None = None
@@ -248,7 +249,7 @@ class ForgetLong(OwnerCommand, frozen=True, tag="forget_long"):
 
 
 def shows(entry: ListEntry, edge: Edge | None, parts: ListParts) -> bool:
-    """Whether an entry shows its edge as the row says, where it may stand."""
+    """Whether an entry agrees with the row of its edge, and is in a part where it may be."""
     if edge is None or entry.part not in parts.places(entry.position):
         return False
     return (edge.state, edge.position) == (entry.listing.state, entry.position)

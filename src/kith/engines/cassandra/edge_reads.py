@@ -1,7 +1,7 @@
-"""Reads of edges, lists and counts in Cassandra. What is asked together is asked at once.
+"""Reads edges, lists and counts from Cassandra. Queries of one call run concurrently.
 
-Reads leave an expired edge out until it is removed: its row and its entries hold the end, and a list with such entries
-says so beside its counts.
+Reads filter out expired edges that are not removed yet. An edge's row and entries hold `expires_ms`, and the counts of
+a list say how many of its entries expire.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ _OLDEST_FIRST = " ORDER BY position ASC, other ASC"
 _OVER = f"SELECT COUNT(*) FROM ending WHERE {_LISTED} AND expires_ms <= ?"
 _PARTS_AT_ONCE = 2
 _DIVIDED_MAX = 10_000
-"""Lists of which it is kept how they were divided, 0.2 KB each and 8 bytes a part."""
+"""Lists whose division is cached; each takes 0.2 KB, and 8 bytes per part."""
 T = TypeVar("T")
 
 
 def span_of(window: Window) -> Span:
-    """The part of a list that a window has positions of."""
+    """The span of a list that a window covers."""
     above = LOWEST if window.since is None else Mark(window.since, -1)
     top = HIGHEST if window.until is None else Mark(window.until, -1)
     return Span(above, top)
 
 
 class EdgeReads:
-    """See `graph.store.Edges`; what it reads."""
+    """The reading half of `graph.store.Edges`."""
 
     transactional = immediate = False
 
     def __init__(self, rows: CassandraRows, now_ms: Callable[[], int]) -> None:
         self._rows, self._session, self._now_ms = rows, rows.session, now_ms
         self._newest = NewestReader(rows.session)
-        self._known_parts: dict[Listing, ListParts] = {}  # as they were read last
+        self._known_parts: dict[Listing, ListParts] = {}  # as last read
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         return [edge is not None and edge.state is State.NORMAL for edge in await self.get_many(graph, pairs)]
@@ -60,7 +60,7 @@ class EdgeReads:
         return await self._edges([(graph, *pair) for pair in pairs])
 
     async def _edges(self, keys: Sequence[EdgeKey]) -> list[Edge | None]:
-        """The edges of any graphs as of now."""
+        """Edges of any graphs, as of now."""
         now_ms = self._now_ms()
         rows = await self._rows.get([edge_row(*key) for key in keys])
         return [
@@ -69,7 +69,7 @@ class EdgeReads:
 
     async def answer(self, questions: Questions) -> Answers:
         towards = [[(graph, source, to) for to in ends] for graph, source, ends in questions.asked_towards]
-        asked: list[Coroutine[Any, Any, Any]] = [  # what takes most steps first, so that few statements read it all
+        asked: list[Coroutine[Any, Any, Any]] = [  # those with most steps first: more reads share a statement
             *(self.contains(listing, ids) for listing, ids in questions.asked_members),
             *(self.page(listing, window) for listing, window in questions.asked_pages),
             self._edges([*questions.asked_states, *chain.from_iterable(towards)]),
@@ -100,8 +100,11 @@ class EdgeReads:
         return await self._in_parts(listing, lambda parts: self._page(listing, window, parts))
 
     async def _in_parts(self, listing: Listing, read: Callable[[ListParts], Coroutine[Any, Any, T]]) -> T:
-        """Read a list that may be divided. It is read as it was divided the last time, or as undivided, which most are,
-        while that is being looked up."""
+        """Read a list that may be divided.
+
+        The list is read by its cached division, or as undivided (most lists are), while the division is looked up. If
+        that guess was wrong, it is read again.
+        """
         guess = self._known_parts.get(listing, WHOLE)
         reads: tuple[list[Values | None], T] = await together(False, self._rows.get([parts_row(listing)]), read(guess))
         (row,), found = reads
@@ -134,20 +137,20 @@ class EdgeReads:
             )
             return Page(items[: window.limit], len(items) > window.limit, is_newer)
         items = await self._marks(listing, Span(above, after), count + 1, parts)
-        if items[:1] == [after]:  # mostly the entry that a cursor names is there, and says that there is one before
+        if items[:1] == [after]:  # mostly the cursor's entry still exists: so a newer one does, with no second read
             items = items[1:]
             return Page(items[: window.limit], len(items) > window.limit, True)
         is_newer = await self._newer(listing, Span(below, top), parts)
         return Page(items[: window.limit], len(items) > window.limit, is_newer)
 
     async def _newer(self, listing: Listing, span: Span, parts: ListParts, *, looks_back: bool = True) -> bool:
-        """Whether there is anything in a span, if that is asked."""
+        """Whether a span has an entry; False without a read unless `looks_back`."""
         return looks_back and bool(await self._marks(listing, span, 1, parts, oldest_first=True))
 
     async def _marks(
         self, listing: Listing, span: Span, limit: int, parts: ListParts, *, oldest_first: bool = False
     ) -> list[Mark]:
-        """The first entries of a part of a list, in this order; as many parts as a page may touch are read at once."""
+        """The first `limit` entries of a span, in this order. _PARTS_AT_ONCE parts are read at once."""
         if span.above >= span.top or limit <= 0:
             return []
         within = parts.within(span)[:: -1 if oldest_first else 1]
@@ -163,7 +166,7 @@ class EdgeReads:
     async def _of_places(
         self, listing: Listing, places: Sequence[int], span: Span, limit: int, oldest_first: bool
     ) -> set[Mark]:
-        """The first entries of a span that may be in several parts; where they move from is read first."""
+        """The first entries of a span that may be in two parts. The part that entries move from is read first."""
         found: set[Mark] = set()
         for part in reversed(places):
             found.update(await self._of_part(listing, part, span, limit, oldest_first))
@@ -177,7 +180,7 @@ class EdgeReads:
             found = [Mark(position, other) for position, other, ends in rows if not ends or ends > now_ms]
             if len(found) == len(rows) or len(rows) < limit:
                 return found[:limit]
-            found = []  # some that are over stand among them: read on
+            found = []  # some had expired: read page by page
         statement = BETWEEN + (_OLDEST_FIRST if oldest_first else "")
         size = min(limit, _PAGE_ROWS)
         async for rows in self._session.pages(statement, *listed(listing), part, *span.above, *span.top, size=size):
@@ -198,7 +201,7 @@ class EdgeReads:
         ]
 
     async def _over(self, listing: Listing) -> int:
-        """Entries of a list that are over, and still there."""
+        """The number of a list's entries that have expired and are not removed yet."""
         ((over,),) = await self._session.rows(_OVER, *listed(listing), self._now_ms())
         return int(over)
 

@@ -1,8 +1,9 @@
-"""Scans of whole graphs in Cassandra, in the order of its tokens, and repairs, which owners make.
+"""Scans of whole graphs in Cassandra, in the order of its tokens, and repairs, which owners execute.
 
-A scan of one graph passes the rows of all. It is for audits, exports and jobs over everybody. It asks for a stretch of
-tokens after another, as Cassandra answers with a page only once it has found all rows of it: of a graph with few edges
-it would not find them in time.
+A scan of one graph reads past the rows of all graphs. It is for audits, exports and jobs over all users.
+
+A scan queries one range of tokens after another. Cassandra answers only when a page is full or the range ends, so in a
+graph with few edges a query over all tokens would time out.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ _SCAN_ROWS = 1_000
 _AT_ONCE = 100
 _PAGE_ROWS = 5_000
 _LOOKS, _LOOKED_AGAIN_S = 3, 0.5
-"""How often a list whose length differs is looked at."""
+"""How often a list is compared before its count is reported as wrong, and the pause between."""
 _RECOUNTED_AT_ONCE = 20
-"""Lists; each takes a command for each owner at once."""
+"""Lists recounted at once; each sends one command to every owner at a time."""
 _TOKEN = struct.Struct(">q")
 _TOKEN_MIN, _TOKEN_MAX = -(2**63), 2**63 - 1
 _STRETCH, _STRETCH_S, _LONGER_MAX = 1 << 54, 0.5, 16
-"""The first stretch of tokens that is passed, a thousandth of all; about how long one is to take, and how many times as
-long as the last one it may be."""
+"""The first range of tokens (a thousandth of all), the time that a page of a range should take, and the greatest factor
+by which a range may grow."""
 _STRETCH_MIN = _STRETCH // _LONGER_MAX**4
-"""Where Cassandra does not answer in time for so short a one, it is away."""
+"""If Cassandra does not answer in time for a range as short as this, it counts as unavailable."""
 _WITHIN = "token({0}) > ? AND token({0}) <= ? AND graph = ? ALLOW FILTERING"
 _EDGES = (
     f"SELECT source, destination, state, position, updated_at, expires_ms FROM edges WHERE {_WITHIN.format('source')}"
@@ -73,7 +74,10 @@ class EdgeScans:
                 yield [read_edge(graph, row[0], row[1], row[2:]) for row in rows]
 
     async def _passed(self, statement: str, graph: int) -> AsyncIterator[list[Row]]:
-        """The rows of a graph; stretches are so long that no page of one takes long, and shorter where one did."""
+        """The rows of a graph. Each range of tokens is sized so that its slowest page takes about _STRETCH_S.
+
+        A range that times out before its first row is retried with a shorter one.
+        """
         above, stretch = _TOKEN_MIN, _STRETCH
         while above < _TOKEN_MAX:
             upto, slowest_s, asked_s, found_some = min(above + stretch, _TOKEN_MAX), 0.0, monotonic(), False
@@ -96,7 +100,7 @@ class EdgeScans:
         return [None if row is None else next(shown) for row in rows]
 
     async def _shown(self, edges: Sequence[Edge]) -> list[Ends]:
-        """Edges, and what lists say of them."""
+        """Edges, each with whether both its lists have an entry for it."""
         ends = [(listing, edge.position, other) for edge in edges for listing, other in listings_of(edge)]
         divided = await self._divided(listing for listing, _, _ in ends)
         places = [
@@ -129,14 +133,14 @@ class EdgeScans:
         return DegreesPart(found, None)
 
     async def _degrees(self, graph: int, node: int) -> Degrees | None:
-        """None where no edge is left."""
+        """A node's degrees; None if all its lists are empty."""
         lengths = await self._lengths(graph, node)
         if not any(lengths.values()):
             return None
         return Degrees(node, *(lengths.get((direction, State.NORMAL), 0) for direction in Direction))
 
     async def _lengths(self, graph: int, node: int) -> dict[tuple[Direction, State], int]:
-        """The stored lengths of the lists of a node."""
+        """The stored lengths of a node's lists."""
         lengths: dict[tuple[Direction, State], int] = defaultdict(int)
         for direction, state, entries in await self._session.rows(_CELLS, graph, node):
             lengths[Direction(direction), State(state)] += entries
@@ -154,10 +158,10 @@ class EdgeScans:
         return wrong
 
     async def _looked_at(self, listing: Listing, stored: int) -> tuple[Listing, int, int] | None:
-        """A list with its stored length and the real one where they differ each time.
+        """A list with its stored and its real length, if they differ at each of _LOOKS comparisons; else None.
 
-        A list that is written to while it is counted differs too: it is right if its length was what it was before, or
-        after, or between.
+        A list that is written to while it is counted may differ as well. It counts as right if the real length lies
+        between the stored lengths before and after.
         """
         for look in range(_LOOKS):
             if look:
@@ -172,7 +176,7 @@ class EdgeScans:
         return listing, stored, length
 
     async def _length(self, listing: Listing) -> int:
-        """How many entries a list has; what is being moved is counted once."""
+        """How many entries a list has. An entry that is being moved, and is in two parts, counts once."""
         parts = (await self._divided([listing]))[listing]
         moving = [] if parts.moving is None else parts.places(parts.moving)
         counted = (self._length_of_part(listing, begin) for begin in parts.begins if begin not in moving)
@@ -186,7 +190,7 @@ class EdgeScans:
         return length + len(others)
 
     async def _length_of_part(self, listing: Listing, part: int) -> int:
-        """How many entries a part has; Cassandra cannot count some millions of one position in time."""
+        """How many entries a part has, counted here page by page: Cassandra cannot count some millions in time."""
         pages = self._session.pages(_OTHERS, *listed(listing), part, size=_PAGE_ROWS)
         return sum([len(rows) async for rows in pages])
 
@@ -208,7 +212,7 @@ class EdgeScans:
         return found
 
     async def _listings(self, graph: int) -> AsyncIterator[list[tuple[Listing, int]]]:
-        """Every list with its stored length: those that are counted, then those that are only there."""
+        """Every list with its stored length: first the lists with stored counts, then those with entries only (0)."""
         async for rows in self._session.pages(_NODES, size=_AT_ONCE):
             nodes = [node for (node,) in rows]
             counted = await together(False, *(self._lengths(graph, node) for node in nodes))

@@ -1,4 +1,4 @@
-"""The EdgeStore on Cassandra: it reads rows, and asks the owners of sources to write."""
+"""The EdgeStore on Cassandra: it reads rows itself, and sends writes as commands to the owners of the sources."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
         self._metadata = Metadata(rows.session)
 
     async def last_told(self) -> int:
-        return 0  # rows and log are not written in one transaction
+        return 0  # unknown: rows and log are not written in one transaction
 
     async def ending(self, until_ms: int, limit: int) -> list[ExpiringEdge]:
         owners = range(self._owners.partitions.count)
@@ -79,8 +79,10 @@ class CassandraEdges(EdgeReads, EdgeScans):
         return self._owners.joined(one, other)
 
     def _rest(self, writes: Sequence[EdgeWrite], at: int) -> Iterable[EdgeWrite]:
-        """The writes that can be sent together with the first: up to one that is chained to a write of another owner,
-        or has a condition on an edge written before it.
+        """The writes after `at` that can be sent together with it.
+
+        They end before a write that is chained to a write of another owner, and before one with a condition on an edge
+        that was written earlier in the stage.
         """
         owner, written = self._owner_of(writes[at]), {_key_of(writes[at])}
         for write in writes[at + 1 :]:
@@ -94,7 +96,7 @@ class CassandraEdges(EdgeReads, EdgeScans):
         return self._owners.partitions.of_node(write.edge.source)
 
     async def _write(self, writes: Sequence[EdgeWrite]) -> list[tuple[EdgeChange | None, LogPosition]]:
-        """Ask each owner for its writes; an answer each, in their order."""
+        """Send each owner its writes; returns one answer per write, in the order of `writes`."""
         parts: dict[int, list[list[int]]] = defaultdict(list)
         for at, write in enumerate(writes):
             part = parts[self._owner_of(write)]
@@ -116,8 +118,10 @@ class CassandraEdges(EdgeReads, EdgeScans):
         await self._owners.many([(owner, ForgetEdges(graph, some)) for owner, some in asked.items()], type(None))
 
     async def end_expired(self) -> int:
-        """Let each owner remove some expired edges; returns how many were removed. A serving process calls it every
-        second."""
+        """Have each owner remove up to ENDED_AT_ONCE expired edges; returns how many were removed.
+
+        A serving process calls it every second.
+        """
         now_ms = self._now_ms()
         owners = range(self._owners.partitions.count)
         found = await together(False, *(self._session.rows(_ENDING, owner, now_ms, ENDED_AT_ONCE) for owner in owners))

@@ -1,13 +1,14 @@
-"""The FanoutState in Cassandra: one partition, so that all of it is read in one statement, and each change is whole.
+"""The FanoutState in Cassandra. A consumer has one partition, so one statement reads it all and each change is atomic.
 
-    changes   how often each process changed it, a number that is its own time of writing: it only grows. A process
-              has two: a negative one for deliveries, whose rows alone are read again then, and one for all else
+    changes   process -> its number of changes, which is also the write timestamp, so the count only grows. A process
+              has two counts: under a negative key for deliveries, under a positive one for all other changes
     name      of the timelines
     DELIVERY  post -> author, failures, checkpoint
-    WITHHELD  author -> rate, which is its own time of writing, so the highest stands
+    WITHHELD  author -> rate, which is also the write timestamp, so the highest rate stands
 
-A process reads the rows again only where `changes` is another: deliveries come and go all the time, and there may be
-very many withheld authors. Progress and failures are the log's own.
+A process reloads rows only if `changes` differs from what it read last. If only counts of deliveries differ, it reloads
+only deliveries: these come and go all the time, while there may be very many withheld authors. The log itself stores
+progress and failures.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ FANOUT_STATE = Table(
 DELIVERY, WITHHELD = 1, 2
 ROWS_A_CHANGE = 100
 CHANGES_KEPT_S = 86_400
-"""How long the change count of a process is kept."""
+"""How long Cassandra keeps the change count of a process (TTL)."""
 READ_ANYWAY_S = 3_600.0
-"""What was read is used for this long at most: less than change counts are kept."""
+"""Everything is reloaded after this time, which must be less than CHANGES_KEPT_S."""
 _CHANGES = "SELECT changes FROM fanout_state WHERE consumer = ? LIMIT 1"
 _ROWS = "SELECT name, kind, id, author, failures, after, rate FROM fanout_state WHERE consumer = ?"
 _DELIVERIES = "SELECT kind, id, author, failures, after FROM fanout_state WHERE consumer = ? AND kind = ?"
@@ -61,7 +62,7 @@ _NAME = "UPDATE fanout_state USING TIMESTAMP ? SET name = ? WHERE consumer = ?"
 
 
 class _Known(NamedTuple):
-    """What was read when `changes` were these, or later."""
+    """The cached state. Its rows were read after `changes`, so they may be newer, never older."""
 
     changes: dict[int, int]
     name: int | None
@@ -71,7 +72,7 @@ class _Known(NamedTuple):
 
 
 class CassandraFanoutState:
-    """See `home.fanout.state.FanoutState`. `group`: the consumer whose progress and failures in `log` these are."""
+    """See `home.fanout.state.FanoutState`. `group`: the consumer; its progress and failures are read from `log`."""
 
     immediate = False
 
@@ -84,7 +85,7 @@ class CassandraFanoutState:
         self._known: _Known | None = None
 
     async def snapshot(self) -> FanoutSnapshot:
-        progress = await self._log.progress(self._group)  # first: what is handled meanwhile is merely looked at as well
+        progress = await self._log.progress(self._group)  # first: what is handled meanwhile is then only read twice
         known, failures = await together(False, self._read(), self._log.failures(self._group, FAILURES_MAX + 1))
         events = [failure.event for failure in failures]
         return FanoutSnapshot(progress, known.name, known.deliveries, known.withheld, events)
@@ -92,7 +93,7 @@ class CassandraFanoutState:
     async def withhold(self, rates: Mapping[int, int]) -> None:
         known = (
             None if self._known is None else self._known.withheld
-        )  # what is noted stays, and other processes read all
+        )  # rates never fall, so a cached one need not be written again
         rows = [
             (_WITHHOLD, (rate, rate, self._group, WITHHELD, author))
             for author, rate in rates.items()
@@ -115,7 +116,7 @@ class CassandraFanoutState:
         await self._change((_END_ALL, (at_us, self._group, DELIVERY)), (_NAME, (at_us, name, self._group)))
 
     async def _change(self, *statements: tuple[str, Sequence[Any]], of_delivery: bool = False) -> None:
-        """Write these rows and this process's change count together."""
+        """Write rows and this process's change count in one atomic batch."""
         self._changed += 1
         name = ~self._process if of_delivery else self._process
         noted = self._changed, CHANGES_KEPT_S, name, self._changed, self._group
@@ -128,7 +129,7 @@ class CassandraFanoutState:
         if changes == known.changes:
             return known
         rows = await self._session.rows(_DELIVERIES, self._group, DELIVERY)
-        later = await self._read_changes()  # one that ended may have left followers out, which is noted before it ends
+        later = await self._read_changes()  # a delivery notes withheld followers before it ends: check for such notes
         if _of_all_else(later) != _of_all_else(known.changes):
             return await self._read_all(later, now_s)
         self._known = known._replace(changes=changes, deliveries=_deliveries(rows))
@@ -147,7 +148,7 @@ class CassandraFanoutState:
 
 
 def _of_all_else(changes: Mapping[int, int]) -> dict[int, int]:
-    """The counts that are not those of deliveries."""
+    """The change counts other than those of deliveries."""
     return {process: count for process, count in changes.items() if process >= 0}
 
 
@@ -159,7 +160,7 @@ def _deliveries(rows: Sequence[Row]) -> list[Delivery]:
 
 
 def _withheld(rows: Sequence[Row]) -> Withheld:
-    """The rows of authors, which ascend."""
+    """The withheld authors, ascending as in the rows."""
     rates = [(author, rate) for _, kind, author, _, _, _, rate in rows if kind == WITHHELD]
     both = np.array(rates, np.int64).reshape(-1, 2)
     return Withheld(both[:, 0], both[:, 1])
