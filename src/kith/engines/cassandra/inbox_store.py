@@ -1,14 +1,14 @@
 """Inboxes in Cassandra: rows by week and bucket of users.
 
-    inbox_periods   week -> generation, and into how many buckets its users are spread
+    inbox_periods   week -> generation, and the number of buckets that its users are spread over
     inbox_rows      generation, bucket -> user, notice (newest first); no values
 
-A week is forgotten by its row in `inbox_periods`: nobody finds the rows of its generation any more, and Cassandra drops
-whole files of them when their TTL is over. Rows that are added to that week later begin another generation.
+To expire a week, its row in `inbox_periods` is deleted. No read finds the rows of its generation any more, and
+Cassandra drops whole files of them when their TTL ends. Rows that are added to that week later start a new generation.
 
-Existing rows are read before rows are added, to tell a repeated row from a new one; if two processes add the same row
-at the same moment, both may count it as new. Rows are written with the nodes' time, so of adding and removing the later
-one holds.
+`add` reads existing rows first, to tell a repeated row from a new one. If two processes add the same row at the same
+moment, both may count it as new. Rows are written with the nodes' time as timestamp, so the later of an addition and a
+removal wins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kith.notifications.inbox import ADDED_MAX, PAGE_MAX, PERIOD_MS, InboxRow, U
 
 T = TypeVar("T")
 KEPT_S = 98 * 86_400
-"""Notices are kept for 90 days, and forgotten with those of their week."""
+"""The TTL of a row: notices are kept for 90 days, and expire together with their whole week."""
 INBOX_PERIODS = Table("inbox_periods", ("shelf tinyint",), ("period int",), ("generation bigint", "buckets int"))
 INBOX_ROWS = Table(
     "inbox_rows",
@@ -41,10 +41,10 @@ INBOX_ROWS = Table(
     " 'compaction_window_unit': 'DAYS', 'compaction_window_size': 7}",
 )
 BUCKETS = 256
-"""Buckets of a new week. More make partitions smaller; fewer put more rows into a statement."""
+"""Buckets of a new week. More buckets make smaller partitions; fewer put more rows into a statement."""
 ROWS_A_CHANGE = 100
 FIRST_PERIODS = 2
-"""In how many weeks a page is looked for at first; then in all others at once."""
+"""A page is first looked for in this many weeks; if they do not fill it, in all others at once."""
 _SHELF = 0
 _SPREAD, _SPREAD_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)  # Knuth's multiplicative hashing
 _PERIODS = "SELECT period, generation, buckets FROM inbox_periods WHERE shelf = ?"
@@ -61,7 +61,7 @@ _OLDEST = f"{_ALL} AND notice >= ? AND notice <= ? ORDER BY notice ASC LIMIT ?"
 
 
 class _Week(NamedTuple):
-    """Where the rows of a period are now."""
+    """Where the rows of a week are now."""
 
     generation: int
     buckets: int
@@ -88,13 +88,13 @@ WeeksByNumber = Mapping[int, _Week]
 
 
 class CassandraInboxes:
-    """See `notifications.inbox.InboxStore`. `buckets`: of weeks that begin."""
+    """See `notifications.inbox.InboxStore`. `buckets`: how many a new week gets."""
 
     immediate = False
 
     def __init__(self, session: Session, *, buckets: int = BUCKETS) -> None:
         self._session, self._buckets, self._node_time = session, buckets, NodeTime(session)
-        self._weeks: WeeksByNumber = {}  # as they were read last
+        self._weeks: WeeksByNumber = {}  # as last read
 
     async def add(self, rows: Sequence[InboxRow]) -> list[bool]:
         _check_size(len(rows), ADDED_MAX)
@@ -177,7 +177,7 @@ class CassandraInboxes:
         return self._weeks
 
     async def _begun(self, periods: Iterable[int]) -> WeeksByNumber:
-        """The weeks, with these among them."""
+        """All weeks, after starting those of `periods` that are missing."""
         weeks = await self._read_weeks()
         while missing := [period for period in periods if period not in weeks]:
             for period in missing:
@@ -188,7 +188,7 @@ class CassandraInboxes:
     # --- rows ------------------------------------------------------------------------------------------
 
     async def _add(self, rows: Iterable[tuple[_Place, InboxRow]]) -> set[InboxRow]:
-        """Add rows that are not there; which they are."""
+        """Add the rows that do not exist yet; returns these."""
         by_place: defaultdict[_Place, list[InboxRow]] = defaultdict(list)
         for place, row in rows:
             by_place[place].append(row)
@@ -198,7 +198,7 @@ class CassandraInboxes:
         return {row for some in added for row in some}
 
     async def _add_some(self, place: _Place, rows: Sequence[InboxRow], at_us: int) -> Sequence[InboxRow]:
-        """The same in one partition."""
+        """Add rows of one partition; returns those that are new."""
         there = {InboxRow(*row) for row in await self._session.rows(_THERE, *place, [tuple(row) for row in rows])}
         new = [row for row in rows if row not in there]
         if new:
@@ -208,7 +208,7 @@ class CassandraInboxes:
     async def _page(
         self, weeks: WeeksByNumber, user: int, least: int, most: int, limit: int, *, nearest: bool
     ) -> list[int]:
-        """Notices from `least` to `most`, newest first: `limit` of the newest, or of those `nearest` to `least`."""
+        """Up to `limit` notices from `least` to `most`, newest first: the newest, or the `nearest` to `least`."""
         statement = _OLDEST if nearest else _NEWEST
         periods = sorted(
             (period for period in weeks if period_of(least) <= period <= period_of(most)), reverse=not nearest

@@ -1,7 +1,8 @@
-"""Leases in Cassandra: a row each, changed under the condition that it is as it was read.
+"""Leases in Cassandra: one row each, changed only if it is still as it was read (compare and set).
 
-The time is that of most nodes (`node_time`): neither an instance's clock nor that of one node ends another's lease. A
-row is deleted FORGOTTEN_S after its lease ended. A token is at least the current time, so tokens grow even then.
+Time is the median of the nodes' clocks (`node_time`), so no single wrong clock, of an instance or a node, can end
+another's lease. A row is deleted FORGOTTEN_S after its lease ended. Tokens still grow after that, because a token is at
+least the current time in ms.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kith.engines.cassandra.schema import Table
 from kith.leases.store import Lease
 
 FORGOTTEN_S = 10 * 86_400
-# `fence`: the token; CQL has that word for itself
+# `fence` holds the token: `token` is a reserved word in CQL
 LEASES = Table("leases", ("name text",), (), ("holder text", "fence bigint", "until_ms bigint"))
 _READ = "SELECT fence, until_ms FROM leases WHERE name = ?"
 _PUT = "UPDATE leases USING TTL ? SET holder = ?, fence = ?, until_ms = ? WHERE name = ? IF fence = ? AND until_ms = ?"
@@ -32,7 +33,7 @@ class _Row(NamedTuple):
 
 
 class CassandraLeases:
-    """See `leases.store.LeaseStore`. `now_ms`: a clock in place of the nodes'."""
+    """See `leases.store.LeaseStore`. `now_ms`: a clock to use instead of the nodes' clocks."""
 
     expires = True
 
@@ -53,7 +54,7 @@ class CassandraLeases:
         await self._change(lease, 0)
 
     async def _change(self, lease: Lease, ttl_s: float) -> bool:
-        """Have a lease end `ttl_s` from now; false where it has ended."""
+        """Make a lease end `ttl_s` from now; returns False if it has already ended."""
         while True:
             row = await self._read(lease.name)
             if row.token != lease.token or not row.held:
@@ -67,7 +68,7 @@ class CassandraLeases:
         return _Row(token, until_ms, self._now_ms() if self._now_ms else await self._node_time.now_us() // 1_000)
 
     async def _put(self, lease: Lease, was: _Row, ttl_s: float) -> bool:
-        """Have the lease end `ttl_s` after `was` was read, if the row is still as it was then."""
+        """Make the lease end `ttl_s` after `was` was read, if the row is unchanged since then."""
         until_ms, kept_s = was.now_ms + int(ttl_s * 1_000), int(ttl_s) + FORGOTTEN_S
         values = kept_s, lease.holder, lease.token, until_ms, lease.name, was.token, was.until_ms
         return await self._session.conditional(_PUT, *values)

@@ -1,8 +1,7 @@
-"""Reads the newest entries of lists. Those asked for in one turn of the event loop are read together.
+"""Reads the newest entries of lists, and batches the reads of one turn of the event loop.
 
-A statement reads stretches of up to PLACES_MAX lists with the same bounds: of any nodes in one graph, of one node in
-any graphs, or of both. Limits of a statement are rounded up to one of `_SIZES`, as a few entries more cost less than
-another statement.
+A statement reads stretches with equal bounds from up to PLACES_MAX lists: those of some nodes in some graphs (each
+node in each graph). Limits are rounded up to one of `_SIZES`, as a few extra entries cost less than another statement.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from kith.graph.shapes import Listing
 PLACES_MAX = 32
 _SIZES = (8, 32, 256, 1_024)
 TOGETHER_MAX = _SIZES[-1]
-"""Longer stretches are read alone, a page after another."""
+"""Entries of the longest stretch that is batched; longer ones are read alone, page by page."""
 _ROWS_MAX = 4_096
-"""Of a statement."""
+"""Rows that one statement may return."""
 BETWEEN = (
     "SELECT position, other, expires_ms FROM list_entries"
     " WHERE graph = ? AND node = ? AND direction = ? AND state = ? AND part = ?"
     " AND (position, other) > (?, ?) AND (position, other) <= (?, ?)"
 )
-"""The entries of a part of a list that are greater than the first mark and not greater than the second."""
+"""Selects the entries of a part of a list that are above the first mark and not above the second."""
 NewestEntry: TypeAlias = tuple[int, int, int]
 """Position, other end, expires_ms."""
 
 
 class ListStretch(NamedTuple):
-    """The newest `limit` entries of a part of a list that are greater than `above` and not greater than `top`."""
+    """The newest `limit` entries of a part of a list, from those greater than `above` and not greater than `top`."""
 
     listing: Listing
     part: int
@@ -50,7 +49,7 @@ _Bounds: TypeAlias = tuple[int, int, int, Mark, Mark, int]  # direction, state, 
 
 
 class NewestReader:
-    """Reads stretches of lists. One event loop uses it."""
+    """Reads stretches of lists, in batches. For one event loop."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -58,7 +57,7 @@ class NewestReader:
         self._reading: set[asyncio.Task[None]] = set()
 
     async def of(self, stretch: ListStretch) -> list[NewestEntry]:
-        """Its entries, newest first; those that are over too."""
+        """The entries of a stretch, newest first, with expired ones."""
         (graph, node, direction, state), part, above, top, limit = stretch
         size = next(size for size in _SIZES if size >= limit)
         loop = asyncio.get_running_loop()
@@ -70,7 +69,7 @@ class NewestReader:
         return await answer
 
     def _begin(self) -> None:
-        """Read what was asked for."""
+        """Start reading all stretches that were requested in this turn."""
         asked, self._asked = self._asked, {}
         for bounds, places in asked.items():
             for graphs, nodes in _together(list(places), max(1, min(PLACES_MAX, _ROWS_MAX // bounds[-1]))):
@@ -100,7 +99,7 @@ class NewestReader:
 
 
 def _together(places: Sequence[_Place], places_max: int) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """Places as few graphs times nodes: all graphs that are asked of a node, and the nodes asked for the same."""
+    """Group places into few products of graphs and nodes: nodes whose requested graphs are the same go together."""
     graphs_of: dict[int, list[int]] = defaultdict(list)
     for graph, node in places:
         graphs_of[node].append(graph)
@@ -116,7 +115,7 @@ def _together(places: Sequence[_Place], places_max: int) -> Iterator[tuple[Seque
 
 @cache
 def _newest(graphs: int, nodes: int) -> str:
-    """The statement for stretches of lists of so many graphs and nodes."""
+    """The statement that reads stretches of so many graphs and nodes."""
     return (
         "SELECT graph, node, position, other, expires_ms FROM list_entries"
         f" WHERE graph {_one_of(graphs)} AND node {_one_of(nodes)} AND direction = ? AND state = ? AND part = ?"

@@ -1,4 +1,4 @@
-"""Facts of a whole cluster, in rows that are written under conditions: names of graphs, the number of partitions."""
+"""Facts of the whole cluster, in rows changed by compare and set: names of graphs, the number of partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kith.engines.cassandra.node_time import NODES_ASKED
 from kith.graph.graphs import assign
 
 APART_MS_MAX = SKEW_MS_MAX // 2
-"""How far a machine's clock may be from Cassandra's, so that two machines are within SKEW_MS_MAX of each other."""
+"""How far a machine's clock may be from the nodes', so that two machines are within SKEW_MS_MAX of each other."""
 _TRIES_MAX = 20
 _READ = "SELECT value FROM metadata WHERE name = ?"
 _INSERT = "INSERT INTO metadata (name, value) VALUES (?, ?) IF NOT EXISTS"
@@ -41,12 +41,12 @@ class Metadata:
         raise StoreUnavailable("many declare graphs at once; try again")
 
     async def graphs(self) -> Mapping[str, int]:
-        """What was declared, perhaps without what is being declared just now."""
+        """The declared graphs by name; one that is being declared now may be missing."""
         rows = await self._session.rows(_READ, _GRAPHS)
         return msgspec.msgpack.decode(rows[0][0], type=dict[str, int]) if rows else {}
 
     async def check_partitions(self, count: int) -> None:
-        """Note how many partitions the log of commands has. StoreMismatch if it had another number before."""
+        """Store the number of partitions of the command log. StoreMismatch if another number is stored."""
         stored = await self._read(_PARTITIONS)
         if stored is None and not await self._replace(_PARTITIONS, None, b"%d" % count):
             stored = await self._read(_PARTITIONS)
@@ -56,8 +56,7 @@ class Metadata:
             )
 
     async def check_clock(self) -> None:
-        """StoreMismatch if this machine's clock is too far for versions of edges from those of most nodes of Cassandra
-        that are asked."""
+        """StoreMismatch if this machine's clock is more than APART_MS_MAX off most of the nodes that are queried."""
         apart_ms: dict[str, int] = {}
         for _ in range(NODES_ASKED):
             before = wall_ms()

@@ -1,5 +1,6 @@
-"""The time of Cassandra's nodes, for leases, and for writes of which the later one wins: so an instance with a wrong
-clock does no harm, nor does a node, where there are three.
+"""The time of Cassandra's nodes, for leases and for last-write-wins timestamps.
+
+So an instance with a wrong clock does no harm. Neither does one node with a wrong clock, where there are three.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections.abc import Callable
 from kith.engines.cassandra.connecting import Session
 
 MEASURED_S = 60.0
-"""How often the nodes are asked; in between, a monotonic clock is used."""
+"""How often the nodes' time is measured; in between, a monotonic clock advances it."""
 NODES_ASKED = 5
-"""The driver goes round the nodes: of three all are asked, and one whose own clock is wrong is outvoted."""
+"""Queries of a measurement. The driver rotates through the nodes: of three, all are queried and one wrong clock is
+outvoted."""
 
 
 class NodeTime:
-    """In microseconds, each greater than those before. `clock_s`: a monotonic clock."""
+    """A clock in microseconds; each value is greater than the one before. `clock_s`: a monotonic clock."""
 
     def __init__(self, session: Session, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock_s = session, clock_s
@@ -25,7 +27,7 @@ class NodeTime:
         self._ahead_us = self._last_us = 0
 
     async def now_us(self) -> int:
-        """The time now, less how long the nodes take to answer."""
+        """The nodes' time, behind by as long as they took to answer."""
         if self._measured_s is None or self._clock_s() - self._measured_s > MEASURED_S:
             self._ahead_us = await self._measured()
             self._measured_s = self._clock_s()
@@ -33,10 +35,10 @@ class NodeTime:
         return self._last_us
 
     async def _measured(self) -> int:
-        """How far most nodes are ahead of the clock here."""
+        """The median lead of the nodes over `clock_s`, in microseconds."""
         ahead_us: dict[str, int] = {}
         for _ in range(NODES_ASKED):
             node, node_ms = await self._session.node_time()
             ahead = node_ms * 1_000 - int(self._clock_s() * 1e6)
-            ahead_us[node] = max(ahead, ahead_us.get(node, ahead))  # of the answer that took least
+            ahead_us[node] = max(ahead, ahead_us.get(node, ahead))  # of the node's fastest answer
         return statistics.median_low(ahead_us.values())

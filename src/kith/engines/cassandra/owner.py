@@ -1,9 +1,12 @@
-"""The owner of partitions of the log of commands: it decides them, and writes the rows that follow.
+"""The owner of partitions of the command log: decides their commands, and writes the resulting rows.
 
-A batch is decided on what was read of Cassandra, or is still known from an earlier batch, since nobody else writes it.
-It is written down in one row, the journal, before any other. That write has a condition: it fails for a former owner,
-and the next owner finds the batch whole or not at all. Rows are written after that. A former owner that writes them
-late writes what the journal held, with its timestamps, so newer writes win over it.
+A batch is decided by rows read from Cassandra, or cached from an earlier batch: only the owner writes them, so the
+cache stays current.
+
+The decided batch is written to the partition's journal before any row. That write is conditional on the owner's epoch:
+it fails for a former owner (fencing), and the next owner finds the batch whole or not at all. The rows are written
+after it. A former owner that writes rows late writes those of the journal with their old timestamps, so newer writes
+win.
 """
 
 from __future__ import annotations
@@ -32,25 +35,25 @@ from kith.log.commands import Command, Decided
 from kith.log.store import Fenced
 
 HELD_MAX = 20_000
-"""Rows of a partition that are kept in memory."""
+"""Rows of one partition that are cached."""
 _UNREAD: Final[Any] = object()
 _log = structlog.get_logger("kith.log")
 _TAKES_MAX = 20
 _RECOUNTS_MAX = 1_000
-"""Lists of a partition that are being counted anew; beyond, the oldest recount is forgotten."""
+"""Recounts of one partition in progress; beyond that, the oldest is dropped."""
 _ENDED_MAX = 500
-"""How many expired edges a batch removes beside its own work."""
+"""Expired edges that a batch removes besides its own work."""
 
 
 class JournaledBatch(msgspec.Struct, frozen=True, array_like=True):
-    """A batch as it stands in the journal."""
+    """A decided batch as the journal stores it."""
 
     decided: list[Decided]
     changes: list[RowChange]
 
 
 class _BatchInput(NamedTuple):
-    """What a batch is decided on, see `RowBatch`; `expired`: our edges that have, and have to be removed first."""
+    """What a batch is decided by; see `RowBatch`. `expired`: this partition's expired edges, to be removed first."""
 
     rows: dict[Key, Values | None]
     lengths: Mapping[Listing, int]
@@ -58,14 +61,14 @@ class _BatchInput(NamedTuple):
 
 
 class _CommandFailed(Exception):
-    """The command at this place of a batch raised; what the batch has of it is of no use."""
+    """The command at this index of a batch raised, so the batch must be discarded and decided again."""
 
     def __init__(self, at: int) -> None:
         self.at = at
 
 
 class _Failed(OwnerCommand, frozen=True):
-    """In place of a command that raised."""
+    """Stands in for a command that raised: it changes nothing and answers FAILED."""
 
     def reads(self, partition: int) -> Iterable[Key]:
         return []
@@ -100,7 +103,7 @@ class CassandraOwner:
         return decided
 
     async def _take_over(self, partition: int) -> int:
-        """Become the owner, by the next number."""
+        """Become the owner under the next epoch, which is returned."""
         for _ in range(_TAKES_MAX):
             journal = await self._rows.journal(partition)
             before = 0 if journal is None else journal.epoch
@@ -120,15 +123,16 @@ class CassandraOwner:
                 await self._write_journal(partition, epoch, JournaledBatch(decided, batch.changes))
                 await self._rows.write(batch.changes)
         except BaseException:
-            self._forget(partition)  # what is in memory may not be what is stored
+            self._forget(partition)  # the cache may differ from what is stored
             raise
         self._hold(partition, batch)
         return decided
 
     async def _decided(self, partition: int, commands: Sequence[Command]) -> tuple[RowBatch, list[Decided]]:
-        """Decide on what the commands are known to need; once they looked at more, on that too.
+        """Decide commands. If they needed rows that were not read, read these and decide again.
 
-        If one fails, all others are decided without it: it would fail again with each owner, and hold them up for good.
+        If a command raises, the others are decided without it: it would raise again at every owner, and block the
+        partition for good.
         """
         asked: list[OwnerCommand | None] = [read_command(command.data) for command in commands]
         read = await self._read(partition, [one for one in asked if one is not None], commands[-1].at_ms)
@@ -138,7 +142,7 @@ class CassandraOwner:
             try:
                 decided = _decide(batch, commands, asked, read.expired)
             except _CommandFailed as failed:
-                if not batch.missing:  # otherwise it may have failed at what was not read
+                if not batch.missing:  # otherwise a row that was not read may be the reason
                     offset, kind = commands[failed.at].offset, type(asked[failed.at]).__name__
                     _log.exception("a write failed, and changed nothing", partition=partition, offset=offset, kind=kind)
                     asked[failed.at] = _Failed()
@@ -153,12 +157,12 @@ class CassandraOwner:
             raise Fenced
 
     async def _read(self, partition: int, asked: Sequence[OwnerCommand], now_ms: int) -> _BatchInput:
-        """What the commands look at, as far as they know."""
+        """Read what the commands need, as far as they know it beforehand."""
         lists = list(dict.fromkeys(listing for one in asked for listing in one.lengths()))
         keys = (key for one in asked for key in one.reads(partition))
         cells_of_lists = (cell_row(listing, partition) for listing in lists)
         read = await self._held_or_read(partition, chain((closed_row(partition),), keys, cells_of_lists))
-        into = [listing for listing in lists if listing.direction is Direction.IN]  # OUT lists are of one owner
+        into = [listing for listing in lists if listing.direction is Direction.IN]  # one owner writes a whole OUT list
         cells = dict(zip(into, await self._rows.cells(into) if into else [], strict=True))
         others = {listing: [cell for cell in some if cell[0] != partition] for listing, some in cells.items()}
         lengths = {listing: sum(length for _, length, _ in some) for listing, some in others.items()}
@@ -174,8 +178,10 @@ class CassandraOwner:
     async def _expired_edges(
         self, partition: int, expiring: Sequence[Listing], lengths: dict[Listing, int], now_ms: int
     ) -> Sequence[EdgeKey]:
-        """This partition's expired edges in these lists. Those of other partitions, or too many, are subtracted from
-        the lengths."""
+        """Up to _ENDED_MAX of this partition's expired edges in these lists.
+
+        All other expired edges, of other partitions or beyond that bound, are subtracted from `lengths` instead.
+        """
         ended: dict[EdgeKey, None] = {}
         for listing in expiring:
             async for others in self._rows.expired_entries(listing, now_ms):
@@ -188,7 +194,7 @@ class CassandraOwner:
         return list(ended)
 
     async def _held_or_read(self, partition: int, keys: Iterable[Key]) -> dict[Key, Values | None]:
-        """Rows from memory, or read; those that nobody else writes are kept."""
+        """Rows from the cache, or else read. Rows that only this owner writes are then cached."""
         held = self._held[partition]
         known = {key: held.get(key, _UNREAD) for key in keys}
         missing = [key for key, values in known.items() if values is _UNREAD]
@@ -199,7 +205,7 @@ class CassandraOwner:
         return known
 
     def _is_ours(self, partition: int, key: Key) -> bool:
-        """Whether only this owner writes a row, and it is worth keeping in memory."""
+        """Whether a row may be cached: only this owner writes it, and it is worth keeping."""
         if key.table == "closed":
             return True
         if key.table == "counts":
@@ -215,7 +221,7 @@ class CassandraOwner:
         for change in batch.changes:
             if change.table in ("edges", "counts", "nodes", "closed"):
                 held[Key(change.table, change.key)] = change.values
-        for key in list(islice(held, max(0, len(held) - HELD_MAX))):  # a list of all would cost more than the batch
+        for key in list(islice(held, max(0, len(held) - HELD_MAX))):  # a full copy would cost more than the batch
             del held[key]
 
     def _forget(self, partition: int) -> None:
@@ -225,7 +231,7 @@ class CassandraOwner:
 
 
 def _check_known(partition: int, changes: Iterable[RowChange]) -> None:
-    """StoreUnavailable where rows are of tables that this Kith does not know: then another process is asked to own."""
+    """Raise StoreUnavailable for rows of tables that this version does not know: a newer process must take over."""
     unknown = {change.table for change in changes} - TABLES_BY_NAME.keys()
     if unknown:
         raise StoreUnavailable(
@@ -237,7 +243,7 @@ def _check_known(partition: int, changes: Iterable[RowChange]) -> None:
 def _decide(
     batch: RowBatch, commands: Sequence[Command], asked: Sequence[OwnerCommand | None], expired: Sequence[EdgeKey]
 ) -> list[Decided]:
-    """Decide commands in order; expired edges are removed with the first. _CommandFailed where one raises."""
+    """Decide commands in order, after removing `expired` edges with the first. Raises _CommandFailed if one raises."""
     batch.begin(commands[0].offset, commands[-1].at_ms)
     for edge in expired:
         batch.current_edge(edge)
@@ -261,6 +267,6 @@ def _decide(
 
 
 def _edge(listing: Listing, other: int) -> EdgeKey:
-    """The edge that a list shows."""
+    """The edge that an entry of a list shows."""
     graph, node, direction, _ = listing
     return (graph, node, other) if direction is Direction.OUT else (graph, other, node)

@@ -1,4 +1,4 @@
-"""The base of every command: it names the rows that it needs, and changes a batch once they were read."""
+"""The base of all commands: a command names the rows that it needs, and then changes a batch that holds them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kith.engines.cassandra.reading import Key
 from kith.graph.shapes import Listing
 
 FAILED = b"\xc1"
-"""The outcome of a command that raised, which changes nothing; no MessagePack begins so."""
+"""The outcome of a command that raised, and changed nothing. No MessagePack value starts with this byte."""
 
 
 class OwnerCommand(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A command, as it stands in its partition; see `commands`. `permit`: by which a closed store is written to."""
+    """A command as the log stores it; see `commands`. `permit`: lets it write to a closed store (`closing`)."""
 
     permit: int = 0
 
     def reads(self, partition: int) -> Iterable[Key]:
-        """The rows that it needs, as far as they are known before others are read. `partition`: its own."""
+        """The rows that the command needs, as far as it knows before any are read. `partition`: the command's own."""
         raise NotImplementedError
 
     def run(self, batch: RowBatch) -> Any:
-        """Decide it; returns the answer."""
+        """Decide the command and change the batch; returns the answer."""
         raise NotImplementedError
 
     def lengths(self) -> Iterable[Listing]:
-        """Lists whose length it needs."""
+        """The lists whose lengths the command needs."""
         return ()

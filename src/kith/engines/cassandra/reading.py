@@ -1,8 +1,8 @@
-"""Reads rows by their keys. Everything asked for in one turn of the event loop is read together.
+"""Reads rows by their keys, and batches the reads of one turn of the event loop.
 
-A statement reads rows of up to PLACES_MAX partitions of Cassandra, which differ in the last column of the partition
-key, and the same rows of each. Where different rows are wanted, a few may be looked for in vain, if that costs less
-than another statement.
+A statement reads the same rows from up to PLACES_MAX partitions of Cassandra that differ only in the last column of
+the partition key. If different rows are wanted of each partition, a statement may also look for a few that nobody
+wants, where that costs less than another statement.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from kith.engines.cassandra.schema import TABLES_BY_NAME, Table
 Values = tuple[Any, ...]
 PLACES_MAX, _ORDERS_MAX = 32, 128
 _LOOKED_FOR_MAX = 64
-"""How many rows a statement looks for if different rows are wanted of each partition."""
+"""Rows that one statement may look for if different rows are wanted of each partition."""
 T = TypeVar("T")
 
 
 class Key(NamedTuple):
-    """A row of a table."""
+    """The name of a table, and the key of a row in it."""
 
     table: str
     key: Values
 
 
 class RowReader:
-    """Reads rows. One event loop uses it."""
+    """Reads rows, in batches. For one event loop."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -43,7 +43,7 @@ class RowReader:
         return [rows[0] if rows else None for rows in await self.all(keys)]
 
     async def all(self, keys: Sequence[Key]) -> list[list[Values]]:
-        """All rows of each key; several where its table is a view of another by the beginning of the key."""
+        """All rows of each key. Several for `cells`, whose keys are only the beginning of those of `counts`."""
         if not keys:
             return []
         loop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ class RowReader:
         return await waiter.answer
 
     def _begin(self) -> None:
-        """Read what was asked for."""
+        """Start reading all rows that were requested in this turn."""
         asked, self._asked = self._asked, {}
         for wanted in _statements(asked):
             reading = asyncio.get_running_loop().create_task(self._read(wanted, asked))
@@ -81,7 +81,7 @@ class RowReader:
 
 
 class _Waiter:
-    """Who waits for the rows of some keys. It may have gone."""
+    """A call that waits for the rows of its keys; it may have been cancelled."""
 
     __slots__ = ("_found", "_missing", "answer")
 
@@ -90,7 +90,7 @@ class _Waiter:
         self._found: list[list[Values]] = [[]] * count
 
     def take(self, at: int, rows: list[Values]) -> None:
-        """The rows of a key."""
+        """Take the rows of the key at index `at`; complete the call with the last key."""
         self._found[at] = rows
         self._missing -= 1
         if not self._missing and not self.answer.done():
@@ -102,13 +102,13 @@ class _Waiter:
 
 
 class _Wanted(NamedTuple):
-    """What a statement reads: rows of these ends of their keys in each of these partitions of Cassandra."""
+    """What one statement reads: the rows `orders` from each partition that ends in one of `lasts`."""
 
     table: Table
-    place: Values  # what chooses the partition, but for the last column
-    lasts: Sequence[Any]
-    orders: Sequence[Values]
-    keys: Sequence[Key]
+    place: Values  # the columns of the partition key, but for the last one
+    lasts: Sequence[Any]  # of the last column of the partition key
+    orders: Sequence[Values]  # of the clustering columns
+    keys: Sequence[Key]  # the rows that somebody waits for
 
     def statement(self) -> tuple[Any, ...]:
         """The statement, and its values."""
@@ -118,7 +118,7 @@ class _Wanted(NamedTuple):
 
 
 def _statements(keys: Iterable[Key]) -> Iterator[_Wanted]:
-    """Keys, as few statements."""
+    """Group keys into few statements."""
     wanted: dict[tuple[str, Values], dict[Any, list[Key]]] = defaultdict(lambda: defaultdict(list))
     for key in keys:
         chooses = len(TABLES_BY_NAME[key.table].place)
@@ -133,7 +133,10 @@ _Some = tuple[list[Any], list[Values], list[Key]]
 
 
 def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_Some]:
-    """Partitions by what is wanted of them: the same of each, or little."""
+    """Group partitions for one statement each: the same rows are wanted of all, or the product stays small.
+
+    `by_last`: the wanted keys by the last column of their partition key. `chooses`: the columns of the partition key.
+    """
     alike: dict[tuple[Values, ...], list[tuple[Any, list[Key]]]] = defaultdict(list)
     for last, wanted in by_last.items():
         for at in range(0, len(wanted), _ORDERS_MAX):
@@ -158,13 +161,13 @@ def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_Some]:
 
 
 def padded(values: Sequence[T]) -> Sequence[T]:
-    """As many values as a power of two, with the last one repeated: so there are few statements to prepare."""
+    """The values, with the last one repeated up to a power of two: so there are few statements to prepare."""
     return [*values, *[values[-1]] * ((1 << (len(values) - 1).bit_length()) - len(values))] if values else values
 
 
 @cache
 def _select(table: Table, places: int, orders: int) -> str:
-    """The statement for rows of some partitions of Cassandra: the end of their keys, and their values."""
+    """The statement that reads `orders` rows from each of `places` partitions: their last key columns and values."""
     *chosen, last = (column.split()[0] for column in table.place)
     order = [column.split()[0] for column in table.order]
     shown = ", ".join([last, *order, *(column.split()[0] for column in table.values)])

@@ -1,4 +1,4 @@
-"""The RecordStore on Cassandra: a `put` asks the owners of its rows, one after the other."""
+"""The RecordStore on Cassandra: a `put` sends commands to the owners of its rows, one owner after another."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Write
 
 FORGOTTEN_A_COMMAND = 1_000
 _TOGETHER_MAX, _TOGETHER_BYTES = 200, 1 << 18
-"""Claims or records of `put_many` in a command, which has COMMAND_BYTES_MAX at most."""
+"""Claims or records, and their bytes, in one command of `put_many`; a command has COMMAND_BYTES_MAX at most."""
 T = TypeVar("T")
 A = TypeVar("A")
 _PERIODS = "SELECT period, partition FROM record_periods WHERE kind = ? AND period >= ? AND period <= ?"
@@ -48,7 +48,7 @@ class CassandraRecords:
 
     def __init__(self, rows: CassandraRows, owners: Owners, edges: CassandraEdges) -> None:
         self._rows, self._owners, self._edges = rows, owners, edges
-        self._first_periods: dict[RecordKind, int] = {}  # where `forget_below` found some the last time
+        self._first_periods: dict[RecordKind, int] = {}  # the first period in which `forget_below` last found records
 
     async def put(
         self,
@@ -61,7 +61,7 @@ class CassandraRecords:
         return await _Putting(self, self._owners, self._edges, records, only_if, claim).put(edges)
 
     async def put_many(self, writes: Sequence[Write]) -> list[Put]:
-        """All claims of an owner are a command, and then all records of one: a command costs as much as some rows."""
+        """Send each owner all its claims, then all its records, in few commands: one costs as much as several rows."""
         claims = {at: one.claim for at, one in enumerate(writes) if one.claim is not None}
         of_claim, of_record = self._owners.partitions.of_claim, self._owners.partitions.of_record
         taken = await self._at_owners(
@@ -90,8 +90,10 @@ class CassandraRecords:
     async def _at_owners(
         self, items: Iterable[tuple[int, T, int]], command: Callable[[list[T]], AnyCommand], kind: type[A]
     ) -> list[tuple[list[T], A, LogPosition]]:
-        """Ask owners for items (owner, item, bytes), in their order, many in a command; items with their answer and
-        position."""
+        """Send items (owner, item, bytes) to their owners, in order, many per command.
+
+        Returns, per command, its items, the answer and the log position.
+        """
         parts: dict[int, list[list[T]]] = defaultdict(list)
         room: dict[int, int] = defaultdict(int)
         for owner, item, size in items:
@@ -120,7 +122,7 @@ class CassandraRecords:
         return [claimed(row, claim.now_ms) for row, claim in zip(rows, claims, strict=True)]
 
     async def hold(self, conditions: Sequence[AtVersion]) -> bool:
-        """Whether stored records have these versions."""
+        """Whether all stored records have these versions."""
         rows = await self._rows.get([record_row(one.kind, one.id) for one in conditions])
         versions = (0 if row is None else row[0] for row in rows)
         return all(version == one.version for version, one in zip(versions, conditions, strict=True))
@@ -131,7 +133,7 @@ class CassandraRecords:
     async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
         if kind not in INDEXED:
             raise ValueError(f"records of kind {kind.name} are not found by their ids; see INDEXED in row_commands.py")
-        first = self._first_periods.pop(kind, 0)  # none: look at all, which are more with each year
+        first = self._first_periods.pop(kind, 0)  # without one, scan all periods, more each year
         periods: dict[int, list[int]] = defaultdict(list)
         for period, partition in await self._rows.session.rows(_PERIODS, int(kind), first, period_of(below)):
             periods[period].append(partition)
@@ -169,7 +171,7 @@ class CassandraRecords:
 
 
 class _Putting:
-    """One call of `put`, in the steps of `RecordStore`."""
+    """One call of `put`, in the steps that `RecordStore` lays down."""
 
     def __init__(
         self,
@@ -210,13 +212,13 @@ class _Putting:
         return put._replace(mark=WriteMark(self._reached, self._newest))
 
     async def _see(self, conditions: Sequence[AtVersion]) -> None:
-        """Return a position that covers the change because of which a condition does not hold."""
+        """Reach a log position that covers the changes by which these conditions do not hold."""
         owners = {self._owners.partitions.of_record(one.kind, one.id) for one in conditions}
         for _, position in await self._owners.many([(owner, WriteRecords([])) for owner in owners], int):
             self._reach(position)
 
     async def _write(self) -> int:
-        """Write records in their order, those that follow each other and have one owner together; how many were."""
+        """Write records in order, with adjacent records of one owner in one command; returns how many were written."""
         done = 0
         for owner, some in self._by_owner():
             written, position = await self._owners.one(owner, WriteRecords(some), int)
@@ -236,7 +238,7 @@ class _Putting:
         return parts
 
     async def _merge(self, edges: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        """Merge edges: the first, and the others unless it is REFUSED."""
+        """Merge the first edge; merge the others unless the first is REFUSED."""
         if not edges:
             return []
         of_node = self._owners.partitions.of_node

@@ -1,8 +1,9 @@
-"""How the owner of some entries of a list counts them anew, a stretch after another, while it goes on to decide.
+"""The owner's side of a recount: it corrects its count of a list, stretch by stretch, while it keeps deciding commands.
 
-Who repairs the list (`recounting`) reads a stretch, from the newest entries down, and tells each owner how many of it
-are its own. That counts unless the owner changed the list within the stretch since it was asked last; then it is
-read again. What changes above, where entries are counted already, the owner adds itself.
+The repairer (`recounting`) reads stretches of the list, from the newest entries down, and sends each owner the number
+of its entries in the stretch. The owner adds that number, unless it changed the list within the stretch since the last
+command of this recount; then the repairer reads the stretch again. The owner itself adds changes above the stretch,
+where entries are already counted.
 """
 
 from __future__ import annotations
@@ -15,18 +16,21 @@ from kith.engines.cassandra.parts import HIGHEST
 
 
 class StretchOutcome(IntEnum):
-    """What an owner answers."""
+    """An owner's answer to a stretch."""
 
     COUNTED = 0
     CHANGED = 1
-    """The stretch has to be read again."""
+    """The owner changed the stretch: read it again."""
     FORGOTTEN = 2
-    """Another is the owner now, or another recount of the list began: begin anew."""
+    """The owner does not know this recount (a new owner, or another recount started): start over."""
 
 
 class Recount(NamedTuple):
-    """One under way. `name`: which one, random; `below`: entries that are greater are counted; `changed`: the greatest
-    of the others that changed since the owner was asked last."""
+    """A recount in progress.
+
+    `name`: a random number that identifies it. `below`: entries greater than this mark are counted. `changed`: the
+    greatest entry that is not counted yet and changed since the last command of this recount.
+    """
 
     name: int
     below: Mark = HIGHEST
@@ -35,7 +39,7 @@ class Recount(NamedTuple):
     changed: Mark | None = None
 
     def with_change(self, at: Mark, entries: int, expiring: int) -> Recount:
-        """After an entry came (1) or went (-1)."""
+        """The recount after an entry at `at` was added (1) or removed (-1)."""
         if at > self.below:
             return self._replace(entries=self.entries + entries, expiring=self.expiring + expiring)
         return self._replace(changed=at if self.changed is None else max(self.changed, at))

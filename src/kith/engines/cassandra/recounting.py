@@ -1,7 +1,7 @@
-"""Has the owners of a list's entries count them anew, however many, while they go on to decide. `recount` says how.
+"""The repairer's side of a recount: corrects the counts of a list of any length while it is written to. See `recount`.
 
-Each stretch is read here, once for all owners, and again for those that changed it meanwhile. An owner answers after
-what it decided is written, so what is read after an answer has all that it decided before.
+Each stretch is read here once for all owners, and again for owners that changed it meanwhile. An owner answers only
+after its decisions are written, so a read after an answer sees everything that the owner decided before it.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from kith.graph.edge import Direction
 from kith.graph.shapes import Listing
 
 STRETCH = 5_000
-"""Entries read at once."""
+"""Entries of a stretch."""
 _TRIES_MAX = 20
 _NAME_BITS = 63
 NewestEntries = Callable[[Listing, Span, int], Awaitable[Sequence[tuple[Mark, int]]]]
-"""Reads the newest entries in a span of a list, at most so many, newest first: marks, expires_ms."""
+"""Reads the newest entries in a span of a list, up to a limit, newest first, as (mark, expires_ms)."""
 
 
 class Recounter:
-    """Corrects counts."""
+    """Corrects the counts of lists."""
 
     def __init__(self, newest: NewestEntries, owners: Owners, *, stretch: int = STRETCH) -> None:
         self._newest, self._owners, self._stretch = newest, owners, stretch
 
     async def recount(self, listing: Listing) -> None:
-        """Have each owner of entries of a list count them anew. StoreUnavailable where owners change all the time."""
+        """Have each owner recount its entries of a list. StoreUnavailable if owners change again and again."""
         for _ in range(_TRIES_MAX):
             if await self._recount(listing):
                 return
         raise StoreUnavailable("owners change all the time, so no list can be counted; audit again once they stay")
 
     async def _recount(self, listing: Listing) -> bool:
-        """Whether no owner forgot of it."""
+        """Run one recount; returns False if an owner lost it (FORGOTTEN)."""
         partitions, name = self._owners.partitions, secrets.randbits(_NAME_BITS)
         ours = [partitions.of_node(listing.node)] if listing.direction is Direction.OUT else range(partitions.count)
         await self._ask((owner, CountStretch(listing, name)) for owner in ours)
@@ -67,7 +67,7 @@ class Recounter:
         return [outcome for outcome, _ in await self._owners.many(list(asked), StretchOutcome)]
 
     async def _within(self, listing: Listing, span: Span) -> list[tuple[Mark, int]]:
-        """All entries in a span, however many came meanwhile."""
+        """All entries in a span, even if many were added meanwhile."""
         found: list[tuple[Mark, int]] = []
         while span.top > span.above:
             some = await self._newest(listing, span, self._stretch)
@@ -79,7 +79,7 @@ class Recounter:
         return found
 
     def _counted(self, listing: Listing, entries: Iterable[tuple[Mark, int]]) -> dict[int, tuple[int, int]]:
-        """By owner, how many of these entries are its own, and how many of them expire."""
+        """Per owner: how many of these entries it wrote, and how many of those expire."""
         counted: dict[int, tuple[int, int]] = {}
         for (position, other), expires_ms in entries:
             _, source, _ = ListEntry(listing, 0, position, other).edge

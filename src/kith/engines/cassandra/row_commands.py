@@ -1,4 +1,4 @@
-"""Commands that change nodes, notes, records and claims: rows that stand in no list."""
+"""Commands that change nodes, notes, records and claims: rows that appear in no list."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kith.graph.shapes import Node
 from kith.records.store import Claim, Record, RecordKind, newer
 
 INDEXED = frozenset({RecordKind.NOTICE, RecordKind.MENTION_OUTCOME, RecordKind.MENTION_RING})
-"""Kinds whose records are indexed by id, so that those with the least ids can be deleted."""
-_PERIOD_BITS = 52  # of an id: some 12 days, where its milliseconds begin at bit 22
-_CLAIM_SLACK_S = 86_400  # the clocks of who claims and of Cassandra differ
+"""Kinds whose records are indexed by id, so that those with the lowest ids can be deleted."""
+_PERIOD_BITS = 52  # of an id: about 12 days, as the milliseconds of an id begin at bit 22
+_CLAIM_SLACK_S = 86_400  # a claim's row is kept this much longer: clocks of clients and of Cassandra differ
 
 
 class Conditional(NamedTuple):
-    """A record to write; only where the stored one has this version (0: where there is none)."""
+    """A record to write, if the stored one has this version (0: if none is stored; None: in any case)."""
 
     record: Record
     version: int | None
@@ -60,7 +60,7 @@ class ChangeNode(OwnerCommand, frozen=True, tag="node"):
 
 
 class PutNote(OwnerCommand, frozen=True, tag="note"):
-    """See `graph.store.Notes.put_note`; answers whether it was written. `only_if` counts if `conditional`."""
+    """See `graph.store.Notes.put_note`; answers whether the note was written. `only_if` applies if `conditional`."""
 
     name: str
     note: bytes | None
@@ -83,7 +83,7 @@ class PutNote(OwnerCommand, frozen=True, tag="note"):
 
 
 class WriteRecords(OwnerCommand, frozen=True, tag="records"):
-    """Write records in order, up to the first whose condition does not hold; answers how many were."""
+    """Write records in order, up to the first whose condition does not hold; answers how many were processed."""
 
     records: list[Conditional]
 
@@ -105,8 +105,10 @@ class WriteRecords(OwnerCommand, frozen=True, tag="records"):
 
 
 class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
-    """Delete records for good. `below`: they were all those with lesser ids, so they are told in one event; `versions`:
-    only those that still have these.
+    """Delete records for good.
+
+    `below`: these are all records with lower ids, so one event reports them. `versions`: delete only records that still
+    have these versions.
     """
 
     kind: RecordKind
@@ -122,7 +124,7 @@ class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
             stored = batch.get(record_row(self.kind, id_))
             if stored is not None and self.versions is not None and stored[0] != self.versions[at]:
                 continue
-            if self.kind in INDEXED:  # without its record, too: then it came back after it was deleted
+            if self.kind in INDEXED:  # even without a record: then the index row reappeared after its deletion
                 batch.delete(id_row(self.kind, batch.partition, id_))
             if stored is None:
                 continue
@@ -134,7 +136,7 @@ class ForgetRecords(OwnerCommand, frozen=True, tag="forget_records"):
 
 
 class TakeClaim(OwnerCommand, frozen=True, tag="claim"):
-    """Insert a claim, if there is none of its key that has not expired; else answers the value of that one."""
+    """Insert a claim, unless its key has one that has not expired; then answers the value of that claim."""
 
     claim: Claim
 
@@ -146,7 +148,7 @@ class TakeClaim(OwnerCommand, frozen=True, tag="claim"):
 
 
 class TakeClaims(OwnerCommand, frozen=True, tag="claims"):
-    """`TakeClaim` of several, in order; an answer each."""
+    """`TakeClaim` for several claims, in order; one answer each."""
 
     claims: list[Claim]
 
@@ -171,27 +173,27 @@ class ReleaseClaim(OwnerCommand, frozen=True, tag="release"):
 
 
 def note_row(name: str) -> Key:
-    """The row of a note."""
+    """The key of a note's row."""
     return Key("notes", (SHELF, name))
 
 
 def record_row(kind: int, id_: int) -> Key:
-    """The row of a record."""
+    """The key of a record's row."""
     return Key("records", (int(kind), id_))
 
 
 def read_record(kind: RecordKind, id_: int, values: Values) -> Record:
-    """The record of a row."""
+    """Decode a record from its row."""
     return Record(kind, id_, Hlc(values[0]), values[1])
 
 
 def claim_row(key: bytes) -> Key:
-    """The row of a claim."""
+    """The key of a claim's row."""
     return Key("claims", (key,))
 
 
 def claimed(values: Values | None, now_ms: int) -> bytes | None:
-    """The value of a claim that has not expired."""
+    """The value of a claim's row; None if there is no row, or the claim has expired."""
     if values is None or values[0] <= now_ms:
         return None
     value: bytes = values[1]
@@ -199,17 +201,17 @@ def claimed(values: Values | None, now_ms: int) -> bytes | None:
 
 
 def period_of(id_: int) -> int:
-    """The period of an id, some days long; the index keeps the ids of a kind and period together."""
+    """The period of an id, about 12 days long. The index groups ids by kind, partition and period."""
     return id_ >> _PERIOD_BITS
 
 
 def id_row(kind: int, partition: int, id_: int) -> Key:
-    """The row that finds a record by its id."""
+    """The key of a record's row in the index by id."""
     return Key("record_ids", (int(kind), partition, period_of(id_), id_))
 
 
 def period_row(kind: int, period: int, partition: int) -> Key:
-    """The row that says that there were records of a period."""
+    """The key of the row that says that a period has, or had, records."""
     return Key("record_periods", (int(kind), period, partition))
 
 

@@ -1,6 +1,6 @@
-"""Rows by their keys: read many at once, and write what an owner decided.
+"""Reads rows by their keys, writes the rows that an owner decided, and stores its journal.
 
-`Rows` is all that an owner needs of Cassandra; tests have it in memory too.
+`Rows` is everything that an owner needs from Cassandra; tests also implement it in memory.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kith.engines.cassandra.schema import ENDING, JOURNALS, TABLES_BY_NAME
 from kith.graph.shapes import Listing
 
 JOURNAL_PART_BYTES = 1 << 20
-"""Of a batch, in one row of the journal: Cassandra takes rows of some MB."""
+"""Bytes of a batch in one row of the journal; Cassandra accepts rows of only a few MB."""
 _ENDED_ROWS = 5_000
 _NAME_BYTES, _COUNT = 8, struct.Struct(">H")
 
 
 class RowChange(NamedTuple):
-    """A row as it will be; None: it is deleted. `kept_s`: Cassandra forgets it after so long; 0: never."""
+    """A row to write. `values` None: delete it. `timestamp`: the write timestamp. `kept_s`: the TTL; 0: none."""
 
     table: str
     key: Values
@@ -33,26 +33,26 @@ class RowChange(NamedTuple):
 
 
 class JournalRow(NamedTuple):
-    """The journal of a partition of the log of commands: the number of its owner, and the last batch."""
+    """The journal of a partition of the command log: the epoch of its owner, and the last batch."""
 
     epoch: int
     batch: bytes
 
 
 def listed(listing: Listing) -> tuple[int, int, int, int]:
-    """A list as the beginning of a key."""
+    """A list as the beginning of a key of tables that start with LIST."""
     graph, node, direction, state = listing
     return graph, node, int(direction), int(state)
 
 
 def of_node(listing: Listing) -> tuple[int, int, int, int]:
-    """A list as the beginning of a key that its node chooses the place of."""
+    """A list as the beginning of a key of tables that are partitioned by node."""
     graph, node, direction, state = listing
     return node, graph, int(direction), int(state)
 
 
 def cell_row(listing: Listing, partition: int) -> Key:
-    """A partition's counts of a list."""
+    """The key of one partition's counts of a list."""
     return Key("counts", (*of_node(listing), partition))
 
 
@@ -60,31 +60,31 @@ class Rows(Protocol):
     """What an owner reads and writes. Errors: `StoreUnavailable`."""
 
     async def get(self, keys: Sequence[Key]) -> list[Values | None]:
-        """The values of each row, without its key; None where there is none."""
+        """The values of each row, without its key; None where there is no row."""
         ...
 
     async def cells(self, listings: Sequence[Listing]) -> list[list[tuple[int, int, int]]]:
-        """The counts of each list as (partition, length, expiring), see README.md."""
+        """The counts of each list, as (partition, length, expiring); see README.md."""
         ...
 
     def expired_entries(self, listing: Listing, now_ms: int) -> AsyncIterator[Sequence[int]]:
-        """The other ends of the entries of a list that are over by now, and still there; some at a time."""
+        """The other ends of a list's entries that have expired and are not removed yet, page by page."""
         ...
 
     async def write(self, changes: Sequence[RowChange]) -> None:
-        """Write rows, in any order. Doing it again changes nothing, nor does doing it late."""
+        """Write rows, in any order. Idempotent: writing them again, or late, changes nothing."""
         ...
 
     async def journal(self, partition: int) -> JournalRow | None:
-        """The journal of a partition, as last written; None if it never had an owner."""
+        """The journal of a partition as last written; None if the partition never had an owner."""
         ...
 
     async def take_over(self, partition: int, before: int, epoch: int) -> bool:
-        """Make `epoch` the number of the owner, if it is still `before` (0: there is none)."""
+        """Set the owner's epoch, if it is still `before` (0: there is no owner); returns whether it was."""
         ...
 
     async def write_journal(self, partition: int, epoch: int, batch: bytes) -> bool:
-        """Replace the batch of the journal, if `epoch` is still the number of the owner."""
+        """Replace the batch of the journal, if `epoch` is still the owner's; returns whether it was."""
         ...
 
 
@@ -120,7 +120,7 @@ class CassandraRows:
     async def write_journal(self, partition: int, epoch: int, batch: bytes) -> bool:
         name = secrets.token_bytes(_NAME_BYTES)
         count = max(1, -(-len(batch) // JOURNAL_PART_BYTES))
-        for number in reversed(range(count)):  # the first is the last to be written, and says that all are
+        for number in reversed(range(count)):  # part 0 is written last, and so commits the batch
             part = batch[number * JOURNAL_PART_BYTES : (number + 1) * JOURNAL_PART_BYTES]
             if not await self._write_part(partition, epoch, number, name + _COUNT.pack(count) + part):
                 return False
@@ -131,9 +131,9 @@ class CassandraRows:
 
 
 def _whole(parts: Mapping[int, bytes]) -> bytes:
-    """The batch of some rows of a journal.
+    """The batch in the rows of a journal, by number.
 
-    Nothing, if parts of another batch are among them: the owner that began to write that one was done with this one.
+    Empty if some parts belong to another batch: the owner that started to write that one had finished this one.
     """
     if 0 not in parts:
         return b""
@@ -168,7 +168,7 @@ def _delete(name: str) -> str:
 
 
 def _written(change: RowChange) -> tuple[str, Values]:
-    """The statement of a change, and its values."""
+    """The statement that makes a change, and its values."""
     if change.values is None:
         return _delete(change.table), (change.timestamp, *change.key)
     kept = (change.kept_s,) if change.kept_s else ()

@@ -1,8 +1,8 @@
-"""The tables of edges and records in Cassandra, and how they are made. README.md says what each is for.
+"""The tables of edges and records in Cassandra, and how they are created. README.md says what each is for.
 
-A table has the columns of its key, those that choose the node first, and those of its values. Every row but those of
-`metadata` and `journals` is written with a timestamp: one more than the offset of the last command that touched it, in
-the one partition of the log of commands that owns the row. So a row that is written again, or late, changes nothing.
+A table has key columns (the partition key first) and value columns. Every row outside `metadata` and `journals` is
+written with a timestamp: the offset, plus 1, of the last command that touched the row, in the partition of the command
+log that owns it. So writing a row again, or late, changes nothing.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from kith.engines.cassandra.connecting import Session
 
 
 class Table(NamedTuple):
-    """Columns as `name type`."""
+    """A table. Columns are written as `name type`."""
 
     name: str
-    place: tuple[str, ...]  # of the key, what chooses the partition of Cassandra
-    order: tuple[str, ...] = ()  # of the key, what orders rows within it; `name type DESC`: greatest first
+    place: tuple[str, ...]  # the partition key
+    order: tuple[str, ...] = ()  # the clustering columns, which order rows; `name type DESC`: greatest first
     values: tuple[str, ...] = ()
     options: str = ""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The names of the key's columns."""
+        """The names of the key columns."""
         return _names(self.place + self.order)
 
     @property
     def created(self) -> str:
-        """The statement that makes it."""
+        """The statement that creates the table."""
         columns = ", ".join([*(" ".join(column.split()[:2]) for column in self.place + self.order), *self.values])
         keys = ", ".join([f"({', '.join(_names(self.place))})", *_names(self.order)])
         ordered = ", ".join(
@@ -42,14 +42,14 @@ class Table(NamedTuple):
 
 
 QUEUE_GRACE_S, NOTES_GRACE_S = 3 * 3_600, 86_400
-"""How long Cassandra keeps the marks of deleted rows where many come and go in one partition, as reads pass over them.
-A row of a queue that comes back, as of a replica that was away for longer, is done again, or deleted again where there
-is nothing to do.
+"""How long Cassandra keeps tombstones (gc_grace_seconds) of tables where many rows come and go in one partition: reads
+pass over them. A replica that was down for longer may bring a deleted row back. A queue's row is then processed again,
+or deleted again if there is nothing to do.
 """
 
 
 def short_lived(grace_s: int) -> str:
-    """The options of a table whose rows come and go: marks of deleted ones leave memory and files once they may."""
+    """The options of a table whose rows come and go: its tombstones leave memory and files soon after `grace_s`."""
     compaction = {
         "class": "SizeTieredCompactionStrategy",
         "tombstone_compaction_interval": "3600",
@@ -77,26 +77,26 @@ COUNTS = Table(
     ("length bigint", "expiring bigint"),
 )
 CELLS = COUNTS._replace(order=COUNTS.order[:-1], values=(COUNTS.order[-1], *COUNTS.values))
-"""Rows of `counts` by their list: all partitions' counts of it."""
+"""A view of `counts` for reads: all partitions' counts of a list."""
 DIVISIONS = Table(
     "divisions", ("node bigint",), ("graph smallint", "direction tinyint", "state tinyint"), ("parts blob",)
 )
 LONG_LISTS = Table("long_lists", ("partition smallint",), LIST)
-"""Owners of an older version note lists without their parts."""
+"""Notes of long lists, without parts, written by owners of an older version."""
 LONG_PARTS = Table("long_parts", ("partition smallint",), (*LIST, "part bigint"))
 ENDING = Table("ending", LIST, ("expires_ms bigint", "other bigint"))
-"""The entries of a list that end, by when: so a length leaves out those that are over."""
+"""The entries of a list that expire, by time: so a length can leave out expired ones."""
 EXPIRING = Table(
     "expiring",
     ("partition smallint",),
     ("expires_ms bigint", "graph smallint", "source bigint", "destination bigint"),
     options=short_lived(QUEUE_GRACE_S),
 )
-"""The edges of a partition that end, by when: so its owner finds those to remove."""
+"""The edges of a partition that expire, by time: so its owner finds those to remove."""
 NODES = Table("nodes", ("node bigint",), (), ("state tinyint", "private boolean", "labels smallint"))
 NOTES = Table("notes", ("shelf tinyint",), ("name text",), ("note blob",), short_lived(NOTES_GRACE_S))
 SHELF = 0
-"""The one partition of all notes: they are few, and are read by the beginning of their names."""
+"""The Cassandra partition of all notes: they are few, and are listed by prefix."""
 RECORDS = Table("records", ("kind smallint", "id bigint"), (), ("updated_at bigint", "data blob"))
 RECORD_IDS = Table(
     "record_ids",
@@ -123,7 +123,7 @@ def _names(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 async def create(session: Session, keyspace: str, tables: Iterable[Table]) -> None:
-    """Make the tables that are not there."""
+    """Create the tables that are missing, and wait until all nodes know them."""
     there = await session.rows("SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", keyspace.lower())
     missing = [table for table in tables if (table.name,) not in there]
     for table in missing:

@@ -1,6 +1,7 @@
-"""The stores in Cassandra that need no owner: leases, credentials, rankings, what fan-out notes, and inboxes.
+"""The stores in Cassandra that need no owner: leases, credentials, rankings, the state of fan-out, and inboxes.
 
-Each row is whole by itself, or changed under a condition; so any process writes them. Nothing of them is in the log.
+Any process writes their rows: each row is independent of others, or changed by compare and set. None of it is in the
+log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rankings in Cassandra: a row a user, which Cassandra itself deletes some time after it expired."""
+"""Rankings of suggestions in Cassandra: one row per user, deleted by its TTL some time after it expired."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kith.suggestions.store import RankingRow
 
 SUGGESTIONS = Table("suggestions", ("user bigint",), (), ("until_ms bigint", "data blob"))
 SPARE_S = 3_600
-"""How long an expired row stays, so that clocks that differ do not delete a valid one."""
+"""How long an expired row stays, so that clock skew does not delete a valid one."""
 _TTL_MAX_S = 10 * 365 * 86_400
 _PUT = "INSERT INTO suggestions (user, until_ms, data) VALUES (?, ?, ?) USING TTL ? AND TIMESTAMP ?"
 _GET = "SELECT until_ms, data FROM suggestions WHERE user = ?"
