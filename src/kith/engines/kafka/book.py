@@ -1,11 +1,13 @@
 """This process's copy of the book (see `book_state`): it follows the topic `groups`, and appends to it.
 
-A process that appends waits until it reads its record, and so knows whether it was granted. Every SNAPSHOT_RECORDS a
-snapshot is written, and the records before it are deleted. A process with workers appends a beat every BEAT_S; if its
-last beat stays the same for `expelled_s`, by the clock of the process that looks, its workers are expelled.
+A process that appends a record waits until it reads that record back, and so learns whether it was granted. Every
+SNAPSHOT_RECORDS records a snapshot is appended, and the records before it are deleted.
 
-A record of a kind that this Kith does not know, as from a newer one, is passed over. A snapshot would lack what it
-changed, so a process that met one writes none. What is no record of any Kith is passed over too, and changes nothing.
+A process with workers appends a heartbeat (`Beat`) every BEAT_S. If another process sees no new one for `expelled_s` of
+its own clock, it expels the silent process's workers.
+
+Records of an unknown kind, from a newer Kith, are skipped. A process that skipped one writes no more snapshots, because
+they would lack what that record changed. Records that no Kith wrote are skipped too, and have no effect.
 """
 
 from __future__ import annotations
@@ -37,17 +39,20 @@ from kith.engines.kafka.commits import pack
 from kith.engines.kafka.positions import NAME_BYTES, Positions
 
 SNAPSHOT_RECORDS = 2_000
+"""Records from one snapshot to the next."""
 BEAT_S = 2.0
+"""How often a process with workers appends a heartbeat."""
 EXPELLED_S = 10.0
+"""A process without a new heartbeat for this long is expelled."""
 _VERDICTS_MAX = 10_000
-"""Verdicts of records that are kept for those who appended them."""
-_FAILURE_BYTES = 256  # about, without the data of its event
+"""Verdicts of records that are kept in memory, for the calls that appended them."""
+_FAILURE_BYTES = 256  # approximate size of a failure, without its error and the data of its event
 _entries, _anything = msgspec.msgpack.Decoder(Entry), msgspec.msgpack.Decoder()
 _log = structlog.get_logger("kith.log")
 
 
 class OpenBook:
-    """The book as this process has read it; `positions` of the log that it is of."""
+    """The book as this process has read it. `positions`: those of the log that the book belongs to."""
 
     def __init__(self, broker: Broker, expelled_s: float = EXPELLED_S) -> None:
         self._broker, self._expelled_s = broker, expelled_s
@@ -61,10 +66,10 @@ class OpenBook:
         self._following: Following | None = None
         self._beating: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
-        self._seen: dict[str, tuple[int, float]] = {}  # by process: its last beat, and when it was seen first
+        self._seen: dict[str, tuple[int, float]] = {}  # by process: its last heartbeat, and when we first saw that one
 
     async def open(self) -> None:
-        """Read all there is, the first time; what is appended from then on is read as it comes."""
+        """On the first call, read the whole book, and follow the topic from then on."""
         async with self._opening:
             if self._following is None:
                 records, end = await self._kept()
@@ -73,13 +78,11 @@ class OpenBook:
                 following = self._broker.following("groups", self._handle)
                 following.follow({0: end})
                 self._following = following
-            if not self.now.name:  # asked again where Kafka did not take it
+            if not self.now.name:  # the next `open` retries if this append fails
                 await self.write(NameLog(secrets.token_bytes(NAME_BYTES)))
 
     async def _kept(self) -> tuple[list[BrokerRecord], int]:
-        """All records there are, and the offset behind them. If some are deleted meanwhile, as there is a newer
-        snapshot, it begins again.
-        """
+        """All stored records, and the offset after them. Restarts if a newer snapshot deletes some meanwhile."""
         while True:
             (start,), (end,) = await self._broker.starts("groups"), await self._broker.ends("groups")
             try:
@@ -89,28 +92,28 @@ class OpenBook:
                     raise
 
     async def close(self) -> None:
-        """Take the workers of this process out, and follow it no more."""
+        """Remove this process's workers from the book, and stop following it."""
         if self._beating is not None:
             self._beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._beating
-            with contextlib.suppress(KithError):  # if Kafka is away, others notice that this process is gone
+            with contextlib.suppress(KithError):  # if Kafka is away, others expel this process later
                 await self.write(Expel(self.instance, (await self.sync()).instances.get(self.instance, -1)))
         if self._following is not None:
             await self._following.close()
 
     async def write(self, entry: Entry) -> BookVerdict:
-        """Append a record; what became of it."""
+        """Append a record and wait for its verdict."""
         offset = await self._broker.append("groups", 0, pack(entry))
         await self._until(offset + 1)
         if offset % SNAPSHOT_RECORDS == SNAPSHOT_RECORDS - 1 and self._knows_all:
             await self._snapshot()
-        if offset not in self._verdicts:  # this process was paused for so long that a snapshot has it
+        if offset not in self._verdicts:  # this process was paused until a snapshot replaced the record
             raise StoreUnavailable("it is not known what became of what was saved in Kafka; try again")
         return self._verdicts[offset]
 
     async def save(self, save: Save) -> BookVerdict:
-        """Append a checkpoint and failures; where these are large, in several records, the checkpoint in the last."""
+        """Append a checkpoint and failures. Large ones take several records, with the checkpoint in the last."""
         *before, last = in_parts(save.failures, _size_of)
         for some in before:
             verdict = await self.write(msgspec.structs.replace(save, places=None, failures=some))
@@ -119,19 +122,19 @@ class OpenBook:
         return await self.write(msgspec.structs.replace(save, failures=last))
 
     async def sync(self) -> book_state.Book:
-        """Read all that was appended until now."""
+        """The book with all records that were appended before this call."""
         (end,) = await self._broker.ends("groups")
         await self._until(end)
         return self.now
 
     async def changed(self, within_s: float) -> None:
-        """Wait until more was read, `within_s` at most."""
+        """Wait until more records were read, for `within_s` at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._grown.wait()
 
     def beat(self) -> None:
-        """This process has workers: say from now on that it lives, and look whether others do."""
+        """Start sending heartbeats, as this process has workers, and expelling processes that send none."""
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat())
 
@@ -149,7 +152,7 @@ class OpenBook:
             await asyncio.sleep(min(BEAT_S, self._expelled_s / 4))
 
     def _silent(self) -> list[tuple[str, int]]:
-        """Other processes whose last beat has been the same for too long, with it."""
+        """Other processes without a new heartbeat for too long, each with its last one."""
         now_s, before = time.monotonic(), self._seen
         self._seen = {
             instance: before[instance] if before.get(instance, (None,))[0] == beat else (beat, now_s)
@@ -159,10 +162,11 @@ class OpenBook:
         return [(instance, beat) for instance, (beat, at_s) in self._seen.items() if now_s - at_s > self._expelled_s]
 
     async def _snapshot(self) -> None:
-        """Append all there is, and delete what lies before it. Left to the next if another was faster.
+        """Append a snapshot of the book, and delete the records before it. If another record came first, give up.
 
-        Where failures make it too large for a record, it is written without them, and they are saved again behind it;
-        the larger they are, the more seldom. One that is settled at that very moment may be kept, and is retried.
+        If failures make the snapshot too large for one record, it is written without them, and they are saved again
+        after it. The larger the book, the less often this is done. A failure that is settled at that very moment may
+        stay in the book; its event is then retried.
         """
         expects = self._next
         packed = pack(BookSnapshot(expects, self.now))
@@ -188,7 +192,7 @@ class OpenBook:
                     await self.write(Save(name, "", None, None, left))
 
     async def _until(self, end: int) -> None:
-        """Wait until all before an offset is read."""
+        """Wait until all records before an offset are read."""
         until_s = time.monotonic() + ANSWERED_S
         with contextlib.nullcontext() if self._following is None else self._following.awaited():
             while self._next < end:
@@ -227,7 +231,7 @@ class OpenBook:
 
 
 def _is_kiths(value: bytes) -> bool:
-    """Whether a record is of some Kith: a list that begins with the number of its kind."""
+    """Whether some version of Kith wrote a record: a list that begins with the number of its kind."""
     try:
         match _anything.decode(value):
             case [int(), *_]:
@@ -238,6 +242,6 @@ def _is_kiths(value: bytes) -> bool:
 
 
 def _size_of(kept: KeptFailure) -> tuple[int, int]:
-    """How many rows a failure is in a record, and about how many bytes."""
+    """The rows (1) and the approximate bytes that a failure takes in a record."""
     failure = kept[2]
     return 1, _FAILURE_BYTES + (0 if failure is None else len(failure.event.data) + len(failure.error))

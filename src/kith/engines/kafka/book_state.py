@@ -1,16 +1,16 @@
-"""The state that the records of the topic `groups` (one partition) add up to. Pure: the same in every process.
+"""The book: the state that the records of the topic `groups` (one partition) add up to. Pure: equal in every process.
 
-Each record asks for a change; whether it is granted follows from the records before it. So a worker whose partitions
-were handed over is refused, whatever it still believes, and a lease and what is forgotten never overlook each other.
+Each record requests a change. Whether it is granted follows from the records before it alone. So a worker whose
+partitions were handed over is refused, whatever it believes, and no race can forget events that a lease keeps.
 
-    NameLog      the log's name; the first one counts
-    Join         a worker of a group; Leave: it goes
-    Beat         a process lives; Expel: it did not, since a beat, so its workers go
-    Release      a worker lets go of a partition that another is to have
-    Save         a checkpoint and failures; EndGroup: no longer
-    TakeLease    keep what follows; Free: no longer
-    Forget       the oldest events of a partition, but for what leases keep
-    BookSnapshot all of this, so that the records before it can be deleted; void unless it lies where it expects to
+    NameLog       sets the log's name; the first one counts
+    Join, Leave   a worker joins or leaves a group
+    Beat, Expel   a process is alive; a process sent no heartbeat since a given one, so its workers are removed
+    Release       a worker releases a partition that goes to another worker
+    Save          stores a checkpoint and failures of a group; EndGroup deletes both
+    TakeLease     keeps the events after some places; Free ends the lease
+    Forget        forgets the oldest events of a partition, except those that leases keep
+    BookSnapshot  the whole book, so that the records before it can be deleted; void unless at the offset it expects
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kith.engines.kafka.positions import START, Place
 from kith.log.store import LEASES_MAX, Failure
 
 FULL = "full"
-"""What a lease is answered for which there is no room."""
+"""The verdict on a lease for which there is no room (LEASES_MAX)."""
 
 
 KeptFailure: TypeAlias = tuple[int, LogPosition, Failure | None]
-"""The partition of an event, its log position, and how it failed; None: it is settled."""
+"""The partition of an event, its log position, and its failure; None: the failure is settled."""
 
 
 class NameLog(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -36,7 +36,7 @@ class NameLog(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Join(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """`gentle`: partitions are handed over when their worker releases them, not at once."""
+    """A worker joins. `gentle`: a partition is handed over only when its worker releases it, not at once."""
 
     group: str
     member: str
@@ -55,7 +55,7 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, tag=4):
 
 
 class Expel(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    """`beat`: the offset of the last beat that was seen."""
+    """Remove a silent process. `beat`: the offset of the last heartbeat that was seen of it."""
 
     instance: str
     beat: int
@@ -68,9 +68,10 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=6):
 
 
 class Save(msgspec.Struct, frozen=True, array_like=True, tag=7):
-    """`since`: of the partitions concerned, the offset by which the worker got each. None: a person's tool saves.
+    """Save a checkpoint (`places`; None: leave it) and failures of a group.
 
-    `failures`: (partition, log position, failure; None: remove it).
+    `since`: for each partition concerned, the offset at which the worker got it. If one differs in the book, the save
+    is refused. None: an operator's tool saves, and is not checked.
     """
 
     group: str
@@ -92,7 +93,7 @@ class Free(msgspec.Struct, frozen=True, array_like=True, tag=9):
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag=10):
-    """`upto`: forget what lies before; `even_if_leased`: that much in any case."""
+    """Forget events of a partition before `upto`, unless leased; and before `even_if_leased`, leased or not."""
 
     partition: int
     upto: Place
@@ -101,28 +102,28 @@ class Forget(msgspec.Struct, frozen=True, array_like=True, tag=10):
 
 
 class HeldLease(msgspec.Struct, frozen=True, array_like=True):
-    """A lease."""
+    """A lease: events after `places` are kept until `until_ms`."""
 
     places: dict[int, Place]
     until_ms: int
 
 
 class Group(msgspec.Struct, array_like=True):
-    """A group: its workers, in the order in which they came; who has each partition, and since which offset."""
+    """A group of workers, with its checkpoint and failures."""
 
     partitions: int = 0
     gentle: bool = False
-    members: dict[str, str] = {}  # by worker: its process
-    owners: dict[int, tuple[str, int]] = {}
+    members: dict[str, str] = {}  # worker -> its process, in the order of joining
+    owners: dict[int, tuple[str, int]] = {}  # partition -> its worker, and the offset at which the worker got it
     saved: dict[int, Place] | None = None
     failures: dict[LogPosition, tuple[int, Failure]] = {}
 
     def of(self, member: str) -> dict[int, int]:
-        """The partitions of a worker, each with the offset since which it is."""
+        """The partitions of a worker, each with the offset at which the worker got it."""
         return {at: since for at, (owner, since) in self.owners.items() if owner == member}
 
     def divided(self) -> dict[int, str]:
-        """Who is to have each partition: as equal shares as can be, the newest workers first, with the fewest moves."""
+        """The worker that each partition should go to: equal shares, the rest to the newest workers, fewest moves."""
         left = {member: self.partitions // len(self.members) for member in self.members}
         for member in list(self.members)[::-1][: self.partitions - sum(left.values())]:
             left[member] += 1
@@ -138,7 +139,7 @@ class Group(msgspec.Struct, array_like=True):
         return to
 
     def divide(self, offset: int) -> None:
-        """Hand partitions over, as of this offset."""
+        """Assign partitions by `divided`, as of this offset. A gentle group leaves those that are not released."""
         self.owners = {at: owner for at, owner in self.owners.items() if owner[0] in self.members}
         if self.members:
             for at, member in self.divided().items():
@@ -148,13 +149,13 @@ class Group(msgspec.Struct, array_like=True):
 
 
 class Book(msgspec.Struct, array_like=True):
-    """The whole of it."""
+    """The whole book."""
 
-    name: bytes = b""
-    instances: dict[str, int] = {}  # by process: the offset of its last beat
+    name: bytes = b""  # of the log
+    instances: dict[str, int] = {}  # process -> the offset of its last heartbeat
     groups: dict[str, Group] = {}
     leases: dict[str, HeldLease] = {}
-    forgotten: dict[int, Place] = {}
+    forgotten: dict[int, Place] = {}  # partition -> its oldest place that is kept
 
     def start(self, partition: int) -> Place:
         """The oldest place of a partition that is kept."""
@@ -166,7 +167,7 @@ class Book(msgspec.Struct, array_like=True):
         return msgspec.structs.replace(self, groups=groups)
 
     def keeps(self, places: dict[int, Place]) -> bool:
-        """Whether all that follows is there."""
+        """Whether all events after these places are still kept."""
         return all(start.events <= places.get(at, START).events for at, start in self.forgotten.items())
 
     def is_lost(self, lease: HeldLease, now_ms: int) -> bool:
@@ -187,7 +188,7 @@ BookVerdict = bool | str
 
 
 def applied(book: Book, offset: int, entry: Entry) -> BookVerdict:
-    """Change a book by a record, and answer whether it was granted."""
+    """Apply a record to a book; returns whether it was granted."""
     match entry:
         case NameLog(name):
             book.name = book.name or name
@@ -214,7 +215,7 @@ def applied(book: Book, offset: int, entry: Entry) -> BookVerdict:
 def _changed_workers(book: Book, offset: int, entry: Join | Leave | Release | Expel) -> bool:
     if isinstance(entry, Expel):
         if book.instances.get(entry.instance) != entry.beat:
-            return False  # it lives
+            return False  # it is alive
         del book.instances[entry.instance]
         for group in book.groups.values():
             group.members = {member: of for member, of in group.members.items() if of != entry.instance}
@@ -250,7 +251,7 @@ def _saved(book: Book, entry: Save) -> bool:
 
 def _end(book: Book, name: str) -> None:
     group = book.groups.get(name)
-    if group is not None and group.members:  # they begin anew
+    if group is not None and group.members:  # its workers start over
         group.saved, group.failures = None, {}
     else:
         book.groups.pop(name, None)

@@ -1,13 +1,13 @@
-"""What this engine asks of Kafka: append, read, follow, forget. `connecting` asks a real one.
+"""The port to Kafka: append, read, follow, delete. `connecting` implements it on a real Kafka.
 
-Topics, each name behind the prefix of the cluster and a dash:
+Topics; each name is preceded by the cluster's prefix and a dash:
 
-    writes    commands, a partition for each owner (see `commands`)
-    events    what happened and what is answered, by the same partitions (see `commits`)
-    groups    one partition: what groups save, who works, what is leased and forgotten (see `book`)
+    writes    commands, one partition per owner (see `commands`)
+    events    events and answers, in the same partitions (see `commits`)
+    groups    one partition: checkpoints and workers of groups, leases, what is forgotten (see `book`)
 
-No topic has transactions, nor is any compacted. So the offsets of a partition have no gaps: that of the next record is
-known before it is appended, and `commits` and `book` rest on that.
+No topic has transactions, and none is compacted. So the offsets of a partition have no gaps, and the offset of the next
+record is known before it is appended. `commits` and `book` rely on that.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kith.core.errors import StoreUnavailable
 
 Topic = Literal["writes", "events", "groups"]
 RECORD_BYTES_MAX = 8 << 20
-"""The largest record."""
+"""The size of the largest record."""
 PART_ROWS_MAX, PART_BYTES_MAX = 20_000, RECORD_BYTES_MAX // 2
-"""Rows of a record, and about their bytes, where more are written in several."""
+"""Rows, and approximate bytes, of one record; more are split over several records."""
 ANSWERED_S = 5.0
-"""How long Kafka may take to answer; then it counts as away."""
+"""How long Kafka may take to answer before it counts as unavailable."""
 
 
 _Item = TypeVar("_Item")
@@ -39,32 +39,32 @@ class BrokerRecord(NamedTuple):
 
 
 Handle = Callable[[int, Sequence[BrokerRecord]], Awaitable[None]]
-"""Is given records of a partition, in their order; the next are read once it returns."""
+"""A callback for records of a partition, in order. The next records are read once it returns."""
 
 
 class Following(Protocol):
     """A task that reads partitions of a topic as they grow."""
 
     def follow(self, offsets: Mapping[int, int]) -> None:
-        """Go on with these partitions and no others. One that is new is read from its offset on."""
+        """Follow exactly these partitions from now on. A new one is read from the given offset on."""
         ...
 
     def awaited(self) -> AbstractContextManager[None]:
-        """While it is entered somebody waits for what comes, and each record is handled at once."""
+        """While this context is open, a caller waits for records, so each is handled at once instead of batched."""
         ...
 
     async def close(self) -> None:
-        """Handle nothing any more."""
+        """Stop following; no more records are handled."""
         ...
 
 
 class Broker(Protocol):
-    """Kafka. Errors: `StoreUnavailable`; what was to be appended then may be there, or come to be there later."""
+    """Kafka. Errors: `StoreUnavailable`; after it, a record may have been appended, or may still be appended later."""
 
     partitions: int  # of all topics but `groups`
 
     async def append(self, topic: Topic, partition: int, value: bytes) -> int:
-        """Append a record, durably; its offset. Those of one caller come in the order of the calls."""
+        """Append a record durably; returns its offset. Records of one caller keep the order of its calls."""
         ...
 
     async def append_many(self, topic: Topic, records: Sequence[tuple[int, bytes]]) -> list[int]:
@@ -80,20 +80,20 @@ class Broker(Protocol):
         ...
 
     async def fetch(self, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
-        """Some of the records from `first` on and before `end`, in order; at least one, if any is left."""
+        """Some of the records from `first` on and before `end`, in order; at least one, if there is any."""
         ...
 
     async def forget(self, topic: Topic, partition: int, before: int) -> None:
-        """Delete the records of lesser offsets."""
+        """Delete the records with offsets below `before`."""
         ...
 
     def following(self, topic: Topic, handle: Handle) -> Following:
-        """A task that follows partitions of a topic; none yet. It goes on by itself after errors."""
+        """A task that follows partitions of a topic, at first none. It resumes by itself after errors."""
         ...
 
 
 async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, end: int) -> list[BrokerRecord]:
-    """All records from `first` on and before `end` that are kept; StoreUnavailable if the last do not come."""
+    """All stored records from `first` on and before `end`; StoreUnavailable if the last ones cannot be read."""
     found: list[BrokerRecord] = []
     while first < end and (some := await broker.fetch(topic, partition, first, end)):
         found += some
@@ -104,9 +104,9 @@ async def fetch_all(broker: Broker, topic: Topic, partition: int, first: int, en
 
 
 def in_parts(items: Sequence[_Item], size_of: Callable[[_Item], tuple[int, int]]) -> list[list[_Item]]:
-    """Items in parts that fit into a record, or of one item; one part at least, which is empty where there are none.
+    """Split items into parts that each fit into a record; an item that is too large is a part of its own.
 
-    `size_of`: how many rows one is, and about how many bytes.
+    Returns at least one part, which is empty if there are no items. `size_of`: rows and approximate bytes of an item.
     """
     parts: list[list[_Item]] = [[]]
     rows = size = 0

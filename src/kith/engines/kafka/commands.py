@@ -1,9 +1,9 @@
-"""Commands on Kafka: appended to `writes`, answered in `events` by the commit that does them (see `commits`).
+"""The client's side of commands on Kafka: appended to `writes`, answered in `events` by their commit (see `commits`).
 
-    writes    who asks (8 bytes), the number of the question (u64), the command
+    writes    the calling process (8 bytes), the number of its request (u64), the command
 
-So an outcome is never lost on its way: a caller that waits long enough gets it, after this process has read the events
-of the command.
+So an outcome cannot get lost: a caller that waits long enough gets it, after this process has read the events of the
+command.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kith.log.commands import Reply, Waiting
 
 COMMAND_BYTES_MAX = 1 << 20
 WAITING_MAX = 10_000
-"""Calls that wait for outcomes at once; further ones wait before anything is appended."""
+"""Calls that wait for outcomes at once; further calls wait before they append anything."""
 GATHERED_S, GATHERED_MIN = 0.005, 8
-"""How long a command waits for others, so that they are appended, read and decided together; it does not where fewer
-wait for their answers."""
+"""How long a command waits for others of its partition, so that they are appended, read and decided together. It does
+not wait if fewer than GATHERED_MIN commands of this process wait for answers."""
 NAME_BYTES = 8
 _head = struct.Struct(f">{NAME_BYTES}sQ")
 
 
 def unpacked(value: bytes) -> tuple[bytes, int, bytes]:
-    """Who asked, the number of the question, the command; of what is too short for one, nobody asked anything."""
+    """Split a record into calling process, request number and command. One that is too short is padded with zeros."""
     name, number = _head.unpack_from(value.ljust(_head.size, b"\0"))
     return name, number, value[_head.size :]
 
@@ -81,7 +81,7 @@ class KafkaCommands:
                 self._waiting.pop(number, None)
 
     async def _append(self, records: Sequence[tuple[int, bytes]]) -> None:
-        """Append commands; where many wait for answers, together with those that come within GATHERED_S."""
+        """Append commands; if many wait for answers, batched with those that come within GATHERED_S."""
         partitions = {partition for partition, _ in records}
         if len(self._waiting) - len(records) < GATHERED_MIN or len(partitions) > 1:
             await self._broker.append_many("writes", records)
@@ -94,7 +94,7 @@ class KafkaCommands:
         await asyncio.shield(self._appending[partition])
 
     async def _append_gathered(self, partition: int) -> None:
-        """At moments that are the same for all partitions, whose owner then gets them together."""
+        """Append a partition's batch. The moments are the same for all partitions, so an owner gets them together."""
         await asyncio.sleep(GATHERED_S - asyncio.get_running_loop().time() % GATHERED_S)
         del self._appending[partition]
         await self._broker.append_many("writes", self._gathered.pop(partition))
@@ -103,7 +103,7 @@ class KafkaCommands:
         """The commands of all processes that no owner has done yet."""
         await self._recent.open()
         kept_from, ends = await self._broker.starts("writes"), await self._broker.ends("writes")
-        starts = map(max, self._recent.next_writes, kept_from)  # what Kafka keeps no more waits for nobody
+        starts = map(max, self._recent.next_writes, kept_from)  # without commands that Kafka has deleted
         late = [(at, start) for at, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
         first = [await self._broker.fetch("writes", at, start, start + 1) for at, start in late]
         oldest_ms = min((record.at_ms for some in first for record in some), default=None)

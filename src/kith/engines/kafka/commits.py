@@ -1,19 +1,18 @@
 """The records of the topic `events`, and how one owner at a time appends them.
 
-    take        a new owner begins; what a former owner appends after it is void
-    commit      a batch of commands is done: its events, what is answered to who asked, and the offset in
-                `writes` behind it; all or nothing
-    announced   one event that is no edge; anybody appends it at any time
+    take        a new owner starts; commits that a former owner appends after it are void
+    commit      a batch of commands is done: its events, the answers to the callers, and the offset in `writes`
+                after it; one record, so all or nothing
+    announced   one event that is no edge; any process may append it at any time
 
-A commit says at which offset it expects to lie, behind all that its owner knows of. **It counts only if it lies
-there.** The first record of a new owner shifts what the former one appends to another offset. So nobody has to look up
-who the owner was: readers see from the record alone that it is void, and the former owner from the offset that is
-acknowledged.
+A commit names the offset at which it expects to be: after all records that its owner knows. **It counts only if it is
+at that offset.** The first record of a new owner (`take`) shifts the commits of the former owner to other offsets. That
+fences the former owner without any lookup: readers see from the record alone that it is void, and the former owner sees
+it from the acknowledged offset.
 
-Each commit also says how many events there are before it, so positions count events.
+Each commit also holds the number of events before it, so positions count events.
 
-A record of another kind, as from a newer Kith or from somebody else, tells nothing here; what a newer one says more of
-an event is left out.
+Records of other kinds, from a newer Kith or a stranger, are ignored. So are fields that a newer Kith adds to an event.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from kith.engines.kafka.positions import Place, Positions
 from kith.log.store import Fenced
 
 CommandAnswer = tuple[int, bytes, int]
-"""The number of a question, the outcome, and how many events of the commit there are up to this command."""
+"""The number of a request, its outcome, and the number of the commit's events up to and with this command's."""
 _LOOKED = 8
-"""Records that are read first to find the last commit; more where these hold none."""
+"""Records that are read first to find the last commit; 8 times as many each time, while there is none among them."""
 
 
 class LoggedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -51,15 +50,17 @@ class LoggedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Take(msgspec.Struct, frozen=True, array_like=True, tag="take"):
-    """A new owner begins. `owner` makes it another than all others."""
+    """A new owner starts. `owner`: random, so that no two such records are equal."""
 
     owner: str
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
-    """A batch is done. `next_write`: the offset of the next command. `first`: events before it in the partition.
+    """A batch is done.
 
-    `answers`: by process that asked, a list of `Answer`.
+    `expects`: the offset at which this record counts. `next_write`: the offset of the next command in `writes`.
+    `first`: the number of events before it in the partition. `count`, `rows`: its events.
+    `answers`: for each calling process, a list of `CommandAnswer`.
     """
 
     expects: int
@@ -71,7 +72,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
 
 
 class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
-    """One event."""
+    """One event that is no edge."""
 
     row: LoggedRow
 
@@ -97,7 +98,7 @@ def row_of(event: Event) -> LoggedRow:
 
 
 def _kind(value: bytes) -> Take | Commit | Announced | None:
-    """A record; None if it is of a kind that is not known."""
+    """Decode a record; None if its kind is unknown."""
     try:
         return _kinds.decode(value)
     except msgspec.MsgspecError:
@@ -105,7 +106,7 @@ def _kind(value: bytes) -> Take | Commit | Announced | None:
 
 
 class ToldRecord(NamedTuple):
-    """A record that tells events: where it lies, how many events are before it, and how many in it."""
+    """A valid record of events: its offset, the number of events before it (`first`) and in it (`length`)."""
 
     offset: int
     at_ms: int
@@ -113,23 +114,23 @@ class ToldRecord(NamedTuple):
     length: int
     rows: msgspec.Raw | LoggedRow
     answers: Sequence[tuple[bytes, msgspec.Raw]] = ()
-    next_write: int | None = None  # the offset of the next command, where the record says so
+    next_write: int | None = None  # the offset of the next command; None for an announced event
 
     @property
     def size(self) -> int:
-        """The bytes of its events, about."""
+        """The approximate size of its events in bytes."""
         return 64 + (memoryview(self.rows).nbytes if isinstance(self.rows, msgspec.Raw) else 64)
 
     def alone(self) -> ToldRecord:
-        """A copy without answers, which does not keep the whole record in memory that it was read from."""
+        """A copy without answers, which does not keep the original record's whole buffer in memory."""
         return self._replace(rows=self.rows.copy() if isinstance(self.rows, msgspec.Raw) else self.rows, answers=())
 
     def answered(self, name: bytes) -> list[CommandAnswer]:
-        """What is answered to a process."""
+        """The answers to the process with this name."""
         return [answer for of, some in self.answers if of == name for answer in _answers(some)]
 
     def events(self, positions: Positions, partition: int) -> list[Event]:
-        """Its events; the last one's log position is the place behind this record."""
+        """Its events, each with its log position; that of the last is the place after this record."""
         rows = _rows(self.rows) if isinstance(self.rows, msgspec.Raw) else [self.rows]
         return [
             Event(
@@ -148,19 +149,19 @@ class ToldRecord(NamedTuple):
         ]
 
     def after(self, number: int) -> Place:
-        """The place after so many of its events."""
+        """The place after the first `number` of its events."""
         return Place(self.first + number, self.offset + (number == self.length))
 
 
 class PartitionState(NamedTuple):
-    """A partition up to some offset: the offset of the next command in `writes`, and the count of events."""
+    """The state of a partition at some offset: the offset of the next command in `writes`, and the count of events."""
 
     next_write: int
     events: int
 
 
 def tells(record: BrokerRecord, count: int) -> ToldRecord | None:
-    """What a record tells, perhaps of no event; None for any other. `count`: the events before it."""
+    """Read a record as events, perhaps none; None for a void or other record. `count`: the events before it."""
     kind = _kind(record.value)
     if isinstance(kind, Announced):
         return ToldRecord(record.offset, record.at_ms, count, 1, kind.row)
@@ -170,7 +171,7 @@ def tells(record: BrokerRecord, count: int) -> ToldRecord | None:
 
 
 async def state_before(broker: Broker, partition: int, start: Place, end: int) -> PartitionState:
-    """What a partition is up to an offset, by the last commit before it. `start`: the oldest place that is kept."""
+    """The state of a partition at offset `end`, from the last commit before it. `start`: the oldest place kept."""
     low, looked = end, _LOOKED
     while True:
         low, looked = max(start.offset, low - looked), looked * 8
@@ -183,12 +184,15 @@ async def state_before(broker: Broker, partition: int, start: Place, end: int) -
                 count += 1
         if next_write is not None:
             return PartitionState(next_write, count)
-        if low == start.offset:  # there was none yet: what is forgotten lies before a commit
+        if low == start.offset:  # no commit yet: retention never deletes the last one
             return PartitionState(0, count)
 
 
 class PartitionEnd:
-    """Where an owner appends. `next_write`: the offset of the next command in `writes`. `end`: behind all events."""
+    """The end of a partition, where its owner appends.
+
+    `next_write`: the offset of the next command in `writes`. `end`: the place after all events.
+    """
 
     def __init__(self, broker: Broker, partition: int) -> None:
         self._broker, self._partition = broker, partition
@@ -196,7 +200,7 @@ class PartitionEnd:
         self.end = Place(0, 0)
 
     async def take(self, start: Place) -> None:
-        """Become the owner: from now on no former one can commit. `start`: the oldest place that is kept."""
+        """Become the owner and fence former ones: none of them can commit any more. `start`: the oldest place kept."""
         offset = await self._broker.append("events", self._partition, pack(Take(secrets.token_hex(8))))
         state = await state_before(self._broker, self._partition, start, offset)
         self.next_write, self.end = state.next_write, Place(state.events, offset + 1)
@@ -204,7 +208,10 @@ class PartitionEnd:
     async def commit(
         self, next_write: int, rows: Sequence[LoggedRow], answers: Mapping[bytes, Sequence[CommandAnswer]]
     ) -> None:
-        """Append events and answers, and move on to the next command. Fenced, if there is another owner by now."""
+        """Append events and answers, and advance to the next command. Fenced if there is a new owner.
+
+        Announced events in between void the commit, which is then appended again.
+        """
         encoded = msgspec.Raw(pack(rows)), [(name, msgspec.Raw(pack(some))) for name, some in answers.items()]
         while True:
             first, expects = self.end
@@ -216,7 +223,7 @@ class PartitionEnd:
             await self._skip(expects, offset)
 
     async def _skip(self, first: int, offset: int) -> None:
-        """Skip what others appended in between. Fenced, if one of them is an owner, or may be one."""
+        """Skip announced events that others appended in between. Fenced if a record is, or may be, a new owner's."""
         between = await fetch_all(self._broker, "events", self._partition, first, offset)
         if len(between) != offset - first:
             raise StoreUnavailable(f"the log's partition {self._partition} is not what it was; Kafka lost records")

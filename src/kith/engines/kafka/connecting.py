@@ -1,7 +1,7 @@
-"""The connections of a process to Kafka, and errors of the driver made ours. See `broker` for what it is asked.
+"""The connections of a process to Kafka; implements the port `broker`, and translates errors of the driver.
 
-The driver is librdkafka, which has threads of its own. What it acknowledges and reads is handed to the event loop: by
-one thread that polls the producer, and one for each task that follows.
+The driver is librdkafka, which has threads of its own. Here, one thread polls the producer and one thread per following
+task reads records; both hand over to the event loop.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 _NEEDED: dict[Topic, dict[str, str]] = {
     "writes": {},
     "events": _FOR_EVER,  # until `retention` deletes them
-    "groups": _FOR_EVER,  # until a snapshot stands for them
+    "groups": _FOR_EVER,  # until a snapshot replaces them
 }
 _MADE_WITH: dict[Topic, dict[str, str]] = {"writes": {"retention.ms": str(7 * _DAY_MS)}, "events": {}, "groups": {}}
 _AT_LEAST = ("max.message.bytes", "min.insync.replicas")
-"""Settings of topics that may be greater than is needed; others must be as they are needed."""
+"""Settings of topics that may be greater than needed; all others must be equal."""
 _RETRY_S = 0.02
 _PASSING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -45,12 +45,12 @@ _PASSING = {
 }
 _BOOK_REST_S = 0.05
 _FETCHED = 10_000
-"""Records of one fetch at most."""
+"""Records that one fetch returns at most."""
 
 
 @contextlib.asynccontextmanager
 async def translated(doing: str, within_s: float = ANSWERED_S) -> AsyncIterator[None]:
-    """Errors of the driver, and no answer in time, are a store that is away."""
+    """Turn errors of the driver, and a missing answer after `within_s`, into StoreUnavailable."""
     try:
         async with asyncio.timeout(within_s):
             yield
@@ -64,7 +64,7 @@ def _said(error: Exception) -> str:
 
 
 class Kafka:
-    """See `broker.Broker`. Connects with the first call; `close` ends it. One event loop uses it."""
+    """See `broker.Broker`. Connects on the first call; `close` ends all connections. For one event loop."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class Kafka:
         copies: int = 1,
         rest_s: float = 0.0,
     ) -> None:
-        """`servers`: HOST:PORT,HOST:PORT. The topics are made where there are none, with so many partitions for good,
-        each on `copies` brokers; with 3, two of them confirm each append. `rest_s`: of what follows `events`, see
+        """`servers`: HOST:PORT,HOST:PORT. Missing topics are created, on `copies` brokers; with 3, two of them must
+        confirm each append. The number of `partitions` can never change. `rest_s`: for the topic `events`, see
         `KafkaFollowing`.
         """
         if not all(part.strip().rpartition(":")[2].isdecimal() for part in servers.split(",")):
@@ -86,7 +86,7 @@ class Kafka:
         self._where: dict[str, Any] = {
             "bootstrap.servers": servers,
             "socket.nagle.disable": True,
-            "socket.timeout.ms": int(ANSWERED_S * 1000),  # so a broker that stands still is left for the next leader
+            "socket.timeout.ms": int(ANSWERED_S * 1000),  # so that a paused broker is given up for the next leader
             "topic.metadata.refresh.interval.ms": 5_000,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 500,
@@ -95,7 +95,7 @@ class Kafka:
         self._admin: AdminClient | None = None
         self._asking: Consumer | None = None
         self._producer: _Producer | None = None
-        self._ending: set[asyncio.Task[None]] = set()  # producers that were given up
+        self._ending: set[asyncio.Task[None]] = set()  # closing producers that failed for good
         self._connecting, self._asked = asyncio.Lock(), asyncio.Lock()
         self._followings: list[KafkaFollowing] = []
 
@@ -151,9 +151,9 @@ class Kafka:
                 self._check_settings(topic, settings, await self._settings(admin, topic))
 
     def _check_settings(self, topic: Topic, needed: Mapping[str, str], found: Mapping[str, str]) -> None:
-        """StoreMismatch where a topic would refuse records or lose them, as one that somebody else made may.
+        """StoreMismatch if a topic would refuse or lose records, for example one that an operator created.
 
-        A setting of which brokers tell nothing is taken to be right.
+        A setting that the brokers do not report is assumed to be right.
         """
         wrong = {
             name: value
@@ -169,19 +169,19 @@ class Kafka:
             )
 
     async def _settings(self, admin: AdminClient, topic: Topic) -> dict[str, str]:
-        """The settings that a topic has, its own and those of brokers."""
+        """The effective settings of a topic: its own, and those of the brokers."""
         asked = ConfigResource(ResourceType.TOPIC, self.named(topic))
         while True:
             try:
                 (told,) = admin.describe_configs([asked], request_timeout=ANSWERED_S).values()
                 return {name: entry.value for name, entry in (await asyncio.wrap_future(told)).items()}
-            except KafkaException as error:  # the broker that is asked has not heard of it yet
+            except KafkaException as error:  # the queried broker may not know the topic yet
                 if not _passes(error):
                     raise
             await asyncio.sleep(_POLL_S)
 
     def _told_width(self, admin: AdminClient, topic: Topic) -> int:
-        """In a thread. The controller has made the topic, and the broker that is asked hears of it."""
+        """The number of partitions of a topic, once the queried broker knows it; 0 after _MADE_S. Runs in a thread."""
         until_s = time.monotonic() + _MADE_S
         while time.monotonic() < until_s:
             told = admin.list_topics(self.named(topic), timeout=ANSWERED_S).topics[self.named(topic)]
@@ -191,7 +191,7 @@ class Kafka:
         return 0
 
     def width(self, topic: Topic) -> int:
-        """How many partitions a topic has."""
+        """How many partitions a topic must have."""
         return 1 if topic == "groups" else self.partitions
 
     def named(self, topic: Topic) -> str:
@@ -199,7 +199,7 @@ class Kafka:
         return f"{self._prefix}-{topic}"
 
     def consumer(self, wait_ms: int = 200) -> Consumer:
-        """A consumer of the driver; the name of a group is asked for, and none is joined."""
+        """A consumer of the driver. It must name a group, but never joins one."""
         return Consumer(
             self._where
             | {
@@ -271,7 +271,7 @@ class Kafka:
             try:
                 found = await asyncio.shield(fetching)
             except asyncio.CancelledError:
-                await asyncio.wait([fetching])  # the thread uses the consumer still, which is the next one's after this
+                await asyncio.wait([fetching])  # the thread still uses the consumer, which the next fetch needs
                 raise
         if not found:
             raise StoreUnavailable("Kafka could not be read (no answer in time); try again")
@@ -290,12 +290,12 @@ class Kafka:
 
 
 def _passes(error: BaseException) -> bool:
-    """Whether an error goes by itself, as while a partition gets another leader."""
+    """Whether an error is transient, as while a partition gets another leader."""
     return isinstance(error, KafkaException) and error.args[0].code() in _PASSING
 
 
 class _Producer:
-    """Appends. `is_dead`: librdkafka gave up on it; what it had not acknowledged may be there or not."""
+    """Appends records. `is_dead`: librdkafka failed for good; unacknowledged records may have been appended or not."""
 
     def __init__(self, where: dict[str, Any]) -> None:
         self.is_dead = False
@@ -306,7 +306,7 @@ class _Producer:
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 0,
-                "max.in.flight": 2,  # where as many as it may are under way, its thread looks without rest; 5 by itself
+                "max.in.flight": 2,  # with the default, 5, its thread checks 150 times a follow whether it may send
                 "message.max.bytes": RECORD_BYTES_MAX,
                 "message.timeout.ms": int(2 * ANSWERED_S * 1000),
                 "request.timeout.ms": int(ANSWERED_S * 500),
@@ -314,13 +314,13 @@ class _Producer:
             }
         )
         self._done: deque[tuple[asyncio.Future[int], Any, int | None]] = deque()
-        self._is_told = False  # that there is some; false from before it is looked at
+        self._is_told = False  # whether the loop was woken for `_done`; reset before `_done` is drained
         self._closing = False
         self._thread = threading.Thread(target=self._poll, name="kafka-acknowledged", daemon=True)
         self._thread.start()
 
     def append(self, name: str, partition: int, value: bytes) -> asyncio.Future[int]:
-        """The future offset of a record. BufferError: it is not sent, as too many wait."""
+        """Send a record; a future of its offset. BufferError if too many records wait, so it was not sent."""
         appended: asyncio.Future[int] = self._loop.create_future()
 
         def acknowledged(error: Any, message: Any) -> None:  # in the thread that polls
@@ -342,8 +342,8 @@ class _Producer:
                 continue
             if error:
                 appended.set_exception(KafkaException(error))
-                appended.exception()  # nobody may wait any more
-            elif offset is None:  # it was sent twice, as the answer to the first was lost
+                appended.exception()  # marks it as retrieved, as nobody may be waiting any more
+            elif offset is None:  # sent twice, as the first acknowledgement was lost
                 appended.set_exception(StoreUnavailable("Kafka has it, and does not say where; try again"))
                 appended.exception()
             else:
@@ -354,14 +354,14 @@ class _Producer:
             self._producer.poll(_POLL_S)
 
     async def close(self) -> None:
-        """Append what waits."""
+        """Append the records that wait, and end the thread."""
         await asyncio.to_thread(self._producer.flush, ANSWERED_S)
         self._closing = True
         await asyncio.to_thread(self._thread.join)
 
 
 def _fetched(consumer: Consumer, part: TopicPartition, count: int) -> list[BrokerRecord]:
-    """Records from an offset on, of which there is one."""
+    """Up to `count` + 1 records from an offset on, where there is at least one. Empty if none comes in time."""
     consumer.assign([part])
     try:
         messages = consumer.consume(1, ANSWERED_S)

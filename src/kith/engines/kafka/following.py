@@ -1,4 +1,4 @@
-"""A task that reads partitions as they grow: a thread waits for records, the event loop handles them."""
+"""Follows partitions as they grow: a thread waits for records, and the event loop handles them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kith.engines.kafka.broker import ANSWERED_S, BrokerRecord, Handle
 
 _WAIT_S = 0.1
-"""How long the thread waits at once, and so how long until it reads other partitions, or ends."""
+"""How long one wait of the thread takes at most, and so how long until it reads other partitions, or ends."""
 _RETRY_S = 0.2
 _AT_ONCE = 2_000
 _log = structlog.get_logger("kith.log")
 
 
 class KafkaFollowing:
-    """See `broker.Following`. `consumer` makes one of the driver; only the thread uses it.
+    """See `broker.Following`. `consumer`: creates a consumer of the driver, which only the thread reads from.
 
-    `rest_s`: how long it rests after records were handled, so that the next are handled together: each waking of the
-    thread and of the loop costs as much as tens of records. It does not while somebody waits for what comes.
+    `rest_s`: how long the thread pauses after it handed records over, so that the next ones are handled in one batch:
+    waking the thread and the loop costs as much as tens of records. It does not pause while a caller waits (`awaited`).
     """
 
     def __init__(self, consumer: Callable[[], Consumer], name: str, handle: Handle, rest_s: float = 0.0) -> None:
         self._make, self._name, self._handle, self._rest_s = consumer, name, handle, rest_s
         self._awaiting, self._hurry = 0, threading.Event()
-        self._next: dict[int, int] = {}  # by partition, the offset to go on from
-        self._asked: deque[tuple[bool, list[TopicPartition]]] = deque()  # to read (true), or no more
+        self._next: dict[int, int] = {}  # by partition, the offset to continue from
+        self._asked: deque[tuple[bool, list[TopicPartition]]] = deque()  # to start (true) or stop reading
         self._consumer: Consumer | None = None
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -70,7 +70,7 @@ class KafkaFollowing:
             self._thread = None
 
     def _read(self, loop: asyncio.AbstractEventLoop, consumer: Consumer) -> None:
-        """The thread. The next records are read once these were handled."""
+        """The thread's loop. It reads the next records once the last ones were handled."""
         while not self._closing:
             try:
                 while self._asked:
@@ -107,21 +107,21 @@ class KafkaFollowing:
                     break
 
     async def _wanted(self, partition: int, records: Sequence[BrokerRecord]) -> list[BrokerRecord]:
-        """The records that go on where we are; those of before a partition was left and taken again do not."""
+        """The records that continue at our offset, or none. Others are from before a partition was left and retaken."""
         after = [record for record in records if record.offset >= self._next.get(partition, record.offset + 1)]
         if self._consumer is not None and after and after[0].offset > self._next[partition]:
             part = TopicPartition(self._name, partition)
             with contextlib.suppress(KafkaException):
                 low, _ = await asyncio.to_thread(self._consumer.get_watermark_offsets, part, ANSWERED_S)
                 if partition in self._next and low > self._next[partition]:
-                    self._next[partition] = low  # what was between is deleted
+                    self._next[partition] = low  # the records in between were deleted
         if not after or after[0].offset != self._next.get(partition):
             return []
         return after
 
 
 def records_of(messages: Sequence[Any]) -> list[BrokerRecord]:
-    """The records of messages of the driver, without errors."""
+    """The records of the driver's messages; errors are left out."""
     return [_record(message) for message in messages if not message.error()]
 
 

@@ -1,4 +1,4 @@
-"""The LogStore on Kafka: events in the topic `events`, all else in the book (see `book_state`)."""
+"""The LogStore on Kafka: events are in the topic `events`, everything else is in the book (see `book_state`)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from kith.engines.kafka.subscription import KafkaSubscription, failures_of
 from kith.log.store import LEASES_MAX, Backlog, Batch, Bell, Failure, LogLease, Progress
 
 WISHES_A_SECOND = 200
-"""Timelines that a process asks fan-out for, as when Redis was emptied; other homes are read from outboxes."""
+"""Timelines that a process requests from fan-out each second, for example after Redis was emptied. Other readers'
+homes are read from outboxes."""
 
 
 class KafkaLog:
-    """See `log.store.LogStore`: a partition for each owner. `partition_of`: of the source of an event."""
+    """See `log.store.LogStore`. Each owner has one partition. `partition_of`: the partition of an event's source."""
 
     def __init__(
         self,
@@ -40,11 +41,11 @@ class KafkaLog:
         self._kept = keep.events_max // broker.partitions
         self._recent = recent
         self._turn = 0
-        self._wished_in_s, self._wishes = 0, 0  # how many timelines were wished for in this second
+        self._wished_in_s, self._wishes = 0, 0  # the current second, and the timelines requested in it
         self.covers, self.joined = book.positions.covers, book.positions.joined
 
     async def open(self) -> None:
-        """Follow the log; every call does so."""
+        """Start to follow the log; every other call does so too."""
         await self._recent.open()
 
     def bell(self) -> AbstractContextManager[Bell]:
@@ -56,7 +57,7 @@ class KafkaLog:
         return self._book.positions.packed(dict(enumerate(self._recent.ends)))
 
     async def _read_to(self, offsets: Sequence[int]) -> None:
-        """Wait until the records before these offsets are read here, of each partition."""
+        """Wait until this process has read each partition up to its offset."""
         until_s = time.monotonic() + ANSWERED_S
         while any(offset > self._recent.ends[at].offset for at, offset in enumerate(offsets)):
             if time.monotonic() > until_s:
@@ -75,11 +76,11 @@ class KafkaLog:
         return await self.read(after, limit)
 
     async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
-        """Up to `limit` events of the partitions of these places."""
+        """Up to `limit` events after these places, of their partitions only."""
         await self._see_forgotten(after)
         found: list[Event] = []
         reached, lost = dict(after), False
-        self._turn += 1  # so that each partition is the first at times
+        self._turn += 1  # rotate which partition is read first
         for at in sorted(after, key=lambda at: (at + self._turn) % self._broker.partitions):
             start = self._book.now.start(at)
             lost = lost or after[at].events < start.events
@@ -88,8 +89,7 @@ class KafkaLog:
         return Batch(found, self._book.positions.packed(reached), lost)
 
     async def _see_forgotten(self, after: Mapping[int, Place]) -> None:
-        """Read what was forgotten, if that may include some of what follows; the events that are always kept need no
-        look."""
+        """Refresh the book if events after these places may have been forgotten; the newest ones are always kept."""
         ends = self._recent.ends
         if any(ends[at].events - place.events > self._kept for at, place in after.items()):
             await self._book.sync()
@@ -137,8 +137,10 @@ class KafkaLog:
             await self._recent.grown(ANSWERED_S)
 
     def _check_wishes(self) -> None:
-        """Overloaded, where too many timelines are wished for: an owner's commit counts only if nothing lies between it
-        and the one before, so it would have to try again and again.
+        """Raise Overloaded if this process requests too many timelines in a second.
+
+        An owner's commit counts only if nothing was appended since its last one, so many requests would make it retry
+        again and again.
         """
         now_s = int(time.monotonic())
         if now_s != self._wished_in_s:
@@ -174,7 +176,7 @@ class KafkaLog:
     async def subscribe(self, group: str) -> KafkaSubscription:
         await self.open()
         subscription = KafkaSubscription(self, self._book, self._recent, group, self._broker.partitions)
-        with suppress(Unavailable):  # it may have joined all the same; reading joins again, by the same name
+        with suppress(Unavailable):  # it may have joined even so; `read` joins again under the same name
             await subscription.join()
         return subscription
 

@@ -1,4 +1,4 @@
-"""All that a process opens of Kafka: one connection, one copy of the book, one task that follows the events."""
+"""Everything that a process opens on Kafka: one connection, one copy of the book, one task that follows events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kith.log.commands import Owner
 
 
 class KafkaEngine:
-    """Commands and the log over one broker (see `connecting.Kafka`, which whoever made it closes after this)."""
+    """Commands and the log over one broker (see `connecting.Kafka`). The caller closes the broker after this."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class KafkaEngine:
         answered_s: float = ANSWERED_S,
         expelled_s: float = EXPELLED_S,
     ) -> None:
-        """`partition_of`: the partition whose owner decides about a node, and so tells its events."""
+        """`partition_of`: the partition whose owner decides about a node, and so appends its events."""
         self._broker, self._keep, self._now_ms = broker, keep, now_ms
         self._book = OpenBook(broker, expelled_s)
         self._recent = Recent(broker, self._book)
@@ -36,12 +36,12 @@ class KafkaEngine:
         self.log = KafkaLog(broker, self._book, self._recent, partition_of, keep, now_ms)
 
     async def owning(self, owner: Owner) -> Owning:
-        """Begin to own partitions; close it before this."""
+        """Start to own partitions. Close the result before this engine."""
         owning = Owning(self._broker, self._book, owner, self._keep, self._now_ms)
         await owning.start()
         return owning
 
     async def close(self) -> None:
-        """Hand over what subscriptions of this process have, and follow nothing any more."""
+        """Hand over the partitions of this process's subscriptions, and stop following."""
         await self._recent.close()
         await self._book.close()

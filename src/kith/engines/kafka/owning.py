@@ -1,9 +1,11 @@
-"""Runs an `Owner` (see `log.commands`) over the partitions that are this process's.
+"""Runs an `Owner` (see `log.commands`) over the partitions that this process owns.
 
-The owning processes are a group of the book, whose partitions are handed over gently: the old owner finishes its batch,
-then lets go. Each partition has a task, which takes the waiting commands, has them decided, and commits the results
-(see `commits`). A partition whose store is away is taken again, after growing pauses. A process that alone may have
-lost its store leaves the partitions to the others for a while.
+The owning processes are a group of the book with gentle handover: the old owner finishes its batch, then releases the
+partition. Each partition has a task, which takes the waiting commands, has the owner decide them, and commits the
+results (see `commits`).
+
+If the store is unavailable, the task takes the partition again after growing pauses. If that lasts for CUT_OFF_S and
+there are other processes, this process leaves its partitions to them for a while: it may be the only one cut off.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ from kith.log.store import Fenced
 
 GROUP = "owners of writes"
 BATCH_MAX, BATCH_BYTES_MAX = 500, 1 << 20
-"""Commands that are decided at once, and their bytes; one that is larger is decided alone."""
+"""Commands of one batch, and their bytes; a larger command is a batch of its own."""
 WAITING_MAX, WAITING_BYTES_MAX = 2_000, 8 << 20
-"""Commands of a partition that are read ahead, and their bytes; when there are more, it is read on once they are fewer
-than a batch."""
+"""Commands of a partition that are read ahead, and their bytes. Beyond that, reading stops until less than a batch is
+left."""
 CUT_OFF_S = 6.0
-"""How long a process tries in vain to reach its store before it leaves its partitions to others."""
+"""How long the store may be unreachable before this process leaves its partitions to others."""
 _APART_S, _APART_S_MAX = 5.0, 60.0
-"""How long it owns none then; twice as long each time that it comes back in vain."""
+"""How long it then owns none: at first, and at most. The time doubles until it reaches its store again."""
 _RETRY_MS, _RETRY_MS_MAX = 100, 1_000
 _LOOKED_S = 1.0
 _EVENT_BYTES = 64  # about, without its data
@@ -47,7 +49,7 @@ T = TypeVar("T")
 
 
 class Owning:
-    """Owns partitions while it runs. `keep`: how many events the partitions keep."""
+    """Owns partitions while it runs. `keep`: how many events the log keeps."""
 
     def __init__(
         self,
@@ -67,14 +69,14 @@ class Owning:
         self._following = broker.following("writes", self._handle)
 
     async def start(self) -> None:
-        """Join those who own; returns at once, partitions are taken in the background."""
+        """Join the group of owners. Partitions are then taken in the background."""
         await self.book.open()
         await self.book.write(self._join())
         self.book.beat()
         self._running = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Finish the batches that are under way, and hand all partitions over."""
+        """Finish the batches in progress, and hand all partitions over."""
         self._stopping.set()
         if self._running is not None:
             await self._running
@@ -82,12 +84,12 @@ class Owning:
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions whose commands are decided here now."""
+        """The partitions whose commands this process decides now."""
         return sorted(at for at, part in self._tasks.items() if part.is_ready)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes part, and decides the commands of all partitions that are to be its own."""
+        """Whether this process is in the group, and decides the commands of exactly the partitions meant for it."""
         group = self.book.now.groups.get(GROUP, Group())
         if self._name not in group.members or self._stopping.is_set():
             return False
@@ -108,23 +110,23 @@ class Owning:
                 _log.exception("taking and leaving partitions failed; it goes on")
                 await asyncio.sleep(_RETRY_MS / 1000)
         await asyncio.gather(*(part.close() for part in self._tasks.values()))
-        with contextlib.suppress(KithError):  # if it is away, others notice that this process is gone
+        with contextlib.suppress(KithError):  # if Kafka is away, others expel this process later
             await self.book.write(Leave(GROUP, self._name))
 
     async def _rest(self) -> None:
-        """Wait until the book has changed, or this is to stop."""
+        """Wait until the book has changed, _LOOKED_S have passed, or this must stop."""
         waits = [asyncio.create_task(self.book.changed(_LOOKED_S)), asyncio.create_task(self._stopping.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
 
     async def _take_and_leave(self) -> None:
-        """Have a task for each partition that is ours, and let go of those that others are to have."""
+        """Run a task for each partition of ours, and release those that are meant for others."""
         group, now_s = self.book.now.groups.get(GROUP, Group()), asyncio.get_running_loop().time()
         if len(group.members) > 1 and self._is_cut_off(now_s):
             await self._leave_for_a_while(now_s)
             return
-        if self._name not in group.members:  # this process was silent for long, or cut off
+        if self._name not in group.members:  # expelled as silent, or left because it was cut off
             if now_s < self._apart_until_s and group.members:
                 return
             await self.book.write(self._join())
@@ -139,16 +141,16 @@ class Owning:
                 continue
             if to_be[at] == self._name:
                 self._tasks[at] = _Partition(self, at, since)
-            else:  # asked again in the next round where Kafka does not take it
+            else:  # the next round retries if this append fails
                 await self.book.write(Release(GROUP, self._name, at))
 
     def _is_cut_off(self, now_s: float) -> bool:
-        """Whether the store of a partition is away for so long that another process may do better."""
+        """Whether a partition's store has been unreachable for CUT_OFF_S, so another process may do better."""
         since = [part.away_since_s for part in self._tasks.values() if part.away_since_s is not None]
         return bool(since) and now_s - min(since) >= CUT_OFF_S
 
     async def _leave_for_a_while(self, now_s: float) -> None:
-        """Let others have the partitions."""
+        """Leave the group, and so all partitions, to other processes for a while."""
         _log.warning("the store is away; others decide the writes of this process", for_s=self._apart_s)
         await asyncio.gather(*(part.close() for part in self._tasks.values()))
         self._tasks.clear()
@@ -157,17 +159,17 @@ class Owning:
         self._apart_s = min(_APART_S_MAX, 2 * self._apart_s)
 
     def reached_store(self) -> None:
-        """The store answered: the next time it is away, others get the partitions for the shortest time again."""
+        """Reset the time away to the shortest, as the store answered."""
         self._apart_s = _APART_S
 
-    # --- what tasks of partitions ask -----------------------------------------------------------------------
+    # --- for the tasks of partitions ------------------------------------------------------------------------
 
     def is_ours(self, partition: int, since: int) -> bool:
-        """Whether a partition is still this process's."""
+        """Whether this process still owns a partition that it got at offset `since`."""
         return self.book.now.groups.get(GROUP, Group()).of(self._name).get(partition) == since
 
     def follow(self) -> None:
-        """Read the commands of partitions that take some."""
+        """Follow the commands of partitions that are ready and not full."""
         self._following.follow(
             {at: part.next for at, part in self._tasks.items() if part.is_ready and not part.is_full}
         )
@@ -189,13 +191,13 @@ class _Partition:
         self._waiting_bytes = 0
         self._arrived, self._stopping = asyncio.Event(), asyncio.Event()
         self.is_ready = self.is_full = False
-        self.next = 0  # the offset of the first command that was not put yet
-        self.away_since_s: float | None = None  # since when its store has not answered
+        self.next = 0  # the offset of the next command to queue
+        self.away_since_s: float | None = None  # since when the store has not answered; None: it did
         self._task = asyncio.create_task(self._run())
 
     @property
     def is_over(self) -> bool:
-        """Whether its task has ended, as it does only when it is closed."""
+        """Whether the task has ended; it does so only when it is closed."""
         return self._task.done()
 
     def put(self, records: Sequence[BrokerRecord]) -> None:
@@ -211,7 +213,7 @@ class _Partition:
                 self._owning.follow()
 
     async def close(self) -> None:
-        """Finish the batch that is under way, and decide no more."""
+        """Finish the batch in progress, and decide no more."""
         self._stopping.set()
         self._arrived.set()
         await asyncio.wait([self._task])
@@ -240,7 +242,7 @@ class _Partition:
                     await self._stopping.wait()
 
     async def _take(self) -> PartitionEnd:
-        """Fence former owners off, and repeat what they may have left undone."""
+        """Fence former owners, and finish a batch that they left undone."""
         at, book = self._partition, await self._owning.book.sync()
         if not self._owning.is_ours(at, self.since):
             raise Fenced(f"partition {at} is another process's now")
@@ -259,7 +261,7 @@ class _Partition:
         return end
 
     def _warn_of_gone(self, first: int, upto: int) -> None:
-        """Kafka deleted the commands between before an owner decided them. Who asked was told that nobody answered."""
+        """Log that Kafka deleted commands before an owner decided them. Their callers got NotConfirmed."""
         if first < upto:
             _log.error(
                 "writes waited for an owner for longer than Kafka keeps them, and are lost; run `kith worker apply`,"
@@ -269,7 +271,7 @@ class _Partition:
             )
 
     async def _step(self, end: PartitionEnd) -> None:
-        """Decide what waits."""
+        """Wait for commands, then decide and commit one batch."""
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
@@ -284,7 +286,7 @@ class _Partition:
             await self._tell(end, await self._of_store(self._owner.decide(self._partition, commands)), batch)
 
     def _next_batch(self) -> list[BrokerRecord]:
-        """The first that wait, as many as are decided at once."""
+        """Take the next batch from the queue."""
         size = count = 0
         for record in self._waiting[:BATCH_MAX]:
             size += len(record.value)
@@ -297,7 +299,7 @@ class _Partition:
         return batch
 
     async def _of_store(self, asked: Coroutine[Any, Any, T]) -> T:
-        """What the owner answers; since when it cannot is noted."""
+        """Await a call of the owner, and note since when its store has not answered."""
         try:
             answer = await asked
         except StoreUnavailable:
@@ -308,14 +310,14 @@ class _Partition:
         return answer
 
     async def _tell(self, end: PartitionEnd, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
-        """Commit the events of commands, what is answered, and the offset behind them."""
+        """Commit the events of decided commands, their answers, and the offset after them; then forget old events."""
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
         for part in in_parts(decided, _size_of) if decided else ():
             rows: list[LoggedRow] = []
             answers: dict[bytes, list[CommandAnswer]] = {}
             for one in part:
                 rows += map(row_of, one.events)
-                if one.offset in asked:  # else Kafka keeps it no more, and nobody waits
+                if one.offset in asked:  # otherwise Kafka has deleted the command, and nobody waits for it
                     name, number = asked[one.offset]
                     answers.setdefault(name, []).append((number, one.outcome, len(rows)))
             await end.commit(part[-1].offset + 1, rows, answers)
@@ -326,5 +328,5 @@ class _Partition:
 
 
 def _size_of(one: Decided) -> tuple[int, int]:
-    """How many rows a command is in a commit, and about how many bytes."""
+    """The rows and approximate bytes that a decided command takes in a commit."""
     return len(one.events), len(one.outcome) + sum(_EVENT_BYTES + len(event.data) for event in one.events)

@@ -1,8 +1,8 @@
-"""Positions of the log: for each partition, how many events are covered, and where the next one is looked for.
+"""Positions of the log: for each partition, how many events are covered, and the offset to look for the next one.
 
     LogPosition = the log's name (4 bytes), then [partition, offset, events, partition, ...] as MessagePack
 
-Positions are compared by their events alone; records without events, such as a change of owner, make no difference.
+Positions are compared by their event counts alone, so records without events, such as a change of owner, do not matter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _numbers = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class Place(NamedTuple):
-    """A place in a partition. `events`: how many are before it. `offset`: where the next one is looked for."""
+    """A place in a partition. `events`: how many are before it. `offset`: from where to look for the next one."""
 
     events: int
     offset: int
@@ -30,18 +30,18 @@ Places = Mapping[int, Place]
 
 
 class Positions:
-    """Packs places for the log of this name."""
+    """Encodes and compares positions of the log with this name."""
 
     def __init__(self, name: bytes) -> None:
         self.name = name
 
     def packed(self, places: Places) -> LogPosition:
-        """The position of these places; that of none is not NOWHERE."""
+        """The position of these places. Without any place, it still differs from NOWHERE."""
         flat = [number for at, place in sorted(places.items()) for number in (at, place.offset, place.events)]
         return LogPosition(self.name + msgspec.msgpack.encode(flat))
 
     def places(self, position: LogPosition) -> dict[int, Place] | None:
-        """The places of a position; None if it is none of this log."""
+        """The places of a position; None if it is of another log, or invalid."""
         if position == NOWHERE:
             return {}
         if position[:NAME_BYTES] != self.name:
@@ -66,7 +66,7 @@ class Positions:
         return all(place.events <= reached.get(at, START).events for at, place in asked.items())
 
     def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
-        """See `log.store.LogStore.joined`; a position of another log counts for nothing."""
+        """See `log.store.LogStore.joined`. A position of another log is ignored."""
         places = self.places(one) or {}
         for at, place in (self.places(other) or {}).items():
             places[at] = max(place, places.get(at, START))

@@ -1,8 +1,8 @@
-"""The newest events, as this process follows them, and how older ones are read.
+"""Caches the newest events of the log, and reads older ones from Kafka.
 
-One task follows all partitions of `events` for everybody in the process. The newest RECENT_BYTES of records stay in
-memory, so readers that keep up ask Kafka nothing. Readers that are behind fetch chunks; the last one of each partition
-is kept.
+One task follows all partitions of `events` for all readers of the process. The newest RECENT_BYTES of records stay in
+memory, so readers that keep up never query Kafka. Readers that lag fetch chunks of records; the last chunk of each
+partition is cached.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from kith.engines.kafka.commits import ToldRecord, state_before, tells
 from kith.engines.kafka.positions import Place, Positions
 
 RECENT_BYTES = 16 << 20
+"""Approximate size of the cached events, of all partitions together."""
 CHUNK_RECORDS = 500
-"""Records that are read at once of what is older."""
+"""Records of one fetch of older events."""
 
 
 class RecentBell:
@@ -43,14 +44,14 @@ class RecentBell:
 
 
 class _Part:
-    """A partition: `end` is the place behind all that was read, `oldest` the count before the first that is held."""
+    """A partition. `end`: the place after all records read. `oldest`: the number of events before the cached ones."""
 
     def __init__(self, end: Place, next_write: int) -> None:
         self.end, self.oldest = end, end.events
         self.next_write = next_write  # the offset of the next command in `writes`
         self.held: list[ToldRecord] = []
-        self.chunk: list[ToldRecord] = []  # read last of what is older
-        self._decoded: tuple[int, list[Event]] = (-1, [])  # of the record at this offset, read last
+        self.chunk: list[ToldRecord] = []  # the last chunk of older records
+        self._decoded: tuple[int, list[Event]] = (-1, [])  # the record decoded last: its offset and events
 
     def events(self, one: ToldRecord, positions: Positions, partition: int) -> list[Event]:
         """The events of a record."""
@@ -60,7 +61,7 @@ class _Part:
 
 
 class Recent:
-    """The events that can be read now."""
+    """The events that this process can read now."""
 
     def __init__(self, broker: Broker, book: OpenBook) -> None:
         self._broker, self._book = broker, book
@@ -73,11 +74,11 @@ class Recent:
         self._hearing: list[Callable[[int, ToldRecord], None]] = []
 
     def hear(self, hear: Callable[[int, ToldRecord], None]) -> None:
-        """Hand over every commit that answers something, with its partition, as it is read."""
+        """Register a callback for commits with answers: it gets the partition and the commit, as they are read."""
         self._hearing.append(hear)
 
     async def open(self) -> None:
-        """Follow the log from its end on, if nobody does yet."""
+        """Follow the log from its end on, unless that has started."""
         if self._following is not None:
             return
         async with self._opening:
@@ -100,17 +101,17 @@ class Recent:
 
     @property
     def ends(self) -> list[Place]:
-        """The place behind all that can be read, of each partition."""
+        """For each partition, the place after all that can be read."""
         return [part.end for part in self._parts]
 
     @property
     def next_writes(self) -> list[int]:
-        """The offset of the next command in `writes`, of each partition."""
+        """For each partition, the offset of the next command in `writes`."""
         return [part.next_write for part in self._parts]
 
     @contextlib.contextmanager
     def ringing(self) -> Iterator[RecentBell]:
-        """A bell, rung when events were read."""
+        """A bell that rings when events were read, while this context is open."""
         ring = RecentBell(self)
         self._rings.add(ring)
         try:
@@ -119,17 +120,17 @@ class Recent:
             self._rings.discard(ring)
 
     def awaited(self) -> AbstractContextManager[None]:
-        """See `Following.awaited`. Call it once this is open."""
+        """See `Following.awaited`. Effective once this is open."""
         return contextlib.nullcontext() if self._following is None else self._following.awaited()
 
     async def grown(self, within_s: float) -> None:
-        """Wait until more was read, `within_s` at most."""
+        """Wait until more records were read, for `within_s` at most."""
         with contextlib.suppress(TimeoutError), self.awaited():
             async with asyncio.timeout(within_s):
                 await self._grown.wait()
 
     async def read(self, partition: int, after: Place, limit: int) -> tuple[list[Event], Place]:
-        """Up to `limit` events behind a place that is kept, and the place behind them; at the end, the end."""
+        """Up to `limit` events after a place that is kept, and the place after them; `end` if all were read."""
         part, positions = self._parts[partition], self._book.positions
         found: list[Event] = []
         while len(found) < limit and after.events < part.end.events:
@@ -143,11 +144,11 @@ class Recent:
         return found, (part.end if after.events == part.end.events else after)
 
     async def next_ms(self, partition: int, after: Place) -> int:
-        """When the first event behind a place was logged, which is not the end."""
+        """When the first event after a place was logged. The place must not be the end."""
         return (await self._told(partition, after))[0].at_ms
 
     async def _told(self, partition: int, after: Place) -> list[ToldRecord]:
-        """Records, in order, of which the first has the first event behind a place; that is not the end."""
+        """Records in order; the first holds the first event after a place. The place must not be the end."""
         part = self._parts[partition]
         if after.events >= part.oldest:
             return _behind(part.held, after)
@@ -159,7 +160,7 @@ class Recent:
         return behind
 
     async def _chunk(self, partition: int, after: Place) -> list[ToldRecord]:
-        """Records of which one has the event behind a place."""
+        """Fetch records until one holds the first event after a place."""
         found, count, first = list[ToldRecord](), after.events, after.offset
         while True:
             end = self._parts[partition].end.offset
@@ -194,7 +195,7 @@ class Recent:
         self._grown = asyncio.Event()
 
     def _let_go(self) -> None:
-        """Hold the older half of the partition with most records no more."""
+        """Evict the older half of the partition with the most records."""
         part = max(self._parts, key=lambda part: len(part.held))
         half = part.held[: len(part.held) // 2 + 1]
         del part.held[: len(half)]
@@ -203,5 +204,5 @@ class Recent:
 
 
 def _behind(records: list[ToldRecord], after: Place) -> list[ToldRecord]:
-    """The records that have events behind a place."""
+    """The records that hold events after a place."""
     return records[bisect_right(records, after.events, key=lambda one: one.first + one.length) :]

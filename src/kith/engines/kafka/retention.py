@@ -1,7 +1,7 @@
-"""How long events are kept: the oldest of a partition go beyond a number, unless a lease keeps them.
+"""Retention of events: a partition keeps a number of events, and forgets the oldest beyond it unless they are leased.
 
-The owner of a partition forgets. It writes to the book what is forgotten, which takes leases into account; then the
-records are deleted. The last commit of a partition always stays, as `commits` needs it.
+The owner of a partition does this. It appends `Forget` to the book, whose rules respect leases, and then deletes the
+records. The last commit of a partition always stays, as `commits` needs it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PartitionRetention:
         self._next = 0
 
     async def forget(self, end: Place) -> None:
-        """Forget the events before this end that are too many, if it is time."""
+        """Forget the oldest events of a partition that ends here, if a step of them is due."""
         if end.events < self._next:
             return
         start = (await self._book.sync()).start(self._partition)
@@ -60,7 +60,7 @@ class PartitionRetention:
             await self._broker.forget("events", self._partition, forgotten.offset)
 
     async def _find(self, start: Place, end: Place, count: int) -> Place:
-        """The place behind so many events; `start` if that is further."""
+        """The place after the first `count` events; `start` if that is further."""
         if count <= start.events:
             return start
         low, high = start, end.offset
@@ -79,7 +79,7 @@ class PartitionRetention:
         return low
 
     async def _commit_from(self, offset: int, end: int) -> Place | None:
-        """The place before the first commit from an offset on, among the next records."""
+        """The place before the first commit among the _CHUNK_RECORDS records from `offset` on; None: there is none."""
         for record in await self._broker.fetch("events", self._partition, offset, min(end, offset + _CHUNK_RECORDS)):
             if (one := tells(record, -1)) and one.first >= 0:
                 return Place(one.first, one.offset)

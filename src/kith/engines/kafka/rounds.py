@@ -1,8 +1,8 @@
-"""Lets the partitions of an owner begin their batches together.
+"""Starts the batches of a process's partitions together, in rounds.
 
-What batches ask of a store at the same moment goes in few statements, and wakes everybody on the way once. So who
-comes while others are at their batches waits until these are done, but for PATIENCE_S at most. Those who take longer,
-as when their store does not answer, are not waited for again.
+Reads and writes of batches that run at the same moment share statements, and wake each process on the way only once.
+So a batch that is ready during a round waits until the round ends, for PATIENCE_S at most. A batch that takes longer,
+for example because its store does not answer, is not waited for again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ class BatchRounds:
     """The rounds of the tasks of one event loop."""
 
     def __init__(self) -> None:
-        self._round = self._running = 0  # the last round, and how many are still at their batches of it
+        self._round = self._running = 0  # the last round, and how many of its batches still run
         self._waiting: list[asyncio.Future[int]] = []
         self._opening: asyncio.Handle | None = None
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Take part in the next round; it is over once all who take part have left."""
+        """Take part in the next round. A round ends when all its participants have left this context."""
         loop = asyncio.get_running_loop()
         mine = loop.create_future()
         self._waiting.append(mine)
         if self._opening is None:
-            soon = not self._running  # but after others who come in this turn of the loop
+            soon = not self._running  # at once, but after others that arrive in this turn of the loop
             self._opening = loop.call_soon(self._open) if soon else loop.call_later(PATIENCE_S, self._open)
         try:
             number = await mine

@@ -1,4 +1,4 @@
-"""A worker's share of a group. The book holds which partitions it has, and what it saves."""
+"""A worker's share of a group. The book stores its partitions, checkpoints and failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EventReads(Protocol):
     """The reads of the log that a subscription needs."""
 
     async def read_of(self, after: dict[int, Place], limit: int) -> Batch:
-        """Up to `limit` events of the partitions of these places."""
+        """Up to `limit` events after these places, of their partitions only."""
         ...
 
 
@@ -30,18 +30,18 @@ class KafkaSubscription:
     def __init__(self, log: EventReads, book: OpenBook, recent: Recent, group: str, partitions: int) -> None:
         self._log, self._book, self._recent = log, book, recent
         self._group, self._partitions, self._name = group, partitions, secrets.token_hex(8)
-        self._since: dict[int, int] = {}  # of each partition that is read here: when it became this worker's
-        self._at: dict[int, Place] = {}  # and the place up to which it was read
-        self._listed: dict[int, int] = {}  # like `_since`, when failures were listed: which may be before any read
+        self._since: dict[int, int] = {}  # partition read here -> the offset at which this worker got it
+        self._at: dict[int, Place] = {}  # partition read here -> the place up to which it was read
+        self._listed: dict[int, int] = {}  # like `_since`, as of the last list of failures, maybe before any read
 
     async def join(self) -> None:
-        """Ask for a share."""
+        """Join the group, and so get a share of its partitions."""
         await self._book.write(Join(self._group, self._name, self._book.instance, self._partitions, gentle=False))
         self._book.beat()
 
     async def read(self, limit: int) -> Batch:
         group = self._book.now.groups.get(self._group, _NONE)
-        if self._name not in group.members:  # this process was silent for long, and others took over
+        if self._name not in group.members:  # this process was expelled as silent, and others took over
             await self.join()
             group = self._book.now.groups[self._group]
         since, lost, saved = group.of(self._name), False, group.saved or {}
@@ -77,6 +77,6 @@ class KafkaSubscription:
 
 
 def failures_of(book: Book, group: str, partitions: Mapping[int, int] | None = None) -> list[Failure]:
-    """The failures of a group; of these partitions only, if given."""
+    """The failures of a group; only those of `partitions`, if given."""
     kept = book.groups.get(group, _NONE).failures
     return [failure for at, failure in kept.values() if partitions is None or at in partitions]
