@@ -1,5 +1,5 @@
-"""The engine on Redis Cluster (or Valkey): what is fast to write, and can be built again. See README.md.
+"""The engine on Redis Cluster (or Valkey): data that must be fast to write, and can be rebuilt. See README.md.
 
-`timeline_store`, `quota_store`, `set_store` and `activity_store` implement ports, each with a script in Lua that
-`script` runs, over `links` to the nodes. `buckets` (which users lie together) · `connecting`.
+`timeline_store`, `quota_store`, `set_store` and `activity_store` implement ports, each with a Lua script. `script` runs
+the scripts, over `links` (pipelined connections to the nodes). `buckets` (which users share a node) · `connecting`.
 """

@@ -1,12 +1,12 @@
-"""Activity in Redis Cluster: when users were last seen, and which have a stream open, by process.
+"""Activity in Redis Cluster: when users were last seen, and which users have a stream open, by process.
 
-kith:{7}:seen             sorted set: user (8 bytes, little-endian) by the minute when they were last seen, of the last
+kith:{7}:seen             sorted set: user (8 bytes, little-endian), scored by the minute when last seen; kept for
                           SEEN_KEPT_MINUTES
-kith:{online}             hash: name of a process -> version of its row, 8 bytes by chance
+kith:{online}             hash: name of a process -> version of its row, 8 random bytes
 kith:{online}:PROCESS     version, 8 bytes | until ms i64 | users i64, ascending
 
-A reader fetches the rows that are new since it last asked. The row of a process that ended is deleted when another
-reports.
+A reader caches the rows, and fetches only those with a new version. The row of a process that ended is deleted when
+another process writes its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kith.engines.redis.script import Script, ask, ask_all
 from kith.notifications.activity import SEEN_STEP_MS, Connected, Users, are_connected, check_asked, first_connected
 
 SEEN_KEPT_MINUTES = 60 * 24 * 60
-"""60 days; the tiers of mentions ask for 30."""
+"""How long "last seen" is kept: 60 days. The tiers of mentions need 30."""
 _VERSION_BYTES = 8
 _HEADER_BYTES = _VERSION_BYTES + 8
 
@@ -34,7 +34,7 @@ class RedisActivity:
     def __init__(self, cluster: LinkedCluster, *, prefix: str = "kith", buckets: int = BUCKETS) -> None:
         self._cluster, self._prefix, self._buckets = cluster, prefix, Buckets(buckets)
         self._script = Script(cluster, "activity.lua")
-        self._known: dict[bytes, tuple[bytes, Connected]] = {}  # by process: the version of its row, and the row
+        self._known: dict[bytes, tuple[bytes, Connected]] = {}  # process -> the version of its row, and the row
 
     async def seen(self, users: Users, at_ms: int) -> None:
         check_asked(len(users))
@@ -97,7 +97,7 @@ class RedisActivity:
 
 
 def _read(row: bytes) -> tuple[bytes, Connected]:
-    """The version of a process's row, and what it says."""
+    """Decode a process's row: its version, and the connected users."""
     until_ms = int.from_bytes(row[_VERSION_BYTES:_HEADER_BYTES], "little", signed=True)
     users = np.frombuffer(row, "<i8", offset=_HEADER_BYTES).astype(np.int64)
     return row[:_VERSION_BYTES], Connected(until_ms, users)

@@ -1,4 +1,4 @@
-"""Users spread over buckets: the keys of one have a hash tag of their own, so they lie on one node."""
+"""Spreads users over buckets. All keys of a bucket share a hash tag, so they are on one node."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from kith.graph.shapes import Ids
 
 BUCKETS = 32
-"""So many that a push to a few hundred followers makes calls of about ten each, and nodes get equal shares. Another
-number means other keys."""
+"""Buckets of all users. With 32, a push to a few hundred followers makes calls of about ten users each, and nodes get
+equal shares. Another number changes every key."""
 _USERS_A_CALL = 2_000
-"""How many users one call takes: about 2 ms of a node, for which other calls wait."""
+"""Users of one call. It takes a node about 2 ms, for which other calls wait."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""Odd, with bits as if by chance: its multiples spread ids that follow each other (Knuth's multiplicative hashing)."""
+"""An odd factor with random-looking bits, which spreads consecutive ids (Knuth's multiplicative hashing)."""
 
 
 class Buckets:
@@ -25,15 +25,15 @@ class Buckets:
         self.count = count
 
     def of(self, user: int) -> tuple[int, bytes]:
-        """A user's bucket, and the user as keys and scripts have one."""
+        """A user's bucket, and the user's id as keys and scripts write it."""
         return int(self._all_of(np.array([user], np.int64))[0]), packed(user)
 
     def order(self, users: Ids) -> NDArray[np.int64]:
-        """The places of users, those of one bucket together."""
+        """The indexes of users, grouped by bucket."""
         return np.argsort(self._all_of(users), kind="stable")
 
     def shares(self, users: Ids) -> Iterator[tuple[int, Ids]]:
-        """Users by bucket, in the order of `order`, as many as a call takes at a time."""
+        """Users by bucket, in the order of `order`, in shares of up to _USERS_A_CALL."""
         order = self.order(users)
         buckets, ordered = self._all_of(users)[order], users[order].astype("<i8")
         found, starts = np.unique(buckets, return_index=True)
@@ -48,5 +48,5 @@ class Buckets:
 
 
 def packed(number: int) -> bytes:
-    """Eight bytes, little-endian, as all integers here."""
+    """An integer as 8 bytes, little-endian, like all integers in these keys."""
     return number.to_bytes(8, "little", signed=True)

@@ -10,12 +10,12 @@ from kith.core.errors import BadRequest
 from kith.engines.redis.links import Links
 
 ANSWERED_S = 2.0
-"""How long a node may take to answer; then it counts as away."""
+"""How long a node may take to answer before it counts as down."""
 _PORT = 6379
 
 
 class LinkedCluster(RedisCluster):
-    """The client of a cluster, and links to its nodes beside it."""
+    """The cluster's client, together with links to its nodes."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -27,10 +27,9 @@ class LinkedCluster(RedisCluster):
 
 
 def connect(nodes: str, password: str = "") -> LinkedCluster:
-    """A cluster of which some nodes are named, as HOST:PORT,HOST:PORT; the others are found by it. `aclose` ends it.
+    """A client of the cluster with these nodes, as HOST:PORT,HOST:PORT; it discovers the others. End it with `aclose`.
 
-    Nothing is asked before the first call, so a cluster that is away keeps nobody from starting. BadRequest for names
-    that are none.
+    It connects with the first call, so processes start while the cluster is down. BadRequest for an invalid name.
     """
     return LinkedCluster(
         startup_nodes=[_node(named) for named in nodes.split(",")],

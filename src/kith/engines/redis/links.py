@@ -1,7 +1,7 @@
-"""Connections to nodes of a Redis Cluster over which commands go in a row, without waiting for answers.
+"""Pipelined connections to nodes of a Redis Cluster: commands are sent without waiting for earlier answers.
 
-The cluster's client takes 100 to 150 us of Python for a command, a link 10. A link knows nothing of a cluster: where
-there is none yet, or it failed, or a key moved, the cluster's client is asked.
+The cluster's client costs 100 to 150 us of Python per command, a link 10 us. A link knows nothing of the cluster. If
+there is no link yet, or it failed, or a key moved, the caller uses the cluster's client instead.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from redis.asyncio.cluster import ClusterNode
 
 RedisCommand: TypeAlias = tuple[Any, ...]
 _REST_S = 1.0
-"""How long a node whose link failed is left to the cluster's client, which learns whether another has its keys."""
+"""How long a node whose link failed is left to the cluster's client, which finds out if another node has its keys."""
 _LOOKS, _NOT_YET = 2, object()
 
 
 class Asked(Protocol):
-    """Who waits for the answer to a command. One of the two is called, once."""
+    """A command that waits for its answer. Exactly one of the two methods is called, once."""
 
     def answered(self, answer: Any) -> None:
-        """An error of the server is an answer."""
+        """Take the answer, which may be an error of the server."""
         ...
 
     def failed(self) -> None:
-        """There will be no answer; the server may have done it."""
+        """The link ended, so there will be no answer. The server may have executed the command."""
         ...
 
 
 class Links:
-    """A link to each node. `answered_s`: a node that answers nothing for so long is away. One event loop uses them."""
+    """One link per node. `answered_s`: a node that is silent for this long counts as down. For one event loop."""
 
     def __init__(self, answered_s: float) -> None:
         self._answered_s = answered_s
@@ -43,7 +43,7 @@ class Links:
         self._opening: dict[str, asyncio.Task[None]] = {}
 
     def send(self, node: ClusterNode, commands: Sequence[tuple[RedisCommand, Asked]]) -> bool:
-        """Send commands to a node; false, and nothing is sent, where there is no link to it now."""
+        """Send commands to a node. Returns False, with nothing sent, if there is no link to it now; one is opened."""
         link = self._links.get(node.name)
         if link is None:
             self._open(node)
@@ -52,7 +52,7 @@ class Links:
         return True
 
     def _open(self, node: ClusterNode) -> None:
-        """Connect to a node, unless that is under way or failed a moment ago."""
+        """Connect to a node, unless that is in progress or failed less than _REST_S ago."""
         loop, name = asyncio.get_running_loop(), node.name
         if name not in self._opening and loop.time() >= self._not_before_s.get(name, 0.0):
             self._opening[name] = task = loop.create_task(self._connect(node))
@@ -79,7 +79,7 @@ class Links:
         self._not_before_s[name] = asyncio.get_running_loop().time() + _REST_S
 
     def close(self) -> None:
-        """End all. What was not answered fails."""
+        """Close all links. Commands without an answer fail."""
         for task in self._opening.values():
             task.cancel()
         for link in list(self._links.values()):
@@ -95,7 +95,7 @@ class _Link(asyncio.Protocol):
         self._waiting: deque[Asked] = deque()
         self._transport: asyncio.Transport | None = None
         self._look: asyncio.TimerHandle | None = None
-        self._idle = 0  # looks since an answer came
+        self._idle = 0  # checks since the last answer
         self.is_over = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -113,7 +113,7 @@ class _Link(asyncio.Protocol):
         self._look = asyncio.get_running_loop().call_later(self._looked_s, self._look_at_answers)
 
     def _look_at_answers(self) -> None:
-        """End the connection if nothing comes. Two looks, as after one this process may not have run for long."""
+        """Close the connection after _LOOKS checks without an answer. One is too few: this process may have paused."""
         self._look = None
         self._idle += 1
         if self._waiting and self._idle >= _LOOKS:
@@ -128,7 +128,7 @@ class _Link(asyncio.Protocol):
             self._waiting.popleft().answered(answer)
 
     async def log_in(self, password: str) -> None:
-        """Name the password of the cluster."""
+        """Send the cluster's password; OSError if it is refused."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.send([(("AUTH", password), _Waiter(answer))])
         if isinstance(await answer, Exception):
@@ -151,7 +151,7 @@ class _Link(asyncio.Protocol):
 
 
 class _Waiter:
-    """`Asked` of one who awaits."""
+    """An `Asked` that completes a future."""
 
     def __init__(self, answer: asyncio.Future[Any]) -> None:
         self._answer = answer

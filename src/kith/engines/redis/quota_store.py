@@ -1,10 +1,10 @@
-"""Quotas in Redis Cluster: one count for all instances, asked and changed in one step.
+"""Quotas in Redis Cluster: one count for all instances, checked and changed atomically by a script.
 
-kith:quota:KIND:USER   part f64 | last f64 | 16 counts u32 (see `access.sliding_window`), little-endian; gone two
-                       windows after the last one asked
+kith:quota:KIND:USER   part f64 | last f64 | 16 counts u32 (see `access.sliding_window`), little-endian; expires two
+                       windows after the last `take`
 
-KIND and USER are decimal. The script does to the letter what `sliding_window.take` and `give_back` do, but for the time
-of an instance whose clock is wrong: that is put right by the node's.
+KIND and USER are decimal. The script does exactly what `sliding_window.take` and `give_back` do, with one exception: if
+an instance's clock is more than 5 s off the node's, it uses the node's time.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from kith.engines.redis.connecting import LinkedCluster
 from kith.engines.redis.script import Script, ask_all
 
 PATIENCE_S = 1.0
+"""How long a count is waited for."""
 PAUSE_S = 1.0
-"""How long Redis is not asked after it failed to answer; meanwhile all requests are let in."""
+"""How long Redis is not queried after it failed to answer; meanwhile all requests are admitted."""
 LOOKED_MAX = 20_000
-"""Counts of a kind that are looked at for those that are nearest to their limit."""
+"""Counts of a kind that `fullest` examines."""
 _SCANNED = 1_000
 _COUNTS = struct.Struct(f"<dd{PARTS + 1}I")
 _log = structlog.get_logger("kith.redis")
 
 
 class RedisQuotas:
-    """See `access.sliding_window.QuotaStore`. `clock_s`: a clock that never goes back; `wall_s`: that of the machine.
-    `patience_s`: how long a count is waited for.
+    """See `access.sliding_window.QuotaStore`.
+
+    `clock_s`: a monotonic clock; `wall_s`: the machine's clock. `patience_s`: how long a count is waited for.
     """
 
     immediate = False
@@ -64,7 +66,7 @@ class RedisQuotas:
         await self._do(kind, user, "give_back", part)
 
     async def fullest(self, kind: int, quota: Quota, used_min: int, now_s: float, limit: int) -> list[Used]:
-        """Looks at LOOKED_MAX users, any of them; empty where Redis does not answer."""
+        """See `QuotaStore`. Examines LOOKED_MAX arbitrary users; empty if Redis does not answer."""
         keys, found = set[bytes](), list[Used]()
         try:
             async for key in self._cluster.scan_iter(match=f"{self._prefix}:quota:{kind}:*", count=_SCANNED):
@@ -84,7 +86,7 @@ class RedisQuotas:
         return sorted((one for one in found if one.used >= used_min), key=lambda one: (-one.used, one.user))[:limit]
 
     async def _do(self, kind: int, user: int, *arguments: int | float | str) -> tuple[int, bytes] | None:
-        """What the script answers; None where Redis does not."""
+        """The answer of the script; None if Redis does not answer, or failed less than PAUSE_S ago."""
         if self._clock_s() < self._paused_until_s:
             return None
         try:

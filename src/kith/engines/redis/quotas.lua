@@ -1,11 +1,11 @@
--- The counts of one user, asked or changed in one step; what access/sliding_window.py says, in Lua. quota_store.py has the key.
+-- Atomically checks or changes the counts of one user: access/sliding_window.py in Lua. quota_store.py describes the key.
 --
 -- KEYS[1]  the counts
 -- ARGV[1]  the operation
--- Lua's numbers are those of Python's floats, and each operation on them is the same one in the same order.
+-- Lua's numbers are Python's floats, and the operations here are the same, in the same order, so results are equal.
 
 local PARTS, SKEW_S = 15, 1.0
-local WRONG_S = 5 -- a clock of an instance that is so far from the node's is wrong
+local WRONG_S = 5 -- an instance's clock that is further than this from the node's counts as wrong
 
 local function read()
   local value = redis.call('GET', KEYS[1])
@@ -54,7 +54,7 @@ function operations.take(limit, window, now, wall)
     counts[1], last = counts[1] + 1, now
   else
     local age = PARTS
-    while over >= 0 do -- which part must pass until there is room
+    while over >= 0 do -- find the part that must leave the window until there is room
       over = over - counts[age + 1]
       age = age - 1
     end

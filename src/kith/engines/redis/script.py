@@ -1,6 +1,6 @@
-"""A script that a Redis Cluster runs in one step on the keys of one hash tag, and plain commands beside it.
+"""Runs Lua scripts, each atomic on the keys of one hash tag, and plain commands on a Redis Cluster.
 
-Errors of the client become ours here: StoreFull, StoreUnavailable.
+Translates errors of the client into ours: StoreFull, StoreUnavailable.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ from kith.engines.redis.connecting import LinkedCluster
 
 RedisKey: TypeAlias = str | bytes
 ScriptCall: TypeAlias = tuple[RedisKey, Sequence[Any]]
-"""A key, which says the node, and the arguments."""
+"""A key, which selects the node, and the arguments."""
 _AWAY = (RedisError, RedisClusterException, OSError)
 _NOT_HERE = (AskError, MovedError, NoScriptError, TryAgainError, ClusterDownError, BusyLoadingError, ReadOnlyError)
-"""What a node says that did nothing: the script is not known, or the key is another's, or will be."""
+"""Errors of a node that executed nothing: it does not know the script, cannot serve, or does not have the key."""
 
 
 _NEVER = ":never"
-"""What the name of a key that nobody writes ends with."""
+"""The suffix of a key that is never written."""
 
 
 class Script:
-    """The script in a `file` beside this one. A node that does not know it yet is told it.
+    """The Lua script in a `file` of this package. A node that does not know it yet is sent its text.
 
-    Calls to a node that are asked in one turn of the event loop, by whomever, go over its link together. Where there is
-    none, or the node says that it cannot, the cluster's client is asked, which finds out who can. One event loop uses
-    it.
+    All calls to a node in one turn of the event loop are sent over its link together. If there is no link, or the node
+    cannot execute the call, the cluster's client makes the call and finds the right node. For one event loop.
     """
 
     def __init__(self, cluster: LinkedCluster, file: str, *, uses_more: bool = False) -> None:
-        """`uses_more`: it uses keys that it is not called with. While a slot moves to another node some of these are
-        there already, and look missing here. So it is called with another key that nobody writes: a node says of two
-        keys that are not both there to try again, until the slot has moved.
+        """`uses_more`: the script uses keys that it is not called with.
+
+        While a slot moves to another node, some of those keys have moved already and look missing here. So the script
+        is called with a second key, which never exists: a node answers TRYAGAIN for two keys that it does not both
+        have, until the slot has moved.
         """
         self._cluster, self._uses_more = cluster, uses_more
         self._text = resources.files(__package__).joinpath(file).read_text()
@@ -61,12 +62,12 @@ class Script:
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self, key: RedisKey, *arguments: Any) -> Any:
-        """Its answer for one key."""
+        """The script's answer for one key."""
         (answer,) = await self.run_all([(key, arguments)])
         return answer
 
     async def run_all(self, calls: Iterable[ScriptCall]) -> list[Any]:
-        """Its answers, of all these calls at once."""
+        """The script's answers to all these calls, sent at once."""
         loop = asyncio.get_running_loop()
         caller = _Caller(loop.create_future())
         made = [_Call(self, caller, at, call) for at, call in enumerate(calls)]
@@ -80,7 +81,7 @@ class Script:
         return await caller.answers
 
     def _begin(self) -> None:
-        """Send what was asked, to each node what is its own."""
+        """Send the calls of this turn, each to its node."""
         asked, self._asked = self._asked, []
         by_node: dict[str, tuple[ClusterNode, list[_Call]]] = {}
         slots, slot_of = self._cluster.nodes_manager.slots_cache, self._cluster.keyslot
@@ -97,7 +98,7 @@ class Script:
                     self.hand_to_client(call)
 
     def hand_to_client(self, call: _Call) -> None:
-        """Have the cluster's client ask it, which finds out who can answer."""
+        """Have the cluster's client make the call; it finds the node that can answer."""
         if not self._handed_over:
             asyncio.get_running_loop().call_soon(self._ask_client)
         self._handed_over.append(call)
@@ -119,10 +120,10 @@ class Script:
             call.caller.take(call.at, answer)
 
     async def _answers(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        """The answer to each call; an error of the server is one."""
+        """The answer to each call, which may be an error of the server."""
         answers = await send(self._cluster, [self._command(*call) for call in calls])
         untold = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
-        if untold:  # with the script itself, which the node keeps
+        if untold:  # send the text of the script, which the node then caches
             whole = [self._command(*calls[at], whole=True) for at in untold]
             for at, answer in zip(untold, await send(self._cluster, whole), strict=True):
                 answers[at] = answer
@@ -134,7 +135,7 @@ class Script:
 
 
 class _Caller:
-    """Who waits for the answers to some calls."""
+    """A caller of `run_all` that waits for all its answers."""
 
     __slots__ = ("answers", "found", "missing")
 
@@ -144,7 +145,7 @@ class _Caller:
         self.missing = 0
 
     def take(self, at: int, answer: Any) -> None:
-        """The answer to a call; an error of the server is one."""
+        """Take the answer to the call at index `at`; an error of the server fails the caller."""
         if isinstance(answer, Exception):
             self.fail(_ours(answer))
             return
@@ -159,7 +160,7 @@ class _Caller:
 
 
 class _Call:
-    """A call of somebody's; see `links.Asked`."""
+    """One call of a caller; implements `links.Asked`."""
 
     __slots__ = ("_script", "at", "caller", "of")
 
@@ -167,14 +168,14 @@ class _Call:
         self._script, self.caller, self.at, self.of = script, caller, at, of
 
     def answered(self, answer: Any) -> None:
-        """Over a link."""
+        """Take an answer that came over a link."""
         if isinstance(answer, _NOT_HERE):
             self._script.hand_to_client(self)
         else:
             self.caller.take(self.at, answer)
 
     def failed(self) -> None:
-        """The link ended."""
+        """The link ended without an answer."""
         self.caller.fail(StoreUnavailable("a node of the Redis Cluster does not answer; it is tried again"))
 
 
@@ -187,7 +188,7 @@ async def ask(cluster: RedisCluster, *command: Any, **options: Any) -> Any:
 
 
 async def send(cluster: RedisCluster, commands: Iterable[Sequence[Any]]) -> list[Any]:
-    """The answers to all these commands, sent at once; an error of the server is an answer."""
+    """The answers to all these commands, sent at once. An answer may be an error of the server."""
     pipeline = cluster.pipeline()
     for command in commands:
         pipeline.execute_command(*command)

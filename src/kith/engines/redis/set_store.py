@@ -1,13 +1,13 @@
-"""Cached sets in Redis Cluster: whom a source leads to, complete or not there (`checks.sets`).
+"""Cached sets in Redis Cluster: the destinations of a source, either complete or absent (`checks.sets`).
 
-kith:{checks}:last             generation (8 bytes), then the place in the log up to which sets were kept up to date
-kith:{checks}:standing         "1", while a worker keeps them up to date; ends by itself
+kith:{checks}:last             generation (8 bytes), then the log position up to which sets were kept current
+kith:{checks}:standing         "1" while a worker keeps the sets current; expires
 kith:set:GENERATION:GRAPH:SOURCE
-                               "L", then the name of a lease: whoever has it may fill the set; ends after `LEASE_MS`
-                               "S", then the members, 8 bytes each, big-endian, ascending; ends when its time is over
-                               "N": the set is none to be kept; ends likewise
+                               "L", then the name of a lease, whose holder may fill the set; expires after `LEASE_MS`
+                               "S", then the members, 8 bytes each, big-endian, ascending; expires after its TTL
+                               "N": the set is too large to cache; expires after its TTL
 
-GENERATION is in hex, GRAPH and SOURCE are decimal. All of an older generation ends by itself.
+GENERATION is in hex, GRAPH and SOURCE are decimal. Keys of older generations expire.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RedisSets:
 
     async def keys(self, generation: bytes) -> AsyncIterator[list[SetKey]]:
         begin = f"{self._prefix}:set:{generation.hex()}:"
-        await self._cluster.initialize()  # until it has asked something it knows no node
+        await self._cluster.initialize()  # before its first command, the client knows no nodes
         for node in self._cluster.get_primaries():
             cursor = -1
             while cursor:
@@ -101,7 +101,7 @@ def _looked(answer: tuple[bytes, int | bytes], lease: bytes) -> Looked:
 
 
 def _set_key(end: bytes) -> SetKey:
-    """From the end of a key, "GRAPH:SOURCE"."""
+    """The set that the end of a key names: "GRAPH:SOURCE"."""
     graph, source = end.split(b":")
     return int(graph), int(source)
 

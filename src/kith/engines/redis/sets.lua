@@ -1,11 +1,11 @@
--- One cached set, looked at or changed in one step; set_store.py has the keys.
+-- Atomically reads or changes one cached set; set_store.py describes the keys.
 --
--- KEYS[1]  the set; of `time` and `stand`, how far all are kept up to date
+-- KEYS[1]  the set; for `standing`, `stand` and `time`: the key of the progress of all sets
 -- ARGV[1]  the operation
 
 local GENERATION_BYTES = 8
 
--- Whether the members, 8 bytes each and ascending, hold an id. Its halves are compared: a number of Lua has 53 bits.
+-- Whether the members (8 bytes each, ascending) contain an id. Ids are compared in halves: Lua's numbers have 53 bits.
 local function has(members, high, low)
   local first, last = 0, (#members - 1) / 8 - 1
   while first <= last do

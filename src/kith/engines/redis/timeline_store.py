@@ -1,15 +1,15 @@
-"""Timelines in Redis Cluster: a packed string a user, and many users of a bucket in one call.
+"""Timelines in Redis Cluster: one packed string per user; one call changes many users of a bucket.
 
-Users are spread over `buckets`; the keys of one have a hash tag of their own, so they lie on one node and one script
-changes them in one step. A push is a call a bucket, all of them sent at once.
+Users are spread over `buckets`. The keys of a bucket share a hash tag, so they are on one node, and a script changes
+them atomically. A push is one call per bucket; all are sent at once.
 
-kith:{7}:tUUUUUUUU   lacks_from i64 | floor i64 | lately f64 | last read ms f64 | ids i64..., oldest first, 500 to 600
+kith:{7}:tUUUUUUUU   lacks_from i64 | floor i64 | lately f64 | last read ms f64 | ids i64..., oldest first, 600 at most
 kith:{7}:builds      hash: user -> epoch i64 | lacks_from i64 | begun ms f64 | ids pushed since i64..., oldest first
-kith:{7}:reads       sorted set: user by last read in ms
+kith:{7}:reads       sorted set: user, scored by last read in ms
 kith:{0}:name        the name of these timelines
 
-U: the user's id as 8 bytes, little-endian, as all integers here. Nothing is kept on disk: nodes that were emptied lose
-timelines, and `name` says so.
+U: the user's id as 8 bytes, little-endian, like all integers here. `lately`: about how many reads there were in
+RATE_WINDOW_MS, as of the last read. Nothing is stored on disk: emptied nodes lose timelines, and a lost `name` shows it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BucketCall: TypeAlias = tuple[int, Sequence[Any]]
 
 
 class RedisTimelines:
-    """See `home.timelines.TimelineStore`. `slots`: timelines at most, an equal share in each bucket."""
+    """See `home.timelines.TimelineStore`. `slots`: the most timelines, divided equally among buckets."""
 
     immediate = False
 
@@ -64,7 +64,7 @@ class RedisTimelines:
 
     async def users(self) -> AsyncIterator[list[int]]:
         for bucket in range(self._buckets.count):
-            cursor, told = -1, set[int]()  # a scan may tell of one twice
+            cursor, told = -1, set[int]()  # a scan may return a user twice
             while cursor:
                 command = ("ZSCAN", self._key(bucket), max(cursor, 0), "COUNT", _PAGE)
                 cursor, found = await ask(self._cluster, *command)
@@ -81,7 +81,7 @@ class RedisTimelines:
         return name
 
     def close(self) -> None:
-        """Nothing: whoever made the connections ends them."""
+        """Does nothing: the caller that opened the connections closes them."""
 
     async def push(self, post: int, users: Ids) -> int:
         told = packed(post)
@@ -123,7 +123,7 @@ class RedisTimelines:
     # --- buckets ---------------------------------------------------------------------------------------
 
     def _shares(self, users: Ids) -> Iterator[tuple[int, bytes]]:
-        """Users by bucket, as the script takes them."""
+        """Users by bucket, encoded for the script."""
         return ((bucket, some.tobytes()) for bucket, some in self._buckets.shares(users))
 
     def _key(self, bucket: int) -> str:
@@ -134,11 +134,11 @@ class RedisTimelines:
         return f"{self._prefix}:{{0}}:name"
 
     async def _do(self, calls: Iterable[BucketCall]) -> list[Any]:
-        """The answers of the script for buckets, of all these calls at once."""
+        """The answers of the script to these calls of buckets, sent at once."""
         return await self._script.run_all((self._key(bucket), arguments) for bucket, arguments in calls)
 
     async def _page_on(self, operation: str, *arguments: Any) -> int:
-        """Do an operation that takes a page at a time until there is no more in any bucket; how many there were."""
+        """Repeat a paged operation until every bucket is done; returns how many timelines it removed."""
         total, buckets = 0, [*range(self._buckets.count)]
         while buckets:
             answers = await self._do((bucket, (operation, *arguments)) for bucket in buckets)
@@ -148,7 +148,7 @@ class RedisTimelines:
 
 
 def _timeline(value: bytes) -> Timeline:
-    """A stored timeline; the oldest that it holds beyond the cap went already."""
+    """Decode a stored timeline. Ids beyond the cap are dropped here, and count towards the floor."""
     header = np.frombuffer(value, _HEADER, 1)[0]
     ids = np.frombuffer(value, "<i8", offset=_HEADER.itemsize)
     gone = ids[:-TIMELINE_IDS_MAX]

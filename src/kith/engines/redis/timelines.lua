@@ -1,14 +1,14 @@
--- What one bucket of timelines does, in one step. Called for one bucket at a time; see timeline_store.py for the keys.
+-- The operations on one bucket of timelines, each atomic; timeline_store.py describes the keys.
 --
--- KEYS[1]  the bucket's sorted set of last reads; the other keys of the bucket begin as it does, before its last five letters
--- KEYS[2]  never there, see `Script`: without it a push would find no timeline where that has moved to another node already
+-- KEYS[1]  the bucket's sorted set of last reads; without its last five letters, the prefix of the bucket's other keys
+-- KEYS[2]  a key that never exists, see `Script`: without it, a push would miss timelines that have moved to another node
 -- ARGV[1]  the operation
--- Ids, users and rates are 8 bytes, little-endian, and many of them stand one after the other in one string. They have
--- 63 bits and Lua's numbers have 53, so they are compared in halves.
+-- Ids, users and rates are 8 bytes, little-endian; many are concatenated in one string. They have 63 bits and Lua's
+-- numbers have 53, so they are compared in halves.
 
 local CAP, STORED_MAX, BUILD_PUSHES = 500, 600, 28
 local READS_MS = 7 * 86400000
-local BUILDS_MAX, BUILD_MS = 64, 600000 -- with more builds than this, those begun so long ago are given up
+local BUILDS_MAX, BUILD_MS = 64, 600000 -- from BUILDS_MAX builds on, those older than BUILD_MS are given up
 local HEADER = 32 -- lacks_from, floor, lately (double), last read in ms (double)
 local PAGE = 1000
 local NOBODY = string.rep('\0', HEADER)
@@ -23,7 +23,7 @@ local function less(one, other)
   return high < other_high or (high == other_high and low < other_low)
 end
 
-local function before(id) -- the id before this one, from 0 on
+local function before(id) -- the id before this one; 0 stays 0
   local low, high = struct.unpack('<I4I4', id)
   if low > 0 then return struct.pack('<I4I4', low - 1, high) end
   if high > 0 then return struct.pack('<I4I4', 4294967295, high - 1) end
@@ -39,7 +39,7 @@ local function faded(header, now)
   return lately * math.exp((read - now) / READS_MS)
 end
 
-local function trim(key) -- what goes raises the floor
+local function trim(key) -- drop ids beyond the cap; they raise the floor
   local value = redis.call('GET', key)
   local floor = string.sub(value, 9, 16)
   each(string.sub(value, HEADER + 1, #value - 8 * CAP), function(id) if less(floor, id) then floor = id end end)
@@ -47,7 +47,7 @@ local function trim(key) -- what goes raises the floor
   redis.call('SET', key, header .. string.sub(value, -8 * CAP))
 end
 
-local function evict(user) -- a build of theirs goes on
+local function evict(user) -- a build in progress continues
   redis.call('ZREM', reads, user)
   return redis.call('DEL', timeline .. user)
 end
@@ -65,7 +65,7 @@ function operations.push(post, users)
     local key = timeline .. user
     local length = redis.call('APPEND', key, post)
     if length == 8 then
-      redis.call('DEL', key) -- they have none
+      redis.call('DEL', key) -- the user has no timeline: undo the APPEND, which created the key
     else
       given = given + 1
       if length >= HEADER + 8 * STORED_MAX then trim(key) end
@@ -151,13 +151,13 @@ function operations.drop(users)
   return dropped
 end
 
-function operations.evict(before_ms) -- a page of those last read before
+function operations.evict(before_ms) -- one page of the timelines last read before then
   local users = redis.call('ZRANGEBYSCORE', reads, '-inf', '(' .. before_ms, 'LIMIT', 0, PAGE)
   for _, user in ipairs(users) do evict(user) end
   return #users
 end
 
-function operations.clear() -- every build, and a page of timelines
+function operations.clear() -- all builds, and one page of timelines
   redis.call('DEL', builds)
   local users = redis.call('ZRANGE', reads, 0, PAGE - 1)
   for _, user in ipairs(users) do drop(user) end
