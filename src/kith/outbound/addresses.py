@@ -1,8 +1,8 @@
-"""Which addresses may be called on behalf of users: public ones, and those of networks that a setting names.
+"""Which addresses may be called on behalf of users: public ones, and those of networks that a setting allows.
 
-Otherwise a user who names an address could reach what only this machine reaches: its own ports, the intranet, a cloud's
-metadata. So every address that is not plainly public unicast is refused, also IPv6 addresses that stand for one of
-IPv4.
+Otherwise a user could name an address that only this machine reaches: its own ports, the intranet, a cloud's metadata
+(SSRF). So every address that is not clearly public unicast is refused, and so are IPv6 addresses that embed an IPv4
+address.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from kith.core.errors import BadRequest
 
 IpNetwork: TypeAlias = IPv4Network | IPv6Network
 _UNICAST = IPv6Network("2000::/3")
-"""All of IPv6 that is given to the public. Outside: loopback, private, link-local, multicast, IPv4-mapped, NAT64."""
+"""All public unicast of IPv6. Outside it: loopback, private, link-local, multicast, IPv4-mapped, NAT64."""
 _REFUSED: tuple[IpNetwork, ...] = (
-    IPv4Network("192.0.0.0/24"),  # protocol assignments; a cloud's metadata among them
-    IPv4Network("168.63.129.16/32"),  # a cloud's metadata at a public address
-    IPv4Network("192.88.99.0/24"),  # relays of 6to4
-    IPv6Network("2001::/32"),  # Teredo: carries an address of IPv4
-    IPv6Network("2002::/16"),  # 6to4: the same
+    IPv4Network("192.0.0.0/24"),  # protocol assignments, including a cloud's metadata
+    IPv4Network("168.63.129.16/32"),  # a cloud's metadata, at a public address
+    IPv4Network("192.88.99.0/24"),  # 6to4 relays
+    IPv6Network("2001::/32"),  # Teredo: embeds an IPv4 address
+    IPv6Network("2002::/16"),  # 6to4: embeds an IPv4 address
     IPv6Network("3fff::/20"),  # documentation
 )
 
 
 def networks_of(names: Iterable[str]) -> tuple[IpNetwork, ...]:
-    """Networks by names such as `10.0.0.0/8`; BadRequest for what is none."""
+    """Parse networks such as `10.0.0.0/8`; BadRequest for an invalid one."""
     try:
         return tuple(map(ip_network, names))
     except ValueError as error:
@@ -37,7 +37,7 @@ def networks_of(names: Iterable[str]) -> tuple[IpNetwork, ...]:
 
 
 def refuse_private(host: str, allowed: Sequence[IpNetwork] = ()) -> None:
-    """BadRequest for a host that is an address which may not be called. Names are resolved when they are called."""
+    """Raise BadRequest if a host is an address that may not be called. Names are checked when they are called."""
     address = host
     with contextlib.suppress(OSError):
         address = inet_ntoa(inet_aton(host.rstrip(".")))  # 127.1 and 2130706433 are 127.0.0.1 to a resolver
@@ -47,7 +47,7 @@ def refuse_private(host: str, allowed: Sequence[IpNetwork] = ()) -> None:
 
 
 def may_call(address: str, allowed: Sequence[IpNetwork] = ()) -> bool:
-    """Whether an address, as a resolver names it, may be called."""
+    """Whether an address, as a resolver returns it, may be called."""
     found = ip_address(address)
     if any(found in network for network in allowed):
         return True

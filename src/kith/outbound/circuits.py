@@ -1,6 +1,6 @@
-"""A circuit breaker per host: a host that failed some times in a row rests, then one request tries it.
+"""A circuit breaker per host: after OPEN_AFTER failures in a row, a host rests; then a single request probes it.
 
-So a host that is down costs its neighbours no connections and no deadlines, however many want to call it.
+So a host that is down takes no connections or time from other hosts, however many requests want to call it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from kith.outbound.errors import SendFailed, SendFault
 OPEN_AFTER = 5
 """Failures in a row after which a host rests."""
 REST_S, REST_S_MAX = 5.0, 300.0
-"""How long it rests; doubled with each failure after."""
+"""How long a host rests, and the maximum; doubled with each further failure."""
 HOSTS_MAX = 10_000
-"""Failing hosts that are known; beyond, the one that failed first is forgotten."""
+"""Failing hosts that are remembered; beyond that, the one that failed first is evicted."""
 _TRIED_S = 1.0
 _DOUBLINGS_MAX = 10
 
@@ -25,13 +25,13 @@ class _Circuit:
 
 
 class Pass:
-    """Permission to call a host. `failed`: the result, set by its holder; None: unknown."""
+    """Permission to call a host. `failed`: the result, which the caller sets; None: unknown."""
 
     failed: bool | None = None
 
 
 class Circuits:
-    """The circuits of one process. `now_s`: a clock that never goes back."""
+    """The circuits of one process. `now_s`: a monotonic clock."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -39,8 +39,10 @@ class Circuits:
 
     @contextmanager
     def passing(self, host: str) -> Iterator[Pass]:
-        """Permission to call a host while the context is open. SendFailed while it rests, or while another request
-        tries it."""
+        """Permission to call a host while the context is open.
+
+        SendFailed while the host rests, or while another request probes it.
+        """
         circuit = self._failing.get(host)
         if circuit is not None and circuit.failures >= OPEN_AFTER:
             rest_s = _TRIED_S if circuit.trying else circuit.until_s - self._now_s()

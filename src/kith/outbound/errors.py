@@ -1,4 +1,4 @@
-"""Why a request to a foreign address has no answer."""
+"""Why a request to a foreign address got no answer."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import enum
 class SendFault(enum.Enum):
     """What went wrong."""
 
-    URL = "url"  # it cannot be called at all
-    REFUSED = "refused"  # its host has an address that must not be called
+    URL = "url"  # the URL cannot be called at all
+    REFUSED = "refused"  # the host has an address that must not be called
     UNRESOLVED = "unresolved"
     UNREACHED = "unreached"
     TLS = "tls"
     TIMEOUT = "timeout"
-    BROKEN = "broken"  # the connection ended before the answer, or the answer is no HTTP
-    RESTING = "resting"  # not tried: its host failed lately
+    BROKEN = "broken"  # the connection ended before the whole answer, or the answer is not HTTP
+    RESTING = "resting"  # not tried: the circuit of the host is open
 
 
 class SendFailed(Exception):
-    """There is no answer. The message names the host and never the rest of the URL, which may hold a secret.
+    """A request got no answer. The message names the host, never the rest of the URL, which may hold a secret.
 
-    `retry_after_s`: where the host rests, for how long; else 0.
+    `retry_after_s`: how long the host still rests; 0 for other faults.
     """
 
     def __init__(self, why: SendFault, message: str, retry_after_s: float = 0.0) -> None:

@@ -1,7 +1,8 @@
-"""HTTP/2 (RFC 9113): one connection a host, which all requests to it share.
+"""HTTP/2 (RFC 9113): one connection per host, which all requests to it share.
 
-The protocol is that of h2; what is here opens connections, waits for answers, and says what becomes of requests when a
-connection ends. httpcore's own client takes three times as long for a request; docs/decisions/0032-push.md.
+The library h2 speaks the protocol. This module opens connections, waits for answers, and decides what happens to
+requests when a connection ends. httpcore's own client takes three times as long per request; see
+docs/decisions/0032-push.md.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from kith.outbound.urls import Target
 KEPT_S = 30.0
 """How long an unused connection is kept."""
 HOSTS_MAX = 100
-"""Hosts with a connection; beyond, the one that was opened first is ended."""
+"""Hosts with a connection; beyond that, the connection that was opened first is closed."""
 TRIES_MAX = 2
-"""Connections that a request is tried on, where the first ended before the host looked at it."""
+"""Connections that a request is tried on, if the first one ended before the host handled the request."""
 _PORT, _PROTOCOLS = 443, ["h2", "http/1.1"]
 _STREAMS_MAX = 100
 _WINDOW_BYTES = 1 << 20
@@ -40,13 +41,13 @@ _BYE_S = 1.0
 _CONFIG = h2.config.H2Configuration(
     validate_outbound_headers=False, normalize_outbound_headers=False, validate_inbound_headers=False
 )
-"""Headers that we send are in lower case already; received ones need no checks, because they go no further."""
+"""No header checks: sent headers are lower case already, and received ones are not forwarded."""
 
 HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 
 class Received(NamedTuple):
-    """An answer. `body`: its first bytes."""
+    """An answer. `body`: its first bytes, up to a bound."""
 
     status: int
     headers: HeaderPairs
@@ -54,7 +55,7 @@ class Received(NamedTuple):
 
 
 class NotLookedAt(Exception):
-    """The connection ended, or will, before the host handled the request: it may be sent on another one."""
+    """The host did not handle the request, and the connection ends: the request may be sent on another connection."""
 
 
 class _Exchange:
@@ -67,43 +68,43 @@ class _Exchange:
         self.body = bytearray()
 
     def end(self) -> None:
-        """Nothing more of the answer is read: hand it over."""
+        """Hand the answer over; nothing more of it is read."""
         if not self.answer.done():
             self.answer.set_result(Received(self.status, self.headers, bytes(self.body)))
 
     def fail(self, error: Exception) -> None:
-        """There will be no answer."""
+        """Report that there will be no answer."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
 
 class Http2Connection:
-    """One connection. `bytes_max`: of a body that are read."""
+    """One connection. `bytes_max`: bytes of an answer's body that are read."""
 
     def __init__(self, stream: ConnectionStream, bytes_max: int) -> None:
         self._stream, self._bytes_max = stream, bytes_max
         self._h2 = h2.connection.H2Connection(_CONFIG)
         self._exchanges: dict[int, _Exchange] = {}
-        self._changed = asyncio.Event()  # set when a stream ended, or the host allows more
-        self._ready = asyncio.Event()  # the host said what it allows
+        self._changed = asyncio.Event()  # set when a stream ended, or the host may accept more
+        self._ready = asyncio.Event()  # set once the host sent its settings
         self._used_s = self._heard_s = time.monotonic()
         self._leaving = False
         self._reading = asyncio.create_task(self._read())
 
     @property
     def usable(self) -> bool:
-        """Whether a request may begin on it."""
+        """Whether a new request may use this connection."""
         if self._leaving or self._reading.done():
             return False
         return bool(self._exchanges) or time.monotonic() - self._used_s < KEPT_S
 
     async def send(self, headers: HeaderPairs, body: bytes) -> Received:
-        """The answer to a request. Errors: NotLookedAt; those of httpcore."""
+        """Send a request; returns its answer. Errors: NotLookedAt; those of httpcore."""
         await self._turn()
         try:
             id_ = self._h2.get_next_available_stream_id()
             self._h2.send_headers(id_, headers, end_stream=not body)
-        except h2.exceptions.ProtocolError as error:  # no ids are left, or the connection ended meanwhile
+        except h2.exceptions.ProtocolError as error:  # out of stream ids, or the connection has ended
             self._leaving = True
             raise NotLookedAt from error
         exchange = self._exchanges[id_] = _Exchange(asyncio.get_running_loop())
@@ -117,13 +118,13 @@ class Http2Connection:
             self._forget(id_, exchange)
 
     async def leave(self) -> None:
-        """Take no more requests, and end once those that wait are answered."""
+        """Drain: accept no new requests, and close once the pending ones are answered."""
         self._leaving = True
         if not self._exchanges:
             await self.close()
 
     async def close(self) -> None:
-        """Say good-bye, and end."""
+        """Send GOAWAY, and close."""
         self._leaving = True
         with contextlib.suppress(h2.exceptions.ProtocolError, httpcore.NetworkError, TimeoutError):
             self._h2.close_connection()
@@ -133,7 +134,7 @@ class Http2Connection:
         await self._stream.aclose()
 
     async def _turn(self) -> None:
-        """Wait until the host takes one more request."""
+        """Wait until the host accepts one more concurrent request."""
         await self._ready.wait()
         while not self._leaving and len(self._exchanges) >= self._h2.remote_settings.max_concurrent_streams:
             await self._wait()
@@ -149,14 +150,14 @@ class Http2Connection:
                 await self._wait()
                 if not exchange.answer.done():
                     continue
-                with contextlib.suppress(h2.exceptions.ProtocolError):  # it was answered early, or ended
+                with contextlib.suppress(h2.exceptions.ProtocolError):  # answered early, or ended: stop sending
                     self._h2.reset_stream(id_)
                 return
             self._h2.send_data(id_, body[at : at + size], end_stream=at + size == len(body))
             at += size
 
     async def _wait(self) -> None:
-        """Wait until something changed."""
+        """Wait until `_changed` is set."""
         self._changed.clear()
         await self._changed.wait()
 
@@ -166,7 +167,10 @@ class Http2Connection:
             await self._stream.write(data)
 
     def _forget(self, id_: int, exchange: _Exchange) -> None:
-        """End a request that was answered, or is waited for no more."""
+        """End a request that was answered, or that its caller gave up.
+
+        If nothing came from the host for over half of the time that the request waited, stop using the connection.
+        """
         self._used_s = time.monotonic()
         given_up = self._exchanges.pop(id_, None) is not None
         is_answered = exchange.answer.done() and not exchange.answer.cancelled()
@@ -174,11 +178,11 @@ class Http2Connection:
             with contextlib.suppress(h2.exceptions.ProtocolError):
                 self._h2.reset_stream(id_, h2.errors.ErrorCodes.CANCEL)
             silent_s, waited_s = self._used_s - self._heard_s, self._used_s - exchange.began_s
-            self._leaving |= not is_answered and silent_s > waited_s / 2  # it may be that nothing comes any more
+            self._leaving |= not is_answered and silent_s > waited_s / 2  # the connection may be dead
         if self._leaving and not self._exchanges:
             self._reading.cancel()
         if is_answered:
-            exchange.answer.exception()  # it may be that nobody waited for it any more
+            exchange.answer.exception()  # marks it as retrieved, as nobody may be waiting any more
         self._changed.set()
 
     async def _read(self) -> None:
@@ -227,9 +231,9 @@ class Http2Connection:
         self._changed.set()
 
     def _settle(self, id_: int | None, error: Exception | None) -> None:
-        """Note that a request is answered, or will not be."""
+        """Complete a request with its answer, or with an error."""
         exchange = self._exchanges.pop(id_ or 0, None)
-        if exchange is None:  # nobody waits for it any more
+        if exchange is None:  # its caller gave up
             return
         if error is None:
             exchange.end()
@@ -250,13 +254,13 @@ class Http2Connection:
         self._h2.acknowledge_received_data(event.flow_controlled_length or 0, id_)
         if exchange is not None:
             exchange.body += event.data or b""
-            if len(exchange.body) >= self._bytes_max:  # the rest is left
+            if len(exchange.body) >= self._bytes_max:  # ignore the rest
                 del exchange.body[self._bytes_max :]
                 exchange.end()
 
 
 class Connections:
-    """The connections of hosts. `backend`: opens them; `bytes_max`: of the body of an answer that are read."""
+    """One connection per host. `backend`: opens connections; `bytes_max`: bytes of an answer's body that are read."""
 
     def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, bytes_max: int) -> None:
         self._backend, self._tls, self._bytes_max = backend, tls, bytes_max
@@ -265,7 +269,10 @@ class Connections:
     async def send(
         self, method: str, where: Target, headers: Mapping[str, str], body: bytes, connect_s: float
     ) -> Received | None:
-        """The answer to a request; None where the host does not speak HTTP/2. Errors: SendFailed; those of httpcore."""
+        """Send a request; returns its answer, or None if the host does not speak HTTP/2.
+
+        Errors: SendFailed; those of httpcore.
+        """
         port, head = where.port or _PORT, _head(method, where, headers, body)
         for tried in range(1, TRIES_MAX + 1):
             connection = await self._connection(where.host, port, connect_s)
@@ -287,7 +294,7 @@ class Connections:
             task.cancel()
 
     async def _connection(self, host: str, port: int, connect_s: float) -> Http2Connection | None:
-        """The connection of a host, opened if there is none that can be used."""
+        """The connection of a host; opened if there is no usable one."""
         task = self._opening.get((host, port))
         if task is None or _is_over(task):
             if task is not None:
@@ -302,7 +309,7 @@ class Connections:
         return await asyncio.shield(task)
 
     async def _leave_oldest(self) -> None:
-        """End the connection that was opened first. Not one that is being opened, for which requests wait."""
+        """Drain the connection that was opened first. Connections that are still opening are left: requests wait."""
         for place, task in self._opening.items():
             if task.done():
                 del self._opening[place]
@@ -310,7 +317,7 @@ class Connections:
                 return
 
     def _forget_failed(self, place: tuple[str, int], task: asyncio.Task[Http2Connection | None]) -> None:
-        """Forget a connection that could not be opened; its error may be one that nobody waits for any more."""
+        """Forget a connection that could not be opened. Reads its error, as nobody may be waiting for it any more."""
         failed = task.cancelled() or task.exception() is not None
         if failed and self._opening.get(place) is task:
             del self._opening[place]
@@ -327,7 +334,7 @@ class Connections:
 
 
 def _connected(task: asyncio.Task[Http2Connection | None]) -> Http2Connection | None:
-    """The connection that was opened; None where there is none, or none yet."""
+    """The connection that was opened; None if that failed, or has not finished."""
     return None if not task.done() or task.cancelled() or task.exception() is not None else task.result()
 
 
@@ -343,7 +350,7 @@ async def _leave(task: asyncio.Task[Http2Connection | None]) -> None:
     connection = _connected(task)
     if connection is not None:
         await connection.leave()
-    task.cancel()  # where it is being opened still
+    task.cancel()  # if it is still opening
 
 
 def _settings() -> h2.settings.Settings:
@@ -364,7 +371,7 @@ def _head(method: str, where: Target, headers: Mapping[str, str], body: bytes) -
         (b":method", method.encode()),
         (b":authority", where.authority.encode()),
         (b":scheme", where.scheme.encode()),
-        NeverIndexedHeaderTuple(b":path", where.path.encode()),  # a secret, and another each time
+        NeverIndexedHeaderTuple(b":path", where.path.encode()),  # may hold a secret, and differs each time
         *((name.lower().encode(), value.encode()) for name, value in headers.items()),
         (b"content-length", b"%d" % len(body)),
     ]

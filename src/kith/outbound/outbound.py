@@ -1,6 +1,6 @@
-"""One request to an address that a user gave, and its answer: bounded in time and size, redirects not followed.
+"""Sends one request to an address that a user gave: bounded in time and size, without following redirects.
 
-Nothing of the machine's own is used for it: no proxies from the environment, no cookies, no credentials.
+It uses no proxies from the environment, no cookies and no credentials of this machine.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kith.outbound.pinned import Pinned, Resolve, resolved
 from kith.outbound.urls import Target, check_url
 
 CONNECT_S, WHOLE_S = 5.0, 15.0
-"""Longest that connecting may take, and all of a request with its answer."""
+"""How long connecting may take, and a whole request with its answer."""
 ANSWER_BYTES_MAX = 1 << 16
-"""Bytes of an answer that are read; the rest is left."""
+"""Bytes of an answer's body that are read; the rest is ignored."""
 RETRY_AFTER_S_MAX = 86_400.0
 CONNECTIONS_MAX = 100
 _KEPT_S = 30.0
@@ -34,9 +34,9 @@ _UNAVAILABLE = 500
 
 
 class Answer(NamedTuple):
-    """What came back. `headers`: by lower-case names. `body`: its first ANSWER_BYTES_MAX bytes.
+    """An answer. `headers`: by lower-case name. `body`: its first ANSWER_BYTES_MAX bytes.
 
-    `retry_after_s`: for how long the host asks to be left alone; 0 where it does not.
+    `retry_after_s`: how long the host asks callers to wait (Retry-After); 0 if it does not.
     """
 
     status: int
@@ -50,7 +50,7 @@ Send = Callable[[str, str, Mapping[str, str], bytes], Coroutine[Any, Any, Answer
 
 
 class Outbound:
-    """Sends requests. `allowed`: networks that may be called although they are not public."""
+    """Sends requests. `allowed`: networks that may be called even if they are not public."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class Outbound:
         connections_max: int = CONNECTIONS_MAX,
         http2: bool = False,
     ) -> None:
-        """`connections_max`: requests at a time; more wait, and the wait counts towards their time. `http2`: with hosts
-        that offer it, as some push services speak nothing else.
+        """`connections_max`: requests at a time; others wait, which counts towards their deadline. `http2`: use HTTP/2
+        with hosts that offer it, as some push services speak nothing else.
         """
         self._connect_s, self._whole_s = connect_s, whole_s
         self._circuits = circuits or Circuits(time.monotonic)
@@ -75,13 +75,13 @@ class Outbound:
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=connections_max,
-            max_keepalive_connections=connections_max,  # fewer, and busy ones count as kept: new ones all the time
+            max_keepalive_connections=connections_max,  # with fewer, as busy ones count, it reconnects constantly
             keepalive_expiry=_KEPT_S,
             network_backend=backend,
         )
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
-        """The answer to a request, whatever its status. Errors: SendFailed."""
+        """Send a request; returns its answer, whatever the status. Errors: SendFailed."""
         try:
             where = check_url(url)
         except BadRequest as error:
@@ -90,7 +90,7 @@ class Outbound:
             try:
                 answer = await self._sent(method, where, headers, body)
             except SendFailed as error:
-                passed.failed = error.why is not SendFault.REFUSED  # which says nothing of the host
+                passed.failed = error.why is not SendFault.REFUSED  # a refused address says nothing about the host
                 raise
             passed.failed = answer.status >= _UNAVAILABLE
             return answer
@@ -121,7 +121,7 @@ class Outbound:
     async def _over_http1(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Received:
         url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=where.path)
         sent = [("Host", where.authority), *headers.items()]
-        waits = {"connect": self._connect_s}  # the rest is bounded as a whole
+        waits = {"connect": self._connect_s}  # `_sent` bounds the rest as a whole
         async with self._pool.stream(
             method, url, headers=sent, content=body, extensions={"timeout": waits}
         ) as response:
@@ -129,7 +129,7 @@ class Outbound:
 
 
 async def _start_of(response: httpcore.Response) -> bytes:
-    """The first bytes of an answer; leaving the rest ends the connection."""
+    """The first ANSWER_BYTES_MAX bytes of an answer's body. If there is more, the connection is closed."""
     body = b""
     async for chunk in response.aiter_stream():
         body += chunk
@@ -149,7 +149,7 @@ def _unconnected(host: str, error: httpcore.ConnectError) -> SendFailed:
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float:
-    """For how long an answer asks to wait: a number of seconds, or until a date; 0 if it does not, or is unreadable."""
+    """The seconds that Retry-After asks to wait, given as a number or a date; 0 if it is missing or invalid."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(min(int(text[:9]), RETRY_AFTER_S_MAX))
@@ -158,5 +158,5 @@ def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> flo
     except (ValueError, IndexError, TypeError):
         return 0.0
     now_s = time.time() if now_s is None else now_s
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)  # "-0000", or none: never the zone of this machine
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)  # zone "-0000", or none: read as UTC, not local time
     return max(0.0, min(RETRY_AFTER_S_MAX, at.timestamp() - now_s))

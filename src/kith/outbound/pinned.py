@@ -1,7 +1,7 @@
-"""Connects to hosts by name: resolved once, every address checked, connected to one of those that were checked.
+"""Connects to hosts by name: resolves the name once, checks every address, and connects to a checked address.
 
-So a name that resolves to another address the second time (DNS rebinding) gains nothing. TLS and the Host header still
-use the host's name from the URL.
+So a name that resolves to another address the second time (DNS rebinding) achieves nothing. TLS and the Host header
+still use the host name from the URL.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from kith.outbound.errors import SendFailed, SendFault
 from kith.outbound.stream import connected
 
 ADDRESS_S = 1.0
-"""Shortest time that each but the last of several addresses has to take a connection."""
+"""Of several addresses, each but the last gets at least this long to accept a connection."""
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""(host, port) -> its addresses. OSError where it has none."""
+"""(host, port) -> the host's addresses. OSError if it has none."""
 
 
 RESOLVED_AT_ONCE = 128
-"""Names that are looked up at a time. One whose servers hang keeps its thread for half a minute even if nobody waits
-any more; so these threads serve nothing else."""
+"""Names that are resolved at a time. A name whose DNS servers hang occupies its thread for half a minute, even after
+its caller gave up; so these threads do nothing else."""
 _THREADS = ThreadPoolExecutor(RESOLVED_AT_ONCE, "kith-resolve")
 
 
 async def resolved(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the machine resolves it, each once."""
+    """The distinct addresses of a host, as this machine resolves it."""
     look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     found = await asyncio.get_running_loop().run_in_executor(_THREADS, look_up)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class Pinned(httpcore.AsyncNetworkBackend):
-    """Opens connections to checked addresses. One address that may not be called refuses its host."""
+    """Opens connections to checked addresses. If any address of a host may not be called, the host is refused."""
 
     def __init__(self, allowed: Sequence[IpNetwork], resolve: Resolve = resolved) -> None:
         self._allowed, self._resolve = allowed, resolve
@@ -52,9 +52,9 @@ class Pinned(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first checked address that takes it. Errors: SendFailed; those of httpcore.
+        """Connect to the first checked address that accepts. Errors: SendFailed; those of httpcore.
 
-        One that is silent, as an address of IPv6 may be behind a network without it, leaves time for the others.
+        A silent address leaves time for the others. From a network without IPv6, for example, IPv6 addresses are silent.
         """
         failed: OSError | None = None
         try:
@@ -91,7 +91,7 @@ class Pinned(httpcore.AsyncNetworkBackend):
 
 
 def _until_s(end_s: float | None, others: int) -> float | None:
-    """Until when an address is waited for, so that as many others have as long before `end_s`; by the loop's clock."""
+    """When to give up an address, by the loop's clock: `others` more addresses get an equal share of the time left."""
     if end_s is None or not others:
         return None
     now_s = asyncio.get_running_loop().time()

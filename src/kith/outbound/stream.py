@@ -1,7 +1,7 @@
-"""A connection as httpcore writes to it. What is written in one turn of the loop leaves together.
+"""A connection for httpcore that sends all writes of one turn of the event loop together.
 
-HTTP/2 writes three times for each request, and has many at once: each write alone costs a call of TLS and one of the
-kernel, a third of what a push message takes.
+HTTP/2 writes three times per request, for many requests at once. Sent one by one, each write would cost a call of TLS
+and a system call: a third of the time of a push message.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import httpcore
 
 _UNREAD_BYTES_MAX = 1 << 18
-"""Bytes that wait to be read; beyond, the host is left waiting."""
+"""Bytes that may wait to be read; beyond that, reading from the host pauses."""
 _SHUTDOWN_S = 1.0
 
 
 class ConnectionStream(httpcore.AsyncNetworkStream):
-    """One connection. At most one reads at a time, as httpcore does."""
+    """One connection. Only one task may read at a time, which httpcore ensures."""
 
     def __init__(self, transport: asyncio.Transport, arriving: Arriving) -> None:
         self._transport, self._arriving = transport, arriving
@@ -26,7 +26,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
         self._is_closed = False
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's name
-        """Some bytes; none at the end. Errors: ReadError, ReadTimeout."""
+        """Read some bytes; b"" at the end. Errors: ReadError, ReadTimeout."""
         try:
             async with asyncio.timeout(timeout):
                 return await self._arriving.read(max_bytes)
@@ -36,7 +36,10 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
             raise httpcore.ReadError(str(error)) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's name
-        """Send bytes with all else of this turn, once the host takes any. Errors: WriteError, WriteTimeout."""
+        """Send bytes together with all others of this turn; waits while the host takes none.
+
+        Errors: WriteError, WriteTimeout.
+        """
         if not buffer:
             return
         if self._arriving.ended:
@@ -51,8 +54,8 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
             raise httpcore.WriteTimeout from None
 
     async def aclose(self) -> None:
-        """Send what was written, and end. May be repeated."""
-        if self._is_closed:  # before Python 3.11.3 a connection of TLS that is closed twice cannot be aborted
+        """Send what was written, and close. Idempotent."""
+        if self._is_closed:  # before Python 3.11.3, a TLS connection that is closed twice cannot be aborted
             return
         self._is_closed = True
         self._flush()
@@ -68,7 +71,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore's name
     ) -> ConnectionStream:
-        """The same connection within TLS. Errors: ConnectError, ConnectTimeout."""
+        """The same connection under TLS. Errors: ConnectError, ConnectTimeout."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout):
@@ -79,7 +82,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
         except TimeoutError:
             self._transport.abort()
             raise httpcore.ConnectTimeout from None
-        except OSError as error:  # of TLS, too
+        except OSError as error:  # includes errors of TLS
             self._transport.abort()
             raise httpcore.ConnectError(str(error)) from error
         if transport is None:
@@ -88,7 +91,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
         return ConnectionStream(transport, self._arriving)
 
     def get_extra_info(self, info: str) -> Any:
-        """What httpcore asks: whether there is anything to read, or what the transport knows."""
+        """For httpcore: whether there is anything to read, or the transport's extra info."""
         if info == "is_readable":
             return self._arriving.is_readable
         return self._transport.get_extra_info(info)
@@ -100,7 +103,7 @@ class ConnectionStream(httpcore.AsyncNetworkStream):
 
 
 class Arriving(asyncio.Protocol):
-    """What comes in, until it is read."""
+    """Buffers incoming bytes until they are read."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -116,7 +119,7 @@ class Arriving(asyncio.Protocol):
         return self.ended or bool(self._unread)
 
     async def read(self, bytes_max: int) -> bytes:
-        """Up to so many bytes as soon as there are any; none at the end. The error that ended it, after all else."""
+        """Up to `bytes_max` bytes, as soon as there are any; b"" at the end, or the error that ended the connection."""
         while not self.is_readable:
             self._come.clear()
             await self._come.wait()
@@ -157,6 +160,6 @@ class Arriving(asyncio.Protocol):
 
 
 async def connected(address: str, port: int) -> ConnectionStream:
-    """A connection to an address. OSError."""
+    """Connect to an address. OSError if that fails."""
     transport, arriving = await asyncio.get_running_loop().create_connection(Arriving, address, port)
     return ConnectionStream(transport, arriving)

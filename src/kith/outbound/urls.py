@@ -1,4 +1,4 @@
-"""Which URLs may be called, by the URL alone. What their hosts resolve to is checked when they are called."""
+"""Which URLs may be called, judged by the URL alone. The addresses of hosts are checked when they are called."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from kith.core.errors import BadRequest
 URL_CHARS_MAX = 2_048
 PORT_MAX = (1 << 16) - 1
 _KNOWN_MAX = 1_000
-"""URLs of which the parts are kept: each is asked for some times in a row."""
+"""URLs whose parsed parts are cached, as each is checked several times in a row."""
 _PATH_SAFE = "/%:@!$&'()*+,;=-._~"
 _BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
-"""An address of IPv6 and perhaps a port. What Python takes besides it reads in two ways: a scope, text around it."""
+"""An IPv6 address and perhaps a port. Python also accepts a scope, or text around it, which parsers disagree on."""
 
 
 class Target(NamedTuple):
-    """A URL in parts, as a request carries them: all ASCII. `port`: None for the usual one."""
+    """A parsed URL, as a request carries it: all ASCII. `port`: None for the scheme's default."""
 
     scheme: str
     host: str
     port: int | None
     authority: str  # host and port, as in the Host header
-    path: str  # with the query
+    path: str  # path and query
 
 
 @lru_cache(_KNOWN_MAX)
 def check_url(url: str) -> Target:
-    """The parts of a URL that may be called; BadRequest says what is wrong with one that may not."""
+    """Parse a URL that may be called; BadRequest says what is wrong with one that may not."""
     try:
         found = _parts(url) if len(url) <= URL_CHARS_MAX and url.isprintable() and " " not in url else None
-    except ValueError:  # brackets, ports, labels of names
+    except ValueError:  # of brackets, a port, or a label of the host name
         found = None
     if found is None or found.scheme not in ("http", "https") or not found.host or not _is_port(found.port):
         raise BadRequest(f"url must be http:// or https:// with a host, {URL_CHARS_MAX} characters at most")
@@ -44,7 +44,7 @@ def check_url(url: str) -> Target:
 
 
 def _is_port(port: int | None) -> bool:
-    return port is None or 1 <= port <= PORT_MAX  # None: the usual one
+    return port is None or 1 <= port <= PORT_MAX  # None: the scheme's default
 
 
 def _parts(url: str) -> Target:

@@ -9,7 +9,8 @@ kith:{7}:reads       sorted set: user, scored by last read in ms
 kith:{0}:name        the name of these timelines
 
 U: the user's id as 8 bytes, little-endian, like all integers here. `lately`: about how many reads there were in
-RATE_WINDOW_MS, as of the last read. Nothing is stored on disk: emptied nodes lose timelines, and a lost `name` shows it.
+RATE_WINDOW_MS, as of the last read. Nothing is stored on disk: an emptied node lost its timelines, which a missing
+`name` reveals.
 """
 
 from __future__ import annotations
