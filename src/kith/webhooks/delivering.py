@@ -1,8 +1,8 @@
-"""One webhook, from its place in the log on: reads what it wants, sends it, moves the place, again and again.
+"""Delivers one webhook: reads the log from its checkpoint, sends wanted changes, advances the checkpoint, repeats.
 
-A delivery is tried until the endpoint takes it or it is given up; only then comes the next. So changes of a key come in
-their order, and a failing endpoint holds up only itself. The place moves after the answer: if the process dies in
-between, the delivery is sent again (at least once).
+A delivery is retried until the endpoint accepts it or it is given up; only then comes the next one. So changes of one
+key arrive in order, and a failing endpoint delays only itself. The checkpoint advances after the answer: if the process
+dies in between, the delivery is sent again (at least once).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from kith.webhooks.webhook import Secrets, group_of
 from kith.webhooks.webhooks import DEAD_MAX, Webhooks, WebhookSlot
 
 READ_MAX = 1_000
-"""Events that are read at a time."""
+"""Events of one read."""
 BODY_BYTES_MAX = 1 << 19
-"""Bytes of the changes in a delivery, unless one alone has more."""
+"""Bytes of the changes in one delivery, unless a single change has more."""
 LOOK_S = 1.0
-"""How often a webhook is checked: whether it was deleted, and whether dead letters are to be sent again."""
+"""How often a webhook is checked: whether it was deleted, and whether dead letters must be replayed."""
 SAVE_S = 5.0
-"""How often the place is saved while no wanted change comes."""
+"""How often the checkpoint is saved while no wanted change comes."""
 _GAP = b'{"kind":"gap"}'
 _FOR_EVER_MS = 1 << 62
 _encode = msgspec.json.Encoder().encode
@@ -55,7 +55,7 @@ _log = structlog.get_logger("kith.webhooks")
 
 
 class DueDelivery(NamedTuple):
-    """A change to send. `until`: the place once it, and all before it, is done."""
+    """A change to send. `until`: the checkpoint once it, and all before it, is done."""
 
     event: Event
     change: bytes
@@ -63,7 +63,7 @@ class DueDelivery(NamedTuple):
 
 
 class Desk(Protocol):
-    """What all webhooks of a process share."""
+    """What the webhooks of a process share."""
 
     webhooks: Webhooks
     log: LogStore
@@ -74,19 +74,19 @@ class Desk(Protocol):
     chance: Callable[[], float]
     tokens: Callable[[Sequence[LogPosition]], Sequence[str]]
     rings: int
-    """How many times new events have rung."""
+    """How many times the log's bell has rung."""
 
     async def graphs_of(self, events: Sequence[Event], names: Collection[str] = ()) -> Graphs:
-        """All graphs, those of these events and names among them."""
+        """All graphs, including those of these events and names."""
         ...
 
     async def news(self, rings: int, within_s: float) -> None:
-        """Wait until `rings` exceeds this number, or the time is over."""
+        """Wait until `self.rings` exceeds `rings`, for `within_s` at most."""
         ...
 
 
 class Delivering:
-    """One webhook in the hands of this process."""
+    """Delivers one webhook while this process holds its lease (`held`)."""
 
     def __init__(self, desk: Desk, kept: WebhookSlot, held: Held) -> None:
         self._desk, self._kept, self._held = desk, kept, held
@@ -98,15 +98,16 @@ class Delivering:
         self._save_due_ms = self._look_due_ms = 0
 
     async def run(self) -> None:
-        """Deliver until the webhook is ended, or another process has it. Errors: Unavailable."""
+        """Deliver until the webhook is deleted, or another process takes it over. Errors: Unavailable."""
         if await self._begin():
             while await self._step():
                 pass
 
     async def _begin(self) -> bool:
-        """Take the place up, and save it: what cannot be noted must not be sent. False if the webhook was changed.
+        """Load the checkpoint, and save it: if nothing can be saved, nothing may be sent.
 
-        Where the place is lost, or lies in what a restore lost, go on from now, and tell of the gap.
+        If the checkpoint is lost, or lies in events that a restore lost, continue from now, and report a gap. Returns
+        False if the webhook was changed meanwhile.
         """
         progress, end = await self._desk.log.progress(self._group), await self._desk.log.end()
         lost = progress is None or not self._desk.log.covers(end, progress.at)
@@ -120,12 +121,12 @@ class Delivering:
         return True
 
     async def _step(self) -> bool:
-        """Send what is due, or read on; whether there is more to do."""
+        """Send a due delivery, or read on, or wait. Returns False once the webhook is deleted."""
         desk, rings = self._desk, self._desk.rings
         self._held.check()
         kept = await desk.webhooks.reread(self._kept)
         if kept is None:
-            await desk.webhooks.forget_place(self._kept.webhook.id)  # which this process may have noted meanwhile
+            await desk.webhooks.forget_place(self._kept.webhook.id)  # this process may have saved it after the deletion
             return False
         self._kept = kept
         await self._keeping.keep(self._saved)
@@ -136,7 +137,7 @@ class Delivering:
         elif self._due or await self._read() or self._gap:
             if self._due or self._gap:
                 await self._deliver()
-            else:  # nothing of it is wanted, and there may be hours of it
+            else:  # no wanted change among these events, and there may be hours of them
                 await self._save_at_times()
                 await asyncio.sleep(0)
         else:
@@ -145,7 +146,7 @@ class Delivering:
         return True
 
     async def _read(self) -> bool:
-        """Read on, and note what is wanted; whether there was anything."""
+        """Read events, and queue the wanted ones; returns whether there were any events."""
         desk, webhook = self._desk, self._kept.webhook
         batch = await desk.log.read(self._read_to, READ_MAX)
         self._gap = self._gap or batch.lost
@@ -163,7 +164,7 @@ class Delivering:
         return bool(batch.events)
 
     async def _deliver(self) -> None:
-        """Try what is next, and note what came of it before the place moves: a stop in between repeats."""
+        """Attempt the next delivery. Save the outcome before the checkpoint: a stop in between repeats the delivery."""
         desk = self._desk
         standing = self._standing
         due = _fitting(self._due, changes_max(standing))
@@ -172,7 +173,7 @@ class Delivering:
         self._held.check()
         kept = await desk.webhooks.save_standing(self._kept, step.standing)
         if kept is None or step.verdict == "again":
-            self._kept = kept or self._kept  # changed meanwhile: the next step looks at it anew
+            self._kept = kept or self._kept  # None: changed meanwhile; the next step reloads it
             return
         self._kept, self._gap = kept, step.standing.gap
         tries = standing.failures + 1
@@ -185,12 +186,13 @@ class Delivering:
 
     @property
     def _standing(self) -> DeliveryStanding:
-        """How deliveries stand, with the gap that is not told yet."""
+        """The state of deliveries, with the gap that is not reported yet."""
         return msgspec.structs.replace(self._kept.webhook.standing, gap=self._gap)
 
     async def _patience_ms(self, due: int) -> int:
-        """For how long what is next may hold back what follows. For ever: where it is a gap alone, which must be told;
-        and where there is no room for another dead letter.
+        """How long the next delivery may hold back later ones.
+
+        For ever, if it reports only a gap, which must arrive, or if there is no room for its dead letters.
         """
         desk = self._desk
         if self._kept.webhook.standing.failures + 1 < TRIES_MIN:
@@ -199,7 +201,7 @@ class Delivering:
         return desk.give_up_ms if due and dead + due <= DEAD_MAX else _FOR_EVER_MS
 
     async def _send(self, changes: Sequence[bytes], *, replayed: bool = False) -> TryOutcome:
-        """One request."""
+        """Send one delivery, and return its outcome."""
         desk, webhook = self._desk, self._kept.webhook
         secret = desk.secrets.open(webhook)
         if secret is None:
@@ -224,7 +226,7 @@ class Delivering:
         return outcome
 
     async def _replay(self) -> None:
-        """Send dead letters again that a person asked for: once, beside what is new. They wait while the host rests."""
+        """Send revived dead letters (`Webhooks.replay`) once, besides new changes. They wait while the host rests."""
         desk = self._desk
         if 0 < self._look_due_ms - desk.now_ms() <= LOOK_S * 1000:
             return
@@ -247,7 +249,7 @@ class Delivering:
             due = due[len(part) :]
 
     def _changes(self, events: Sequence[Event], graphs: Graphs) -> list[bytes]:
-        """Events as they are told."""
+        """Events as encoded changes."""
         tokens = self._desk.tokens([event.log_position for event in events])
         return [_encode(told(event, token, graphs)) for event, token in zip(events, tokens, strict=True)]
 
@@ -255,21 +257,21 @@ class Delivering:
         return Failure(self._group, event, tries, error, self._desk.now_ms(), 0, dead=True)
 
     async def _save_at_times(self) -> None:
-        """Move the place while nothing comes that is wanted, from time to time. Not past a gap that is not told."""
+        """Save the checkpoint every SAVE_S while no wanted change comes. Never past a gap that is not reported."""
         now_ms = self._desk.now_ms()
         if self._done != self._saved and not self._gap and not 0 < self._save_due_ms - now_ms <= SAVE_S * 1000:
             self._save_due_ms = now_ms + int(SAVE_S * 1000)
             await self._save({})
 
     async def _save(self, dead: Mapping[LogPosition, Failure | None]) -> None:
-        """Move the place to what is done, with what was given up on the way."""
+        """Save the checkpoint, together with the changes that were given up."""
         self._held.check()
         await self._desk.log.save(self._group, self._done, dead)
         self._saved = self._done
 
 
 def delivery(webhook: int, changes: Sequence[bytes], *, replayed: bool = False) -> tuple[str, bytes]:
-    """The name and the body of a delivery. The name follows from its changes, so a repetition has the same."""
+    """The name and the body of a delivery. The name is a hash of its changes, so a repetition has the same name."""
     listed = b",".join(changes)
     name = hashlib.blake2b(b"%d\n" % webhook + listed, digest_size=16).hexdigest()
     head = b'{"delivery":"%b","webhook":"%d","replayed":%b' % (name.encode(), webhook, _encode(replayed))
@@ -277,7 +279,7 @@ def delivery(webhook: int, changes: Sequence[bytes], *, replayed: bool = False) 
 
 
 def _fitting(due: Iterable[DueDelivery], changes: int) -> list[DueDelivery]:
-    """The first of these, as many as fit into a delivery: one at least."""
+    """The first changes that fit into one delivery: up to `changes` of them, and at least one."""
     found: list[DueDelivery] = []
     size = 0
     for one in islice(due, changes):

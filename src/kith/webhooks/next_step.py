@@ -1,7 +1,7 @@
-"""What follows from the outcome of a try: go on, try again later, or give up. Pure.
+"""What to do after an attempt to deliver: continue, retry later, or give up. Pure.
 
-A delivery that fails is tried again after pauses that double, for hours; meanwhile what follows waits, so that order
-holds. It shrinks with each try, so that what is given up in the end is one change and not its neighbours.
+A failed delivery is retried for hours, after pauses that double. Later changes wait meanwhile, so that order holds.
+Each retry halves the delivery, so that in the end only one change is given up and not its neighbours.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import msgspec
 from kith.core.backoff import pause_ms
 
 CHANGES_MAX = 100
-"""Changes in a delivery."""
+"""Changes in one delivery."""
 PAUSE_MS, PAUSE_MS_MAX = 1_000, 3_600_000
-"""First and longest pause between tries."""
+"""First and longest pause between attempts."""
 WAIT_MS_MAX = 24 * 3_600_000
 """Longest wait that an endpoint may ask for by Retry-After."""
 TRIES_MIN = 8
-"""Tries before anything is given up: by then it is one change."""
+"""Attempts before anything is given up: by then a delivery is one change."""
 
 
 class DeliveryStanding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the deliveries of a webhook stand. Times in ms since the epoch.
+    """The state of a webhook's deliveries. Times in ms since the epoch.
 
-    `failures`: tries in a row that failed, the first of them at `since_ms`; `status` and `error`: of the last try, null
-    if there was no answer; `resting`: it was not made, as the host rests. `gap`: changes were forgotten before they
-    were told, which the next delivery says.
+    `failures`: failed attempts in a row; the first was at `since_ms`. `status`, `error`: of the last attempt; `status`
+    is null if there was no answer. `resting`: the last attempt was not made, because the host rests.
+    `gap`: the log forgot changes before they were sent; the next delivery says so.
     """
 
     failures: int = 0
@@ -40,7 +40,7 @@ class DeliveryStanding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TryOutcome(NamedTuple):
-    """What became of a try. `resting`: it was not made."""
+    """The outcome of an attempt. `resting`: it was not made, because the host rests."""
 
     status: int | None
     error: str = ""
@@ -49,19 +49,19 @@ class TryOutcome(NamedTuple):
 
     @property
     def delivered(self) -> bool:
-        """Whether the endpoint has it."""
+        """Whether the endpoint accepted the delivery."""
         return self.status is not None and 200 <= self.status < 300
 
 
 class NextStep(NamedTuple):
-    """What to do, and how the deliveries stand from then on."""
+    """What to do, and the state of deliveries from then on."""
 
     verdict: Literal["next", "again", "give up"]
     standing: DeliveryStanding
 
 
 def next_step(standing: DeliveryStanding, outcome: TryOutcome, now_ms: int, give_up_ms: int, chance: float) -> NextStep:
-    """What follows. `give_up_ms`: for how long one change may hold back others; `chance`: random, 0 to 1."""
+    """Decide after an attempt. `give_up_ms`: how long one change may hold back others; `chance`: random, 0 to 1."""
     if outcome.delivered:
         return NextStep("next", DeliveryStanding(status=outcome.status))
     asked_ms = min(WAIT_MS_MAX, int(outcome.retry_after_s * 1000))
@@ -80,11 +80,11 @@ def next_step(standing: DeliveryStanding, outcome: TryOutcome, now_ms: int, give
 
 
 def wait_ms(standing: DeliveryStanding, now_ms: int) -> int:
-    """How long to wait before the next try. One further ahead than any was set before the clock was put back: none."""
+    """How long to wait before the next attempt. 0 if it is over WAIT_MS_MAX ahead: then the clock was set back."""
     ahead_ms = standing.next_try_ms - now_ms
     return ahead_ms if 0 < ahead_ms <= WAIT_MS_MAX else 0
 
 
 def changes_max(standing: DeliveryStanding) -> int:
-    """How many changes the next try may have."""
+    """How many changes the next attempt may send; each failure halves it."""
     return max(1, CHANGES_MAX >> standing.failures)

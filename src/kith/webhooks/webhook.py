@@ -1,6 +1,6 @@
-"""What is kept of a webhook: what it wants, where to, its sealed secret, and how its deliveries stand.
+"""The stored state of a webhook: its URL, its filters, its sealed secret, and the state of its deliveries.
 
-Its place in the log and its dead letters are those of a group of the log's own (`group_of`).
+Its checkpoint and its dead letters are stored by the log, in a group of the webhook's own (`group_of`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SECRET_BYTES = 32
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
-    """A webhook. `graphs` and `kinds`: names of what is wanted, as for `/watch`; empty: all."""
+    """A webhook. `graphs`, `kinds`: names of the wanted graphs and kinds of changes, as for `/watch`; empty: all."""
 
     id: int
     url: str
@@ -26,17 +26,17 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
     secret: str  # sealed: see `Secrets`
     created_ms: int
-    key: str = ""  # the digest of the Idempotency-Key that it was made with
+    key: str = ""  # the digest of the Idempotency-Key that created it
     standing: DeliveryStanding = DeliveryStanding()
 
 
 def group_of(id_: int) -> str:
-    """The log's group that keeps a webhook's place and dead letters."""
+    """The log's group that stores a webhook's checkpoint and dead letters."""
     return f"webhook/{id_}"
 
 
 class Secrets:
-    """Seals the secrets of webhooks, so that none stands readable in the log or a backup of it."""
+    """Encrypts the secrets of webhooks, so that none is readable in the log or in a backup."""
 
     def __init__(self, signing: bytes) -> None:
         self._signer = Signer(signing, "webhook-secret")
@@ -52,7 +52,7 @@ class Secrets:
 
 
 def checked_secret(secret: str | None) -> str:
-    """A secret to sign with, made where none is given. BadRequest for one that can be guessed, or is no plain text."""
+    """Check a signing secret; None: make one. BadRequest for one of the wrong length, or not printable ASCII."""
     if secret is None:
         return "whsec_" + secrets.token_urlsafe(_SECRET_BYTES)
     if not SECRET_CHARS_MIN <= len(secret) <= SECRET_CHARS_MAX or not (secret.isascii() and secret.isprintable()):

@@ -1,7 +1,7 @@
-"""Webhooks: made, found, ended; their dead letters, listed and sent again.
+"""Creates, lists and deletes webhooks; lists and replays their dead letters.
 
-Each is a note in one of `webhooks_max` slots. A slot is taken, changed and freed only if it is unchanged since it was
-read. So the bound is exact, and a worker that another has replaced changes nothing.
+Each webhook is a note in one of `webhooks_max` slots. A slot is taken, changed and freed by compare and set. So the
+bound is exact, and a worker that was replaced by another can change nothing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from kith.webhooks.next_step import DeliveryStanding
 from kith.webhooks.webhook import Secrets, Webhook, checked_secret, group_of
 
 NAME = "webhooks"
-"""Of the worker that delivers them."""
+"""The name of the worker that delivers webhooks."""
 PREFIX = "webhook/"
-"""Of the notes: `webhook/<slot>`, a Webhook as JSON."""
+"""Prefix of the notes of webhooks. `webhook/<slot>`: a Webhook as JSON."""
 KEYS = "webhook-key/"
-"""Of the notes that claim an Idempotency-Key: `webhook-key/<digest>`, the id of the webhook that it stands for."""
+"""Prefix of the notes that claim an Idempotency-Key. `webhook-key/<digest>`: the id of the webhook it created."""
 DEAD_MAX = 1_000
-"""Dead letters kept of a webhook; when there are this many, nothing more is given up and the next delivery is tried
-on."""
+"""Dead letters of one webhook. Once there are this many, no delivery is given up any more; it is retried instead."""
 _REWRITES_MAX = 16
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Webhook).decode
 
@@ -45,7 +44,7 @@ async def webhooks_of(store: Notes) -> list[Webhook]:
 
 
 class WebhookSlot(NamedTuple):
-    """A webhook as it stands in its slot."""
+    """A webhook as stored in its slot."""
 
     key: str
     raw: bytes
@@ -53,7 +52,7 @@ class WebhookSlot(NamedTuple):
 
 
 class WebhookProgress(NamedTuple):
-    """A webhook and how far it is. `at`, `behind`: None where its place is lost, as after a rebuild: a gap is told."""
+    """A webhook and its progress. `at`, `behind`: None if its checkpoint is lost, as after a rebuild; a gap follows."""
 
     webhook: Webhook
     at: LogPosition | None
@@ -74,7 +73,7 @@ class Webhooks:
         now_ms: Callable[[], int],
         networks: Sequence[IpNetwork] = (),
     ) -> None:
-        """`networks`: those that may be called although they are not public."""
+        """`networks`: networks that may be called even if they are not public."""
         self._notes, self._log, self._secrets, self._now_ms = notes, log, secrets, now_ms
         self._webhooks_max, self._networks = webhooks_max, networks
 
@@ -89,10 +88,10 @@ class Webhooks:
         secret: str | None = None,
         key: str | None = None,
     ) -> tuple[WebhookProgress, str]:
-        """Tell a URL what changes from now on; with its secret, which is told this once.
+        """Create a webhook that sends changes from now on. Returns it with its secret, which no other call returns.
 
-        The same Idempotency-Key answers the same webhook while it is there. Errors: BadRequest for a URL or secret that
-        cannot be used; UnknownGraph; IdempotencyKeyReused; WebhookLimitReached.
+        While the webhook exists, the same Idempotency-Key returns it again.
+        Errors: BadRequest for an unusable URL or secret; UnknownGraph; IdempotencyKeyReused; WebhookLimitReached.
         """
         refuse_private(check_url(url).host, self._networks)
         wanted_of(kinds, graphs, (), known)
@@ -120,11 +119,11 @@ class Webhooks:
         raise Conflict("this Idempotency-Key is used by many at once; try again")
 
     async def _make(self, asked: Webhook) -> WebhookSlot:
-        """Keep it, from the end of the log on."""
-        # The place first: without the note it is nobody's, and the note without it would begin with a gap.
+        """Store a new webhook, with its checkpoint at the end of the log."""
+        # The checkpoint first: alone it does no harm, while a note without one would start with a gap.
         at, keeping = await self._log.end(), Keeping(self._log, group_of(asked.id), self._now_ms)
         await self._log.save(group_of(asked.id), at, {})
-        await keeping.keep(at)  # until a worker has taken it up
+        await keeping.keep(at)  # lease the log until a worker delivers this webhook
         try:
             return await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(asked.id, asked.secret)))
         except WebhookLimitReached:
@@ -132,7 +131,7 @@ class Webhooks:
             raise
 
     async def _slot(self, made: Webhook) -> WebhookSlot:
-        """Take a free slot; WebhookLimitReached."""
+        """Store a webhook in a free slot. WebhookLimitReached if there is none."""
         raw = _encode(made)
         for slot in range(self._webhooks_max):
             if await self._notes.put_note(f"{PREFIX}{slot:05}", raw, only_if=None):
@@ -143,7 +142,7 @@ class Webhooks:
         )
 
     async def _answered(self, made: Webhook, asked: Webhook, *, given: bool) -> tuple[WebhookProgress, str]:
-        """What the request that made it was answered. `given`: whether the secret of this one was."""
+        """The answer that the creating request got. `given`: whether this request names a secret itself."""
         secret = self._secrets.open(made)
         same = (made.url, made.graphs, made.kinds) == (asked.url, asked.graphs, asked.kinds)
         if secret is None or not same or (given and secret != asked.secret):
@@ -153,21 +152,21 @@ class Webhooks:
         return await self._progress_of(made), secret
 
     async def all(self) -> list[WebhookSlot]:
-        """Every webhook, as it stands, oldest first."""
+        """Every webhook as stored, oldest first."""
         notes = await self._notes.notes(PREFIX)
         found = [WebhookSlot(key, raw, _decode(raw)) for key, raw in notes.items()]
         return sorted(found, key=lambda kept: kept.webhook.id)
 
     async def progress_of_all(self) -> list[WebhookProgress]:
-        """Every webhook and how far it is, oldest first."""
+        """Every webhook with its progress, oldest first."""
         return [await self._progress_of(kept.webhook) for kept in await self.all()]
 
     async def progress_of(self, id_: int) -> WebhookProgress:
-        """A webhook and how far it is; WebhookNotFound."""
+        """A webhook with its progress. WebhookNotFound."""
         return await self._progress_of((await self._found(id_)).webhook)
 
     async def delete(self, id_: int) -> None:
-        """End a webhook; a delivery that is on its way may still arrive. Its dead letters go first. WebhookNotFound."""
+        """Delete a webhook, its dead letters first. A delivery in flight may still arrive. WebhookNotFound."""
         for _ in range(_REWRITES_MAX):
             kept = await self._found(id_)
             await self._log.forget(group_of(id_))
@@ -179,12 +178,12 @@ class Webhooks:
         raise Conflict(f"webhook {id_} is being changed by many at once; try again", id=str(id_))
 
     async def dead(self, id_: int, limit: int = DEAD_MAX) -> list[Failure]:
-        """The changes that were given up, as the log holds them, `limit` at most; WebhookNotFound."""
+        """Up to `limit` changes that were given up, as the log stores them. WebhookNotFound."""
         await self._found(id_)
         return [one for one in await self._log.failures(group_of(id_), limit) if one.dead]
 
     async def replay(self, id_: int) -> int:
-        """Have all dead letters sent once more by the worker, beside what is new; how many. WebhookNotFound."""
+        """Have the worker send all dead letters once more, besides new changes; returns how many. WebhookNotFound."""
         found = await self.dead(id_)
         revived = {one.event.log_position: msgspec.structs.replace(one, dead=False, next_try_ms=0) for one in found}
         if revived:
@@ -194,7 +193,7 @@ class Webhooks:
     # For the worker.
 
     async def reread(self, kept: WebhookSlot) -> WebhookSlot | None:
-        """A webhook as it is now; None if it was ended."""
+        """Reload a webhook; None if it was deleted."""
         raw = await self._notes.get_note(kept.key)
         if raw is None:
             return None
@@ -202,18 +201,18 @@ class Webhooks:
         return WebhookSlot(kept.key, raw, found) if found.id == kept.webhook.id else None
 
     async def save_standing(self, kept: WebhookSlot, standing: DeliveryStanding) -> WebhookSlot | None:
-        """Keep how deliveries stand; None, and nothing kept, if the webhook was changed since it was read."""
+        """Store the state of deliveries. Returns None, and stores nothing, if the webhook changed since it was read."""
         if kept.webhook.standing == standing:
             return kept
-        raw = _encode({**msgspec.json.decode(kept.raw), "standing": standing})  # so fields of a newer Kith stay
+        raw = _encode({**msgspec.json.decode(kept.raw), "standing": standing})  # keeps a newer Kith's fields
         return WebhookSlot(kept.key, raw, _decode(raw)) if await self._keep(kept, raw) else None
 
     async def _keep(self, kept: WebhookSlot, raw: bytes | None) -> bool:
-        """Put another in its slot, or none; whether it was as it was read."""
+        """Replace the note in a slot, or delete it (None), if it is still as it was read; returns whether it was."""
         return await self._notes.put_note(kept.key, raw, only_if=kept.raw)
 
     async def forget_place(self, id_: int) -> None:
-        """Forget how far one was that is ended, and its dead letters, and keep the log for it no more."""
+        """Forget the checkpoint and dead letters of a deleted webhook, and release its lease of the log."""
         await self._log.release(group_of(id_))
         await self._log.forget(group_of(id_))
 
@@ -232,6 +231,6 @@ class Webhooks:
 
 
 def _digest(key: str) -> str:
-    """What stands for an Idempotency-Key; BadRequest for one that cannot be."""
+    """The digest of an Idempotency-Key; BadRequest for an invalid key."""
     check_key(key)
     return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()

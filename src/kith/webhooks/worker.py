@@ -1,6 +1,6 @@
-"""All webhooks of a store: each is delivered by one process at a time, which holds its lease.
+"""The worker that delivers all webhooks of a store. One process at a time delivers a webhook, and holds its lease.
 
-Several workers divide them; when one stops, the others take its webhooks over.
+Several workers share the webhooks. When a worker stops, the others take over its webhooks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kith.webhooks.webhook import Secrets, group_of
 from kith.webhooks.webhooks import NAME, Webhooks, WebhookSlot
 
 _GATHERED_S = 0.02
-"""Shortest time between two rings, so that events close together are sent together."""
+"""Shortest time between two rings, so that events that are close together share a delivery."""
 _log = structlog.get_logger("kith.webhooks")
 
 
 class WebhookWorker:
-    """Delivers all webhooks that no other process delivers; see `delivering.Desk` for what these share."""
+    """Delivers all webhooks that no other process delivers. Implements `delivering.Desk`, which they share."""
 
     name = NAME
 
@@ -49,7 +49,7 @@ class WebhookWorker:
         now_ms: Callable[[], int],
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`graphs`: the numbers of all graphs. `give_up_ms`: how long a change that is not taken is tried."""
+        """`graphs`: reads the numbers of all graphs. `give_up_ms`: how long a change is retried before giving up."""
         self.webhooks, self.log, self.send, self.secrets, self.tokens = webhooks, log, send, secrets, tokens
         self.give_up_ms, self.now_ms, self.chance = give_up_ms, now_ms, chance
         self._all_graphs, self._graphs = graphs, Graphs({})
@@ -58,7 +58,7 @@ class WebhookWorker:
         self.rings, self._rung = 0, asyncio.Event()
 
     def stop(self) -> None:
-        """Stop; the worker that takes over sends again what is on its way."""
+        """Stop. The worker that takes over sends deliveries in flight again."""
         self._stopping.set()
 
     async def run(self) -> None:
@@ -79,7 +79,7 @@ class WebhookWorker:
                 await self._background.close()
 
     async def graphs_of(self, events: Sequence[Event], names: Collection[str] = ()) -> Graphs:
-        """See `delivering.Desk`. Others declare new ones while this process runs."""
+        """See `delivering.Desk`. Reloads the graphs if one is unknown: other processes may declare new ones."""
         known = set(self._graphs.names())
         if not known.issuperset(names) or not self._graphs.knows({event.graph for event in events if event.graph}):
             self._graphs = Graphs(await self._all_graphs())
@@ -93,7 +93,7 @@ class WebhookWorker:
                     await self._rung.wait()
 
     async def _look(self) -> None:
-        """Take every webhook that no process delivers."""
+        """Start to deliver every webhook that no other process delivers."""
         for kept in await self.webhooks.all():
             self._background.start(group_of(kept.webhook.id), partial(self._deliver, kept))
 
