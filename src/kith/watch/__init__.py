@@ -1,7 +1,7 @@
-"""Tells the app what changes: every change of chosen graphs, nodes and kinds, in order, each once if the watcher
-resumes from its last token. Users are told what they may see of it.
+"""Streams changes to the app: every change of chosen graphs, nodes and kinds, in order, and each once if the watcher
+resumes from its last token. Users get only changes that they may see.
 
-Files: `told` (each kind of change as it is told) · `wanted` (which changes somebody asked for) · `seeing` (what a user
-may see of them) · `tokens` (places in the log that watchers keep) · `watch` (the watchers of a process: each reads its
-past by itself, all share the end of the log)
+Files: `told` (the shape of each kind of change) · `wanted` (which changes a watcher asked for) · `seeing` (which of
+them a user may see) · `tokens` (positions in the log that watchers resume from) · `watch` (the watchers of a process:
+each reads past events by itself, and all share one reading of new ones)
 """

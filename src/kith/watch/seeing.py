@@ -1,8 +1,8 @@
-"""Which changes a user is told, and how: as the API would show them at that moment. Decided in batches.
+"""Which changes a user is sent, and in which form: as the API would show them at that moment. Decided in batches.
 
-So a later change replaces the earlier ones: a reader of the past is told how things are now, and not what was taken
-back since. Users are told of a deletion if they could see the record before. Kinds that only the app may know of
-(accounts, media, imports) are not told to users at all.
+So a change that was superseded is not sent: a user who reads the past gets the current state, and nothing that was
+taken back since. Users are sent a deletion if they could see the record before it. Kinds that only the app may see
+(accounts, media, imports) are never sent to users.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _GONE = State.REMOVED.name.lower()
 
 
 class EdgePolicy(Protocol):
-    """Which edges a user reads: see `access.policy`."""
+    """Which edges a user may read: see `access.policy`."""
 
     def owns(self, user: NodeId, graph: int, source: int, destination: int) -> bool:
         """Whether a user may read this edge at all."""
         ...
 
     def tells(self, state: State) -> bool:
-        """Whether a user is told that an edge has this state; else it is gone."""
+        """Whether a user may see that an edge has this state; if not, the edge is shown as removed."""
         ...
 
 
 class Visible(Protocol):
-    """Which of some records a viewer may see: each as it is read for them, None for others."""
+    """Reads records for a viewer: None for each that the viewer may not see."""
 
     def __call__(self, viewer: NodeId, ids: Sequence[int], *, deleted_too: bool) -> Awaitable[Sequence[Any]]:
-        """`deleted_too`: as if none was deleted."""
+        """`deleted_too`: read deleted records as if they were not deleted."""
         ...
 
 
 class Pending(NamedTuple):
-    """A change that a user asked for, before it is decided whether they are told."""
+    """A change that a user asked for, before it is decided whether they may see it."""
 
     event: Event
     change: Change
 
 
 class Seeing:
-    """Decides what users are told. `visible`: how each kind of record is read for a viewer, but for profiles."""
+    """Decides which changes users are sent. `visible`: reads each kind of record for a viewer, except profiles."""
 
     def __init__(
         self,
@@ -70,13 +70,13 @@ class Seeing:
         self._visible = {**visible, RecordKind.USER: self._profiles}
 
     def may_see(self, user: NodeId, event: Event) -> bool:
-        """Whether an event may be told to a user, as far as it says by itself."""
+        """Whether a user may see an event, judged by the event alone; `seen` decides in the end."""
         if event.state <= State.REMOVED:
             return self._policy.owns(user, event.graph, event.source, event.destination)
         return True
 
     async def seen(self, user: NodeId, pending: Sequence[Pending], graphs: Graphs) -> list[Pending]:
-        """The changes that a user may see, in their order, as this user is told them."""
+        """The changes that a user may see, in order, in the form for this user."""
         edges = [one for one in pending if isinstance(one.change, EdgeTold)]
         told: dict[int, Change] = {id(one): change for one, change in await self._of_edges(user, edges, graphs)}
         for kind in self._visible:
@@ -88,7 +88,7 @@ class Seeing:
     async def _of_edges(
         self, user: NodeId, pending: Sequence[Pending], graphs: Graphs
     ) -> Iterable[tuple[Pending, Change]]:
-        """Edges as they are now, whose other end the app does not hide."""
+        """The edge changes that are still current, and whose other end is not hidden."""
         current: set[tuple[int, int, int, int]] = set()
         for graph in {one.event.graph for one in pending}:
             pairs = [(one.event.source, one.event.destination) for one in pending if one.event.graph == graph]
@@ -105,7 +105,7 @@ class Seeing:
         ]
 
     def _edge_as_told(self, change: Change, event: Event) -> Change:
-        """The edge as the user is told it: not whether somebody took it back or left."""
+        """The edge as the user may see it: states that the policy does not tell are shown as removed."""
         if not self._policy.tells(State(event.state)):
             change = msgspec.structs.replace(change, state=_GONE)
         if event.before is not None and not self._policy.tells(State(event.before)):
@@ -115,13 +115,13 @@ class Seeing:
     async def _of_records(
         self, user: NodeId, kind: RecordKind, pending: Sequence[Pending]
     ) -> list[tuple[Pending, Change]]:
-        """Records as they are now, that the user may see."""
+        """The record changes that are still current, and that the user may see."""
         found: dict[int, Any] = {}
         for deleted_too in (False, True):
             ids = {one.event.destination for one in pending if _is_deleted(one) is deleted_too}
             found |= await self._visible_records(user, kind, ids, deleted_too=deleted_too)
         there = sorted(found)
-        # read last: versions grow, so what was decided on above is what the event tells
+        # versions are read last and only grow, so a version equal to the event's is what was read above
         versions = {row.id: row.updated_at for row in await self._records.get_many(kind, there) if row}
         return [
             (one, _record_as_told(one.change, user, found[one.event.destination]))
@@ -137,7 +137,7 @@ class Seeing:
         return {id_: one for id_, one in zip(asked, read, strict=True) if one is not None}
 
     async def _profiles(self, viewer: NodeId, ids: Sequence[int], *, deleted_too: bool) -> Sequence[bool | None]:
-        """True for users who are there for the viewer, and do not block them."""
+        """True for users who exist for the viewer, and do not block them; else None."""
         questions = Questions()
         nodes = questions.nodes(ids)
         bars = self._privacy.ask_blocks(questions, [(user, viewer) for user in ids])
@@ -149,9 +149,9 @@ class Seeing:
 
 
 def check_wish(kinds: Collection[str], nodes: Collection[int]) -> Collection[str]:
-    """The kinds that a user watches, given those they asked for; by default edges of their own.
+    """The kinds that a user watches: those asked for, or by default only edges (their own).
 
-    Errors: Forbidden for kinds that users are not told; BadRequest where nobody is named whose posts are watched.
+    Errors: Forbidden for kinds that users may not watch; BadRequest for other kinds than edges without `nodes`.
     """
     kinds = kinds or ("edge",)
     strange = [kind for kind in kinds if kind not in KINDS_OF_USERS]
@@ -169,7 +169,7 @@ def _is_deleted(one: Pending) -> bool:
 
 
 def _record_as_told(change: Change, user: NodeId, read: Any) -> Change:
-    """Without what only its author is told. `read`: the record as it is read for the user."""
+    """A post without what only its author may see. `read`: the record as read for the user."""
     if not isinstance(change, PostTold):
         return change
     own = change.author == str(user)

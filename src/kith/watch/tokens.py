@@ -1,7 +1,7 @@
-"""The tokens that watchers keep: a position of the log, and a mark that proves it was issued here.
+"""The tokens that watchers resume from: a log position, and a mark (MAC) that proves it was issued here.
 
-The length of the log is no secret from server keys, so their tokens are only marked: reading the past takes two or
-three microseconds a change, and sealing each token like a cursor would take half of that. Tokens of users are sealed.
+The length of the log is no secret from server keys, so their tokens are only marked, not encrypted. Reading the past
+takes 2 to 3 us per change, and sealing each token like a cursor would take half of that. Tokens of users are sealed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from kith.core.signing import Signer
 _MARK_BYTES, _BLOCK_BYTES = 8, 16
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BEGINNING = b"\0"
-"""Stands before every sealed position, because an empty one cannot be sealed."""
+"""Precedes every sealed position, because an empty position cannot be sealed."""
 
 
 class WatchTokens:
-    """Makes and reads the tokens of a store with this secret.
+    """Issues and reads the tokens of a store with this secret.
 
-    A mark is the beginning of the position encrypted as one AES block, with a key for each length, so that padded
-    positions never look alike. Many are made in one call. A longer position is hashed first.
+    A mark is the first 8 bytes of the position encrypted as one AES block. Each length of positions has its own key, so
+    that padded positions never collide. A position longer than a block is hashed first.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -46,7 +46,7 @@ class WatchTokens:
         return self.issue_all((at,))[0]
 
     def issue_all(self, places: Sequence[LogPosition]) -> list[str]:
-        """The tokens of positions; of one length they are made together."""
+        """The tokens of positions. Positions of equal length are encrypted in one call."""
         if len(set(map(len, places))) != 1:
             return [self.issue(at) for at in places]
         length = len(places[0])
@@ -58,7 +58,7 @@ class WatchTokens:
             blocks = np.zeros((len(places), _BLOCK_BYTES), np.uint8)
             blocks[:, :length] = packed
         marks = np.frombuffer(cipher.update(blocks.tobytes()), np.uint8).reshape(blocks.shape)[:, :_MARK_BYTES]
-        padding = np.zeros((len(places), -(_MARK_BYTES + length) % 3), np.uint8)  # so text of each ends in a character
+        padding = np.zeros((len(places), -(_MARK_BYTES + length) % 3), np.uint8)  # tokens end at a whole character
         raw = np.hstack((marks, packed, padding))
         text = b2a_base64(raw.tobytes(), newline=False).translate(_URL_SAFE).decode()
         width, used = 4 * raw.shape[1] // 3, (8 * (_MARK_BYTES + length) + 5) // 6
@@ -75,12 +75,12 @@ class WatchTokens:
 
 
 def _rows_of(parts: Sequence[bytes], width: int) -> npt.NDArray[np.uint8]:
-    """Parts of one length as rows of bytes."""
+    """Parts of equal length, as rows of bytes."""
     return np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), width)
 
 
 class UserWatchTokens:
-    """As `WatchTokens`, for users: they tell nobody how much is written here."""
+    """Like `WatchTokens`, for users: encrypted, so that they do not reveal how much is written here."""
 
     def __init__(self, secret: bytes) -> None:
         self._signer = Signer(secret, "watch-token")

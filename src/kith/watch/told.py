@@ -1,4 +1,4 @@
-"""The shape of each kind of change as apps get it: the state afterwards, not the action.
+"""The shape of each kind of change as apps receive it: the state afterwards, not the action.
 
 64-bit values are strings, times are RFC 3339 in UTC. New kinds and fields may be added: ignore those that you do not
 know.
@@ -25,14 +25,14 @@ from kith.records.store import Record, RecordKind
 
 
 class Change(msgspec.Struct, frozen=True, tag_field="kind", rename="camel", gc=False):
-    """A change. `token`: watch from it on, and what follows this change comes. `at`: when it was logged."""
+    """A change. `token`: resume from it to receive what follows this change. `at`: when the change was logged."""
 
     token: str
     at: datetime
 
 
 class EdgeTold(Change, tag="edge", frozen=True, gc=False):
-    """An edge, as it is now. `before`: its state until then, null if there was none."""
+    """An edge after the change. `before`: its state before, null if there was no edge."""
 
     graph: str
     source: str
@@ -44,7 +44,7 @@ class EdgeTold(Change, tag="edge", frozen=True, gc=False):
 
 
 class RecordTold(Change, frozen=True, gc=False):
-    """A record as it is now. `deleted`: it was deleted, and its content is empty."""
+    """A record after the change. `deleted`: it was deleted, and its content is empty."""
 
     id: str
     updated_at: str
@@ -52,7 +52,7 @@ class RecordTold(Change, frozen=True, gc=False):
 
 
 class PostTold(RecordTold, tag="post", frozen=True, gc=False):
-    """A post, whoever may see it: `visibility`, `audience` and `labels` say who may."""
+    """A post, whoever may see it; `visibility`, `audience` and `labels` say who may."""
 
     author: str
     type: str
@@ -68,7 +68,7 @@ class PostTold(RecordTold, tag="post", frozen=True, gc=False):
 
 
 class StoryTold(PostTold, tag="story", frozen=True, gc=False):
-    """A story; it is over `story_hours` after it was made, which is told as `deleted`."""
+    """A story; it expires `story_hours` after it was made, which is sent as `deleted`."""
 
 
 class CommentTold(RecordTold, tag="comment", frozen=True, gc=False):
@@ -82,7 +82,7 @@ class CommentTold(RecordTold, tag="comment", frozen=True, gc=False):
 
 
 class ProfileTold(RecordTold, tag="profile", frozen=True, gc=False):
-    """What a user says of themselves."""
+    """A user's profile."""
 
     username: str | None
     display_name: str
@@ -103,7 +103,7 @@ class MediaTold(RecordTold, tag="media", frozen=True, gc=False):
 
 
 class BoardTold(RecordTold, tag="board", frozen=True, gc=False):
-    """A board, whoever may see it: `secret` says whether others than its members do."""
+    """A board, whoever may see it; `secret`: only its members may."""
 
     owner: str
     name: str
@@ -112,7 +112,7 @@ class BoardTold(RecordTold, tag="board", frozen=True, gc=False):
 
 
 class NodeTold(Change, tag="node", frozen=True, gc=False):
-    """An account, or what else is a node of edges. `state`: normal, archived (deactivated) or removed."""
+    """An account, or another node of edges. `state`: normal, archived (deactivated) or removed."""
 
     id: str
     state: str
@@ -121,23 +121,23 @@ class NodeTold(Change, tag="node", frozen=True, gc=False):
 
 
 class ForgottenTold(Change, tag="forgotten", frozen=True, gc=False):
-    """Something expired was deleted for good. `what`: its kind, such as a story."""
+    """An expired record was deleted for good. `what`: its kind, such as a story."""
 
     what: str
     id: str
 
 
 class UnreadableTold(Change, tag="unreadable", frozen=True, gc=False):
-    """Something changed whose record cannot be read; told instead of it. `what`: its kind, such as a post."""
+    """Sent instead of a changed record that cannot be read. `what`: its kind, such as a post."""
 
     what: str
     id: str
 
 
 class LoadedTold(Change, tag="loaded", frozen=True, gc=False):
-    """A whole graph was imported at once, and its `edges` are not told one by one: export it.
+    """A whole graph was imported at once, and its `edges` (a number) are not sent one by one: export it.
 
-    Told to all who want edges of this graph, whichever nodes they watch.
+    Sent to all who watch edges of this graph, whichever nodes they watch.
     """
 
     graph: str
@@ -158,7 +158,7 @@ _STATES, _REMOVED = [state.name.lower() for state in State], int(State.REMOVED)
 
 
 def kind_of(event: Event) -> str | None:
-    """The kind of an event as it is told; None if it is not."""
+    """The kind of change that an event becomes; None if it becomes none."""
     if event.state <= _REMOVED:
         return "edge"
     if event.state == RECORD_CHANGED:
@@ -169,7 +169,7 @@ def kind_of(event: Event) -> str | None:
 
 
 def told(event: Event, token: str, graphs: Graphs) -> Change:
-    """An event that has a kind, as it is told."""
+    """The change that an event becomes. The event must have a kind (`kind_of`)."""
     at = _time(event.logged_ms)
     if event.state <= _REMOVED:
         return EdgeTold(
@@ -193,7 +193,7 @@ def told(event: Event, token: str, graphs: Graphs) -> Change:
     record = Record(RecordKind(event.source), event.destination, event.updated_at, event.data)
     try:
         return _TOLD[record.kind](token, at, record)
-    except (msgspec.MsgspecError, ValueError, OverflowError):  # one bad record must not hold up all others
+    except (msgspec.MsgspecError, ValueError, OverflowError):  # one bad record must not block all others
         return UnreadableTold(token, at, _KIND_OF[record.kind], str(record.id))
 
 
@@ -201,13 +201,13 @@ _ABOUT = ("source", "destination", "id", "author", "owner")
 
 
 def concerns(change: Change, nodes: frozenset[str]) -> bool:
-    """Whether a change is about one of these nodes: an end of the edge, what was made, or who made it; or about any."""
+    """Whether a change is about one of these nodes (an end of the edge, the record, its author or owner), or any."""
     about = nodes_of(change)
     return about is None or not about.isdisjoint(nodes)
 
 
 def nodes_of(change: Change) -> set[str] | None:
-    """The nodes that a change is about, as `concerns` has it; None: whichever."""
+    """The nodes that a change is about, in the sense of `concerns`; None: any node."""
     if isinstance(change, LoadedTold):
         return None
     return {getattr(change, name) for name in _ABOUT if hasattr(change, name)}
@@ -314,6 +314,6 @@ def _strings(ids: Sequence[int]) -> list[str]:
     return [str(id_) for id_ in ids]
 
 
-@lru_cache(64)  # what is committed together has one time
+@lru_cache(64)  # events that are committed together have one time
 def _time(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)

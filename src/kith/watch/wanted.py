@@ -1,4 +1,4 @@
-"""Which changes somebody asked for."""
+"""The filter of a watcher or webhook: which changes it asked for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _REMOVED = int(State.REMOVED)
 
 
 class Wanted(NamedTuple):
-    """Changes of these kinds; edges of these graphs only, and what is about these nodes only, where they are named.
+    """A filter: changes of these kinds, edges of these graphs, changes about these nodes; None: any.
 
-    Who wants edges wants to be told that a graph of them was imported at once (`LoadedTold`).
+    A filter for edges also lets through that a graph was bulk-loaded (`LoadedTold`).
     """
 
     kinds: frozenset[str]
@@ -26,14 +26,14 @@ class Wanted(NamedTuple):
     nodes: frozenset[str] | None = None
 
     def among(self, events: Iterable[Event]) -> list[Event]:
-        """Those of the events that may be wanted."""
+        """The events that may be wanted; see `may_want`."""
         if self.nodes is not None or self.graphs is not None:
             return [event for event in events if self.may_want(event)]
-        edges = "edge" in self.kinds  # told apart by their states: a history is mostly edges
+        edges = "edge" in self.kinds  # a fast path: most events are edges, and the state alone tells
         return [event for event in events if (edges if event.state <= _REMOVED else self.may_want(event))]
 
     def may_want(self, event: Event) -> bool:
-        """Whether an event may be wanted, as far as it says by itself."""
+        """Whether an event may be wanted, judged by the event alone; `wants` decides by the change."""
         kind = kind_of(event)
         if kind is None or not (kind in self.kinds or (kind == "loaded" and "edge" in self.kinds)):
             return False
@@ -46,14 +46,14 @@ class Wanted(NamedTuple):
         return str(event.source) in self.nodes or str(event.destination) in self.nodes
 
     def wants(self, change: Change) -> bool:
-        """Whether a change that may be wanted is."""
+        """Whether a change whose event may be wanted is wanted."""
         return self.nodes is None or concerns(change, self.nodes)
 
 
 def wanted_of(kinds: Collection[str], graphs: Collection[str], nodes: Collection[int], known: Graphs) -> Wanted:
-    """What is wanted by names. Nothing named: everything; graphs and no kinds: edges.
+    """Build a filter from names. Without any names: everything. With graphs but no kinds: edges.
 
-    Errors: UnknownGraph; BadRequest for a kind that there is none of, and for more than NODES_MAX nodes.
+    Errors: UnknownGraph; BadRequest for an unknown kind, and for more than NODES_MAX nodes.
     """
     for kind in kinds:
         if kind not in KINDS:

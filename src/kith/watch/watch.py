@@ -1,8 +1,10 @@
-"""Tells watchers what changes: each reads its past by itself, and then all share one reading of the end of the log.
+"""Streams changes to watchers: each reads past events by itself, and then all share one reading of new events.
 
-A watcher has a place in the log and no queue: changes are handed on at once. A watcher without room reads on by itself
-until it has caught up; one that takes nothing is cut off, and comes back with its last token. So a thousand watchers
-with server keys cost one reading, and one encoding for each different filter. Users are told what each of them may see.
+A watcher has a position in the log and no queue: changes are written to it at once. A slow watcher reads by itself
+again until it has caught up. A watcher that takes nothing is disconnected, and resumes with its last token.
+
+So a thousand watchers with server keys cost one reading, and one encoding per distinct filter. For users, what each may
+see is decided one by one.
 """
 
 from __future__ import annotations
@@ -28,20 +30,20 @@ from kith.watch.told import Change, kind_of, nodes_of, told
 from kith.watch.wanted import Wanted
 
 TOLD_MAX = 1_000
-"""How many events of a history a watcher is told before it must have room for more."""
+"""Past events that a watcher is sent before it must have room for more."""
 TOLD_BYTES = 1 << 17
-"""About how many bytes it is told until then; posts have some KB each, so fewer of them are read at once."""
+"""Approximate bytes that it is sent before that; posts have some KB each, so fewer of them are read at once."""
 _READ_AT_ONCE = 200
-"""How many events are read at once while nobody knows what they come to."""
+"""Events of one read while their size is not known."""
 HERE_EVERY_S = 15.0
-"""How often a watcher is sent its place while no wanted change happens."""
+"""How often a watcher is sent its position while no wanted change happens."""
 _GATHERED_S = 0.02
-"""Shortest time between two readings, so that changes close together are told together."""
+"""Shortest time between two reads, so that changes that are close together are sent together."""
 _RETRY_S = 1.0
 _log = structlog.get_logger("kith.watch")
 
 Frame = Callable[[Sequence[Change]], bytes]
-"""Changes as they go over the wire."""
+"""Encodes changes for the wire."""
 
 
 class Watcher(Protocol):
@@ -50,24 +52,24 @@ class Watcher(Protocol):
     wanted: Wanted
     frame: Frame
     user: NodeId | None
-    """The user, who is told what they may see; None: the app, which is told everything."""
+    """The user, who is sent what they may see; None: the app, which is sent everything."""
 
     @property
     def has_room(self) -> bool:
-        """Whether it took enough of what it was told to be told more."""
+        """Whether the watcher has read enough of what was written to be sent more."""
         ...
 
     @property
     def ended(self) -> str | None:
-        """Why it ended; None: it goes on."""
+        """Why the watcher was ended; None while it is not."""
         ...
 
     def write(self, raw: bytes) -> None:
-        """Send bytes; if too many were not taken, the watcher is ended."""
+        """Send bytes. If the watcher has left too many unread, it is ended."""
         ...
 
     def here(self, token: str) -> None:
-        """Send the watcher its place, as nothing happens."""
+        """Send the watcher its position, as no wanted change has happened for a while."""
         ...
 
     async def room(self) -> None:
@@ -75,7 +77,7 @@ class Watcher(Protocol):
         ...
 
     def end(self, why: str) -> None:
-        """End it."""
+        """End the watcher."""
         ...
 
 
@@ -85,15 +87,15 @@ class _Place(NamedTuple):
 
 
 class _ByNode:
-    """Events, indexed by node: so a thousand watchers of one node each do not look at every event."""
+    """Events indexed by node, so that a thousand watchers of one node each do not scan every event."""
 
     def __init__(self, events: Sequence[Event], graphs: Graphs) -> None:
         self._events, self._graphs = events, graphs
         self._places: dict[str, list[int]] | None = None
-        self._of_all: list[int] = []  # places of what concerns whoever watches any node
+        self._of_all: list[int] = []  # indexes of events about any node
 
     def of(self, nodes: frozenset[str] | None) -> Sequence[Event]:
-        """The events about these nodes; None: all."""
+        """The events about these nodes, in order; None: all events."""
         if nodes is None:
             return self._events
         if self._places is None:
@@ -123,26 +125,26 @@ class Watch:
         seeing: Seeing,
         now_s: Callable[[], float],
     ) -> None:
-        """`graphs`: the numbers of all graphs. They are asked for as they turn up in the log, since others declare new
-        ones while this process runs: an import, say.
+        """`graphs`: reads the numbers of all graphs. They are reloaded when an unknown graph appears in the log, since
+        other processes, an import for example, may declare new ones while this process runs.
         """
         self._log, self._all_graphs, self._seeing, self._now_s = log, graphs, seeing, now_s
         self._graphs = Graphs({})
         self._tokens, self._user_tokens = WatchTokens(secret), UserWatchTokens(secret)
         self._joining: list[_Place] = []
         self._watchers: set[Watcher] = set()
-        self._ahead: dict[Watcher, LogPosition] = {}  # who has read further by themselves than all others
+        self._ahead: dict[Watcher, LogPosition] = {}  # watchers that read further by themselves than the shared reading
         self._at = NOWHERE
         self._told_s: dict[Watcher, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._catching_up = set[asyncio.Task[None]]()
 
     def token(self, at: LogPosition, user: NodeId | None = None) -> str:
-        """The token of a place: watch from it on, and what follows comes."""
+        """The token of a position; a watcher that resumes from it receives what follows."""
         return self._tokens.issue(at) if user is None else self._user_tokens.issue(at)
 
     async def place(self, token: str | None, user: NodeId | None = None) -> LogPosition:
-        """The place that a token stands for; without one, now. A standby that is behind it is waited for.
+        """The position that a token stands for; the end of the log without one. A lagging standby is waited for.
 
         Errors: BadToken; TokenTooOld; StandbyBehind.
         """
@@ -160,9 +162,10 @@ class Watch:
         return at
 
     async def follow(self, watcher: Watcher, at: LogPosition) -> None:
-        """Tell a watcher what happened since `at`, and go on with what happens, until it is ended or left.
+        """Send a watcher the events since `at`, then let it join the shared reading, unless it ends before.
 
-        One that wants little of a long past is sent its place: it would be silent, be taken for lost, and begin anew.
+        A watcher that wants little of a long past is sent its position now and then. Otherwise its client would hear
+        nothing, take the connection for lost, and start over.
         """
         limit, told_s = _READ_AT_ONCE, self._now_s()
         while watcher.ended is None:
@@ -182,7 +185,7 @@ class Watch:
                 watcher.here(self.token(at, watcher.user))
             if watcher.user is None:
                 limit = _next_limit(limit, len(raw))
-            del batch, raw  # which one that is slow would keep
+            del batch, raw  # a slow watcher would keep them in memory while it waits
             await watcher.room()
         if watcher.ended is not None:
             return
@@ -192,14 +195,14 @@ class Watch:
             self._task = asyncio.create_task(self._run(), name="kith-watch")
 
     def leave(self, watcher: Watcher) -> None:
-        """Tell it nothing more."""
+        """Send a watcher nothing more."""
         self._watchers.discard(watcher)
         self._told_s.pop(watcher, None)
         self._ahead.pop(watcher, None)
         self._joining = [place for place in self._joining if place.watcher is not watcher]
 
     async def tell(self, events: Sequence[Event]) -> list[Change]:
-        """Events that have a kind, as watchers are told of them."""
+        """Events that have a kind, as the changes that watchers with server keys are sent."""
         await self._know(events)
         return [told(event, self.token(event.log_position), self._graphs) for event in events]
 
@@ -209,7 +212,7 @@ class Watch:
         await stop(*self._catching_up, *([] if self._task is None else [self._task]))
 
     async def _run(self) -> None:
-        """Tell all watchers, until none is left."""
+        """Send new events to all watchers, until none is left."""
         with self._log.bell() as bell:
             while self._watchers or self._joining:
                 try:
@@ -223,7 +226,7 @@ class Watch:
         self._task = None
 
     async def _step(self, bell: Bell) -> None:
-        """Add watchers that have caught up, and tell all what is new."""
+        """Add watchers that have caught up, and send new events to all."""
         while self._joining:
             await self._let_in(self._joining[0])
         batch = await self._read(self._at)
@@ -238,8 +241,9 @@ class Watch:
             await asyncio.sleep(_GATHERED_S)
 
     async def _let_in(self, place: _Place) -> None:
-        """Tell a joining watcher what lies between its place and that of the others; afterwards it is told what they
-        are. If the store is away meanwhile, it joins later, from where it was told to.
+        """Send a joining watcher the events between its position and the shared one, and add it to the others.
+
+        If the store is unavailable meanwhile, it joins later, and continues after what it was sent.
         """
         watcher, at = place
         while watcher.ended is None and not self._log.covers(at, self._at):
@@ -262,10 +266,10 @@ class Watch:
                     self._ahead[watcher] = place.at
 
     async def _read(self, after: LogPosition, limit: int = _READ_AT_ONCE) -> Batch:
-        """The next events, whose graphs are known then."""
+        """Read the next events, and the graphs that they name."""
         batch = await self._log.read(after, limit)
         await self._know(batch.events)
-        await asyncio.sleep(0)  # others get their turn, however long the log is
+        await asyncio.sleep(0)  # yield to other tasks, however long the log is
         return batch
 
     async def _know(self, events: Sequence[Event]) -> None:
@@ -278,7 +282,7 @@ class Watch:
             self.leave(watcher)
 
     async def _tell(self, before: LogPosition, events: Sequence[Event]) -> None:
-        """Tell all what is new after `before`. A watcher without room reads on from there."""
+        """Send all watchers the events after `before`. A watcher without room continues from there by itself."""
         chunks: dict[tuple[Wanted, Frame], bytes] = {}
         by_node = _ByNode(events, self._graphs)
         for watcher in list(self._watchers):
@@ -307,7 +311,7 @@ class Watch:
                 self._told_s[watcher] = self._now_s()
 
     def _catch_up(self, watcher: Watcher, at: LogPosition) -> None:
-        """Let a watcher that had no room read on by itself, until it is where all others are."""
+        """Let a slow watcher read by itself, until it has caught up with the shared reading."""
 
         async def catch_up() -> None:
             try:
@@ -322,7 +326,7 @@ class Watch:
         task.add_done_callback(self._catching_up.discard)
 
     def _beat(self) -> None:
-        """Send their place to the watchers that were told nothing for long."""
+        """Send its position to each watcher that was sent nothing for HERE_EVERY_S."""
         now_s = self._now_s()
         late = [watcher for watcher, told_s in self._told_s.items() if now_s - told_s >= HERE_EVERY_S]
         for watcher in late:
@@ -332,7 +336,7 @@ class Watch:
             self._told_s[watcher] = now_s
 
     async def _told_to(self, watcher: Watcher, events: Sequence[Event], at: LogPosition) -> bytes:
-        """What one watcher is told of the events after `at`, as bytes on the wire. An error ends this watcher only."""
+        """What one watcher is sent of the events after `at`, as bytes on the wire. An error ends this watcher only."""
         user, wanted = watcher.user, watcher.wanted
         if user is None:
             return self._told(events, wanted, watcher.frame, at)
@@ -353,7 +357,7 @@ class Watch:
         return watcher.frame(changes) if changes else b""
 
     def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame, at: LogPosition) -> bytes:
-        """The wanted events after `at`, as bytes on the wire. The token of each covers those before it."""
+        """The wanted events after `at`, as bytes on the wire. Each token also covers the events before it."""
         asked = wanted.among(events)
         places = list(accumulate((event.log_position for event in asked), self._log.joined, initial=at))[1:]
         tokens, graphs = self._tokens.issue_all(places), self._graphs
@@ -367,7 +371,7 @@ def _next_limit(limit: int, size: int) -> int:
 
 
 def too_old() -> TokenTooOld:
-    """The error for a token behind which the log was forgotten."""
+    """The error for a token after which the log forgot events."""
     return TokenTooOld(
         "the log no longer reaches back to this token; "
         "export what you follow: `kith export edges` names the token to watch from"
