@@ -1,6 +1,6 @@
-"""From one store into another, on whatever engines, while the first is being written to: `kith move`.
+"""Moves a store into another one on any engine, while the first is written to: `kith move`.
 
-`contents` is the port of all that a store holds. `copying` copies it, and may be cut short; `replaying` does what the
-log tells from there on; `writing` is how both write; `comparing` proves that the two hold the same. What they are
-opened on, the fence between them and the way back are in `run/moves`.
+`contents` is the port of all data of a store. `copying` copies it, and can be resumed; `replaying` replays the log from
+then on; both write through `writing`; `comparing` proves that the two stores hold the same. `run/moves` opens the two
+stores, fences the old one, and knows the way back.
 """

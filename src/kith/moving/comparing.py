@@ -1,8 +1,8 @@
-"""Proves that two stores hold the same, while one is written to and the other follows.
+"""Proves that two stores hold the same, while one is written to and the other follows it.
 
-Every row of either is looked for in the other. What differs is looked at again once the follower has come to what was
-written by then (`level`), a few times, so that what changes just then is not mistaken for what differs. Lists and
-counts are the business of `graph.audit`.
+Every row of either store is looked up in the other. Rows that differ are compared again, up to LOOKS times, each time
+after the follower has caught up (`level`). So a row that is being changed is not mistaken for a difference. Lists and
+counts are checked by `graph.audit`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from kith.records.store import Claim, Record
 
 ROWS = 1_000
 DIFFERENT_MAX = 10_000
-"""Rows that are looked at again; where more differ, something is wrong that another look does not mend."""
+"""Differing rows that are compared again; with more, something is wrong that another comparison does not change."""
 LOOKS = 5
+"""How many times differing rows are compared again."""
 _EXAMPLES = 5
 K = TypeVar("K")
 Rows = Mapping[Any, Any]
 
 
 class Compared(msgspec.Struct):
-    """What was found of one kind of rows. `rows`: of both stores. `changing`: those that were written to at every look,
-    so that nothing can be told of them until nobody writes any more; see `differing`.
+    """The result for one kind of rows. `rows`: how many were compared, of both stores together.
+
+    `changing`: rows that still differed, but were written to during the last comparison. They can only be compared
+    once writing has stopped, with `differing`.
     """
 
     kind: str
@@ -42,20 +45,20 @@ class Compared(msgspec.Struct):
 
 
 class RowKind:
-    """One kind of rows: how those of a store are listed, and how some are looked up, each by a key."""
+    """One kind of rows: how to list the keys of a store, and how to look rows up by key."""
 
     name: str
 
     async def some_keys(self, side: StoreSide, after: bytes | None) -> tuple[Sequence[Any], bytes | None]:
-        """The keys of some rows, and where the next begin."""
+        """A page of keys, and the cursor of the next page; None: there is none."""
         raise NotImplementedError
 
     async def look_up(self, side: StoreSide, keys: Sequence[Any]) -> Rows:
-        """What is stored under these keys; one that is missing has no row."""
+        """The rows under these keys; a missing key has no row."""
         raise NotImplementedError
 
     async def mend(self, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
-        """Mend in `other` what no log tells; the keys of rows that differ still."""
+        """Repair in `other` differences that the log does not record; returns the keys that still differ."""
         return keys
 
 
@@ -142,7 +145,7 @@ class _InboxRows(RowKind):
         return found
 
     async def mend(self, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> Sequence[Any]:
-        """Remove the rows that were removed since they were copied."""
+        """Remove from `other` the rows that were removed from `one` since they were copied."""
         if not self._mends:
             return keys
         there = await self.look_up(one, keys)
@@ -164,8 +167,10 @@ class _Notes(RowKind):
 
 
 def kinds(now_ms: Callable[[], int], *, moving: bool = False) -> list[RowKind]:
-    """What is compared. `moving`: all but notes, which come with the switch; and rows of inboxes that were removed
-    since they were copied, which no log tells, are removed from the other store too.
+    """The kinds of rows to compare.
+
+    `moving`: without notes, which are copied at the switch. Inbox rows that were removed after they were copied, which
+    the log does not record, are then removed from the other store too.
     """
     found: list[RowKind] = [_Nodes(), _Edges(now_ms), _Records(), _Claims(now_ms), _InboxRows(mends=moving)]
     return found if moving else [*found, _Notes()]
@@ -178,9 +183,10 @@ async def compare(
     level: Callable[[], Awaitable[object]],
     progress: Callable[[int], None] = lambda _: None,
 ) -> Compared:
-    """Compare the rows of a kind. `one` may be written to; `level`: let `other` come to what was written to it by now.
+    """Compare the rows of a kind.
 
-    `progress`: told of the rows looked at so far.
+    `one` may be written to meanwhile. `level`: lets `other` catch up with all that was written to `one` by then.
+    `progress`: called with the number of rows compared so far.
     """
     found, suspects = Compared(kind.name), list[Any]()
     for side, twin in ((one, other), (other, one)):
@@ -203,7 +209,7 @@ async def compare(
 
 
 async def differing(kind: RowKind, one: StoreSide, other: StoreSide, keys: Sequence[Any]) -> list[Any]:
-    """Those of some rows that differ, as they are now."""
+    """The keys of rows that differ between the two stores now."""
     rows, twins = await kind.look_up(one, keys), await kind.look_up(other, keys)
     return [key for key in keys if rows.get(key) != twins.get(key)]
 
@@ -211,8 +217,10 @@ async def differing(kind: RowKind, one: StoreSide, other: StoreSide, keys: Seque
 async def _looked_at_again(
     kind: RowKind, one: StoreSide, other: StoreSide, suspects: list[Any], level: Callable[[], Awaitable[object]]
 ) -> tuple[list[Any], list[Any]]:
-    """Those of some rows that differ, though the first store did not change them meanwhile; and those that it changed
-    at every look.
+    """Compare suspects again, up to LOOKS times.
+
+    Returns two lists of keys that still differ: those that `one` did not change during the last comparison, and those
+    that it did.
     """
     changing: list[Any] = []
     for _ in range(LOOKS):
@@ -227,7 +235,7 @@ async def _looked_at_again(
 
 
 def _grouped(pairs: Iterable[tuple[K, Any]]) -> dict[K, list[Any]]:
-    """The second of each pair, by the first."""
+    """Group the second items of pairs by the first."""
     found: dict[K, list[Any]] = defaultdict(list)
     for key, value in pairs:
         found[key].append(value)

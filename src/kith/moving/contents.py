@@ -1,4 +1,4 @@
-"""The port behind moves and comparisons: all that a store holds, some at a time.
+"""The port behind moves and comparisons: all data of a store, page by page.
 
 Implemented by `engines/embedded` and `engines/cassandra`, and held to `tests/reference_contents.py` by the conformance
 suite.
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class SomeRows(NamedTuple, Generic[T]):
-    """Some rows, and where those that follow begin: what an engine makes of it; None where there are no more."""
+    """A page of rows. `after`: the engine's opaque cursor of the next page; None: there is none."""
 
     rows: list[T]
     after: bytes | None
@@ -33,7 +33,7 @@ class NodeRow(NamedTuple):
 
 
 class ClaimRow(NamedTuple):
-    """A claim (`records.store.Claim`), and when it is over, in ms since the epoch; some are over already."""
+    """A claim (`records.store.Claim`), with its expiry in ms since the epoch; it may have expired already."""
 
     key: bytes
     until_ms: int
@@ -41,7 +41,7 @@ class ClaimRow(NamedTuple):
 
 
 def kind_of(number: int) -> RecordKind:
-    """The kind of a record; StoreMismatch for one of a newer Kith."""
+    """The kind of a record; StoreMismatch for a kind of a newer Kith."""
     try:
         return RecordKind(number)
     except ValueError:
@@ -49,15 +49,15 @@ def kind_of(number: int) -> RecordKind:
 
 
 class Contents(Protocol):
-    """All that a store holds, but for what is made again, or stands for a moment only.
+    """All data of a store, except what can be rebuilt or is short-lived.
 
-    A part begins where another ended (`after`; None: the first), after a restart, too. Order: any. If the store changes
-    meanwhile, what stays throughout comes once at least; what is added or removed may come or not. Errors:
-    `StoreUnavailable`.
+    A page starts where the one before ended (`after`; None: the first page), even after a restart. Order: any. If the
+    store changes meanwhile, a row that stays throughout comes at least once; an added or removed row may come or not.
+    Errors: `StoreUnavailable`.
     """
 
     async def edges(self, after: bytes | None, limit: int) -> SomeRows[Edge]:
-        """Edges of all graphs, as they are stored: one that has expired may come as it was."""
+        """Edges of all graphs as stored: one that has expired may still have its old state."""
         ...
 
     async def records(self, after: bytes | None, limit: int) -> SomeRows[Record]:
@@ -65,7 +65,7 @@ class Contents(Protocol):
         ...
 
     async def nodes(self, after: bytes | None, limit: int) -> SomeRows[NodeRow]:
-        """What is stored about nodes themselves."""
+        """The stored state, privacy and labels of nodes."""
         ...
 
     async def claims(self, after: bytes | None, limit: int) -> SomeRows[ClaimRow]:
@@ -81,13 +81,13 @@ class Contents(Protocol):
         ...
 
     async def secrets(self) -> dict[str, bytes]:
-        """The secrets of `access.credentials` that were made."""
+        """The secrets of `access.credentials` that exist."""
         ...
 
     async def put_secret(self, name: str, secret: bytes) -> None:
-        """Have this secret, in place of one that there may be."""
+        """Store a secret; replaces one of the same name."""
         ...
 
     def claimed_by(self, event: Event) -> ClaimRow | None:
-        """The claim that an event of this engine's log tells; None where it tells none."""
+        """The claim that an event of this engine's log records; None if it records none."""
         ...

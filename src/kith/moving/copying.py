@@ -1,8 +1,7 @@
-"""Copies a table of a store into another one, some rows at a time; cut short, it goes on behind the last that were
-noted.
+"""Copies a table of a store into another one, page by page; after a stop, the caller resumes from its saved `after`.
 
-The store may be written to meanwhile. What changes behind the place that is being copied is told by the log, which is
-followed afterwards from a position before the copy began.
+The store may be written to meanwhile. Changes to rows that were already copied are found in the log, which is replayed
+afterwards from a position before the copy began.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from kith.moving.contents import SomeRows
 from kith.moving.writing import StoreSide, Writing
 
 ROWS = 1_000
-"""Rows in a step: what is in memory, and what is repeated after a kill."""
+"""Rows of a step: held in memory, and repeated after a kill."""
 TABLES = ("nodes", "edges", "records", "claims", "inboxes")
-"""What is copied, in this order."""
+"""The tables that are copied, in this order."""
 
 
 class Copying:
-    """Copies a table of `source`, from `after` on (None: its beginning). `wanted`: which rows."""
+    """Copies a table of `source`, from `after` on (None: from its beginning). `wanted`: selects rows."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class Copying:
         self._wanted, self.after, self.is_done = wanted, after, False
 
     async def step(self) -> int:
-        """Copy the next rows; how many were looked at. May be repeated."""
+        """Copy the next rows; returns how many were read. Idempotent."""
         part = await self._read(self.after, ROWS)
         rows = list(filter(self._wanted, part.rows))
         if rows:

@@ -1,7 +1,7 @@
-"""Does in one store what the log of another tells, in its order; any part of it may be done again.
+"""Replays the log of one store into another, in order. Replaying a part of it again is harmless.
 
-Edges and records between two events that forget some are written together, for of two versions the greater one stays,
-whichever comes first. What becomes of a node, and claims, come once each, as they are last.
+Changes between two events that forget rows are written in batches. The order within a batch does not matter for edges
+and records, because the greater version wins; of a node's or a claim's changes, only the last is written.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from kith.notifications.notice import read_notice
 from kith.records.store import Record, RecordKind
 
 EVENTS = 2_000
-"""Events in a step."""
+"""Events of a step."""
 _FORGET = (EDGE_FORGOTTEN, RECORD_FORGOTTEN, RECORDS_FORGOTTEN)
 _FORGOTTEN_AT_ONCE = 1_000
 
 
 class BulkLoaded(Exception):
-    """A graph was loaded at once: its edges are not in the log one by one, and have to be copied again."""
+    """A graph was bulk-loaded: its edges are not in the log one by one, and must be copied again."""
 
 
 class LogReplay:
     """Replays the log of `source` into `target`, from a position on.
 
-    `at`: up to where all is done. `newest`: the greatest version that it told. `spread`: mentions whose rows were
-    written to followers meanwhile.
+    `at`: the position up to which all events are replayed. `newest`: the greatest version among them. `spread`: the
+    notices of mentions whose inbox rows were written to followers meanwhile.
     """
 
     def __init__(self, source: StoreSide, target: StoreSide, writing: Writing, at: LogPosition) -> None:
@@ -57,9 +57,9 @@ class LogReplay:
         self.newest = Hlc(0)
 
     async def step(self) -> int:
-        """Do what follows `at`; how many events that were, 0 where the log ends.
+        """Replay the next events after `at`; returns how many they were, 0 at the end of the log.
 
-        Errors: TokenTooOld, if events were forgotten before they were read; BulkLoaded.
+        Errors: TokenTooOld if events were forgotten before they were read; BulkLoaded.
         """
         batch = await self._source.log.read(self.at, EVENTS)
         if batch.lost:
@@ -77,7 +77,7 @@ class LogReplay:
         return len(batch.events)
 
     async def _write(self, events: Sequence[Event]) -> None:
-        """Do events that forget nothing."""
+        """Replay events that forget nothing."""
         edges = [edge_of(event) for event in events if event.state <= State.REMOVED]
         records = [_record_of(event) for event in events if event.state == RECORD_CHANGED]
         nodes = {event.source: _node_of(event) for event in events if event.state == NODE_CHANGED}
@@ -96,7 +96,7 @@ class LogReplay:
         self.spread |= {record.id for record in records if record.kind is RecordKind.MENTION_OUTCOME}
 
     async def _forget(self, events: Sequence[Event]) -> None:
-        """Do events of one kind that forget."""
+        """Replay events of one kind that forget rows."""
         kind, records = events[0].state, self._target.records
         if kind == EDGE_FORGOTTEN:
             by_graph = sorted(events, key=attrgetter("graph"))
@@ -108,7 +108,7 @@ class LogReplay:
         else:
             for event in events:
                 below = event.destination
-                if event.source == RecordKind.NOTICE:  # they are forgotten by whole periods, after their rows
+                if event.source == RecordKind.NOTICE:  # notices expire by whole periods, after their inbox rows
                     await self._target.inboxes.expire((period_of(below - 1) + 1) * PERIOD_MS)
                 while await records.forget_below(
                     RecordKind(event.source), below, _FORGOTTEN_AT_ONCE
@@ -117,7 +117,7 @@ class LogReplay:
 
 
 def edge_of(event: Event) -> Edge:
-    """The edge that an event tells."""
+    """The edge that an event records."""
     return Edge(
         event.graph,
         NodeId(event.source),
@@ -130,7 +130,7 @@ def edge_of(event: Event) -> Edge:
 
 
 def _runs(events: Sequence[Event]) -> Iterator[list[Event]]:
-    """Events in their order, those together that may be done together."""
+    """Split events, in order, into runs that can each be replayed as one batch."""
     for _, some in groupby(events, lambda event: event.state if event.state in _FORGET else None):
         yield list(some)
 
@@ -145,8 +145,8 @@ def _node_of(event: Event) -> NodeRow:
 
 
 def _inbox_rows_of(record: Record) -> list[InboxRow]:
-    """The row of whom a notice tells. Those of followers whom a mention was told are looked up later (`spread`)."""
+    """The inbox row of a notice's recipient. Rows of followers (of a mention) are looked up later, see `spread`."""
     if record.kind is not RecordKind.NOTICE:
         return []
     notice = read_notice(record.data)
-    return [] if notice is None else [InboxRow(notice.recipient, record.id)]  # None: of a newer Kith
+    return [] if notice is None else [InboxRow(notice.recipient, record.id)]  # None: written by a newer Kith

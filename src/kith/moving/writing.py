@@ -1,7 +1,7 @@
-"""Writes what one store holds into another, as it is: versions, states and ends, whatever the other one would decide.
+"""Writes data of one store into another as it is: with its versions, states and expiry, without checking conditions.
 
-All of it may be written again, and rows in any order: of two versions the greater one stays. What was forgotten, and
-what becomes of a node, comes in the order of the log, and last what came last.
+All writes are idempotent. Edges and records may come in any order, because the greater version wins. Changes of nodes,
+and the forgetting of rows, must come in the order of the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FILE_TYPES = {f".{ending}": content_type for ending, content_type in CONTENT_TY
 
 
 class StoreSide(NamedTuple):
-    """A store that is moved, or that it is moved into. `blobs`: its files of media; None: both sides have the same."""
+    """One of the two stores of a move. `blobs`: its media files; None: both sides share them."""
 
     edges: EdgeStore
     records: RecordStore
@@ -46,28 +46,28 @@ class StoreSide(NamedTuple):
 
 
 class Writing:
-    """Writes to `target`; files are read from `source`. `now_ms`: the time by which claims are over."""
+    """Writes to `target`; media files are read from `source`. `now_ms`: the clock by which claims expire."""
 
     def __init__(self, source: StoreSide, target: StoreSide, now_ms: Callable[[], int]) -> None:
         self._source, self._target, self._now_ms = source, target, now_ms
 
     async def edges(self, edges: Sequence[Edge]) -> None:
-        """Edges of any graphs."""
+        """Write edges of any graphs."""
         await self._target.edges.apply([EdgeWrite(edge, as_is=True) for edge in edges])
 
     async def nodes(self, rows: Sequence[NodeRow]) -> None:
-        """What is stored about nodes themselves. It is no change that consumers are told of."""
+        """Write the state, privacy and labels of nodes. Consumers are not notified."""
         change = self._target.edges.change_node
         calls = [change(id_, state=node.state, private=node.private, labels=node.labels) for id_, node in rows]
         await together(self._target.edges.immediate, *calls)
 
     async def records(self, records: Sequence[Record]) -> None:
-        """Records of any kinds; the files of media before the records that name them."""
+        """Write records of any kinds. Media files are written before the records that name them."""
         await self.files(record for record in records if record.kind is RecordKind.MEDIA)
         await self._target.records.put_many([Write([record]) for record in records])
 
     async def files(self, records: Iterable[Record]) -> None:
-        """The files that records of media name, where they are not there; those of media that were deleted go."""
+        """Copy the missing files that records of media name; delete the files of deleted media."""
         source, target = self._source.blobs, self._target.blobs
         if source is None or target is None:
             return
@@ -85,18 +85,18 @@ class Writing:
                         await target.put(key, file, _FILE_TYPES[key[key.rindex(".") :]])
 
     async def claims(self, claims: Sequence[ClaimRow]) -> None:
-        """Claims that are not over."""
+        """Write the claims that have not expired."""
         now_ms = self._now_ms()
         held = [Claim(key, value, now_ms, until_ms - now_ms) for key, until_ms, value in claims if until_ms > now_ms]
         await self._target.records.put_many([Write([], claim) for claim in held])
 
     async def inbox_rows(self, rows: Sequence[InboxRow]) -> None:
-        """Rows of inboxes."""
+        """Write rows of inboxes."""
         if rows:
             await self._target.inboxes.add(rows)
 
     async def notes(self) -> int:
-        """Make the notes those of the source, once nobody writes there any more; how many differed."""
+        """Make the target's notes equal to the source's; returns how many differed. No one may write to the source."""
         wanted, found = await self._source.contents.notes(), await self._target.contents.notes()
         differing = [key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)]
         for key in differing:
@@ -105,7 +105,7 @@ class Writing:
 
 
 def _open_file(located: Path | str) -> BinaryIO | None:
-    """A file, from where an engine says that it is; None if it is not there any more. StoreUnavailable."""
+    """Open a file at the path or URL that an engine gave; None if it is gone. StoreUnavailable."""
     try:
         if isinstance(located, Path):
             return located.open("rb")
@@ -113,7 +113,7 @@ def _open_file(located: Path | str) -> BinaryIO | None:
             file = failing.enter_context(tempfile.TemporaryFile())
             with urllib.request.urlopen(located, timeout=_ANSWERED_S) as answered:  # noqa: S310 - of our own store
                 shutil.copyfileobj(answered, file)
-                if answered.length:  # bytes that were announced, and did not come
+                if answered.length:  # announced bytes that did not come
                     raise http.client.IncompleteRead(b"", answered.length)
             file.seek(0)
             failing.pop_all()
@@ -129,6 +129,6 @@ def _open_file(located: Path | str) -> BinaryIO | None:
 
 
 async def _has(blobs: BlobStore, key: str) -> bool:
-    """Whether a file is there; an engine that cannot tell is given it again."""
+    """Whether a file is known to exist. False for an engine of URLs, which cannot tell: it is sent the file again."""
     located = await blobs.locate(key)
     return located is not None and not isinstance(located, str)

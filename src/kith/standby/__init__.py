@@ -1,2 +1,1 @@
-"""A second machine: what a primary gives its standbys (`source`, a port). The standby's side is
-`run/machines/following.py`."""
+"""What a primary ships to its standbys (`source`, a port). The standby's side is `run/machines/following.py`."""

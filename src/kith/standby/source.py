@@ -1,7 +1,7 @@
-"""The port behind the routes for standbys: what a primary gives the machines that keep a copy of its store.
+"""The port behind the routes for standbys: what a primary ships to the machines that keep a copy of its store.
 
-Implemented by `engines/embedded/shipping.py`. What is shipped is the engine's own: a standby has the same engine, and
-the same version of Kith.
+Implemented by `engines/embedded/shipping.py`. The shipped format is private to the engine, so a standby must run the
+same engine and the same version of Kith.
 """
 
 from __future__ import annotations
@@ -13,31 +13,34 @@ import msgspec
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """Tells which machine is the primary: the restores and promotions of a store, each with its name and the last event
-    it kept.
+    """The history of a store's restores and promotions, which decides which machine is the primary.
 
-    One is newer than another if it begins with that and goes on.
+    `restores`: for each, its name and the last event that it kept. An epoch is newer than another if it starts with the
+    other's entries and has more.
     """
 
     restores: Sequence[tuple[int, int]]
 
 
 class Source(Protocol):
-    """What a primary gives its standbys. Errors: `StoreUnavailable`."""
+    """What a primary ships to its standbys. Errors: `StoreUnavailable`."""
 
     def snapshot(self) -> AsyncGenerator[bytes, None]:
-        """The whole store at one moment, in chunks, with its checksum at the end. Overloaded: one is under way here."""
+        """The whole store at one moment, in chunks, with a checksum at the end.
+
+        Overloaded if another snapshot is in progress here.
+        """
         ...
 
     async def log(
         self, after: int, has: int | None, wait_s: float, *, with_places: bool = False, history: int | None = None
     ) -> bytes | None:
-        """What follows an event, as bytes; None if nothing did within `wait_s`.
+        """The log after event number `after`, as bytes; None if nothing followed within `wait_s`.
 
-        `with_places`: and how far consumers are.
-        `has`: the last event that the standby has for good, once it knows that its log begins as ours does; until then
-        None, and what it is given lets it find out. So where `history`, that of its store, is not ours any more.
-        TokenTooOld, if the log does not reach back so far. Overloaded.
+        `has`: the last event that the standby has stored durably. None until it knows that its log is a prefix of ours;
+        the answer then lets it find out. The same holds if `history`, that of the standby's store, is no longer ours.
+        `with_places`: include the checkpoints of consumers.
+        Errors: TokenTooOld if the log does not reach back that far; Overloaded.
         """
         ...
 
@@ -46,8 +49,8 @@ class Source(Protocol):
         ...
 
     async def fence(self, newer: Epoch, primary: str) -> int:
-        """Take no writes any more: `primary` does. The number of the last event, which is then the last for good.
+        """Refuse all writes from now on, as `primary` takes them. Returns the number of the last event, now final.
 
-        Conflict, if the epoch is not newer, or another machine is the primary already.
+        Conflict if the epoch is not newer, or another machine is the primary already.
         """
         ...
