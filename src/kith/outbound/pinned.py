@@ -54,7 +54,7 @@ class Pinned(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Connect to the first checked address that accepts. Errors: SendFailed; those of httpcore.
 
-        A silent address leaves time for the others. From a network without IPv6, for example, IPv6 addresses are silent.
+        A silent address leaves time for the others. IPv6 addresses are silent from a network without IPv6, for example.
         """
         failed: OSError | None = None
         try:
