@@ -236,7 +236,7 @@ def test_a_part_of_one_position_is_counted_a_page_at_a_time(opened: Opened) -> N
         with (
             patch.object(shared().rows.session, "rows", reading),
             patch.object(edge_scans, "_PAGE_ROWS", 7),
-            patch.object(edge_scans, "_LOOKED_AGAIN_S", 0),
+            patch.object(edge_scans, "_COMPARISON_PAUSE_S", 0),
         ):
             found = await opened.edges.check_counts(G, repair=True)
         assert [(listing, length) for listing, _, length in found] == [(FOLLOWERS_OF_DANA, len(FOLLOWERS))]

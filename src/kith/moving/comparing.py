@@ -201,7 +201,7 @@ async def compare(
             if len(suspects) > DIFFERENT_MAX:
                 break
     if len(suspects) <= DIFFERENT_MAX:
-        again, found.changing = await _looked_at_again(kind, one, other, list(dict.fromkeys(suspects)), level)
+        again, found.changing = await _compare_again(kind, one, other, list(dict.fromkeys(suspects)), level)
         suspects = list(await kind.mend(one, other, again))
     found.differing = len(suspects)
     found.examples = [str(key) for key in suspects[:_EXAMPLES]]
@@ -214,7 +214,7 @@ async def differing(kind: RowKind, one: StoreSide, other: StoreSide, keys: Seque
     return [key for key in keys if rows.get(key) != twins.get(key)]
 
 
-async def _looked_at_again(
+async def _compare_again(
     kind: RowKind, one: StoreSide, other: StoreSide, suspects: list[Any], level: Callable[[], Awaitable[object]]
 ) -> tuple[list[Any], list[Any]]:
     """Compare suspects again, up to LOOKS times.

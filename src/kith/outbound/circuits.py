@@ -16,7 +16,8 @@ REST_S, REST_S_MAX = 5.0, 300.0
 """How long a host rests, and the maximum; doubled with each further failure."""
 HOSTS_MAX = 10_000
 """Failing hosts that are remembered; beyond that, the one that failed first is evicted."""
-_TRIED_S = 1.0
+_PROBE_WAIT_S = 1.0
+"""How long other requests are asked to wait while one probes the host."""
 _DOUBLINGS_MAX = 10
 
 
@@ -45,7 +46,7 @@ class Circuits:
         """
         circuit = self._failing.get(host)
         if circuit is not None and circuit.failures >= OPEN_AFTER:
-            rest_s = _TRIED_S if circuit.trying else circuit.until_s - self._now_s()
+            rest_s = _PROBE_WAIT_S if circuit.trying else circuit.until_s - self._now_s()
             if rest_s > 0:
                 raise SendFailed(
                     SendFault.RESTING, f"{host} failed {circuit.failures} times in a row, and rests", rest_s

@@ -37,7 +37,7 @@ _PORT, _PROTOCOLS = 443, ["h2", "http/1.1"]
 _STREAMS_MAX = 100
 _WINDOW_BYTES = 1 << 20
 _READ_BYTES = 1 << 16
-_BYE_S = 1.0
+_GOAWAY_S = 1.0
 _CONFIG = h2.config.H2Configuration(
     validate_outbound_headers=False, normalize_outbound_headers=False, validate_inbound_headers=False
 )
@@ -88,24 +88,24 @@ class Http2Connection:
         self._changed = asyncio.Event()  # set when a stream ended, or the host may accept more
         self._ready = asyncio.Event()  # set once the host sent its settings
         self._used_s = self._heard_s = time.monotonic()
-        self._leaving = False
+        self._draining = False
         self._reading = asyncio.create_task(self._read())
 
     @property
     def usable(self) -> bool:
         """Whether a new request may use this connection."""
-        if self._leaving or self._reading.done():
+        if self._draining or self._reading.done():
             return False
         return bool(self._exchanges) or time.monotonic() - self._used_s < KEPT_S
 
     async def send(self, headers: HeaderPairs, body: bytes) -> Received:
         """Send a request; returns its answer. Errors: NotLookedAt; those of httpcore."""
-        await self._turn()
+        await self._wait_for_slot()
         try:
             id_ = self._h2.get_next_available_stream_id()
             self._h2.send_headers(id_, headers, end_stream=not body)
         except h2.exceptions.ProtocolError as error:  # out of stream ids, or the connection has ended
-            self._leaving = True
+            self._draining = True
             raise NotLookedAt from error
         exchange = self._exchanges[id_] = _Exchange(asyncio.get_running_loop())
         try:
@@ -119,26 +119,26 @@ class Http2Connection:
 
     async def leave(self) -> None:
         """Drain: accept no new requests, and close once the pending ones are answered."""
-        self._leaving = True
+        self._draining = True
         if not self._exchanges:
             await self.close()
 
     async def close(self) -> None:
         """Send GOAWAY, and close."""
-        self._leaving = True
+        self._draining = True
         with contextlib.suppress(h2.exceptions.ProtocolError, httpcore.NetworkError, TimeoutError):
             self._h2.close_connection()
-            async with asyncio.timeout(_BYE_S):
+            async with asyncio.timeout(_GOAWAY_S):
                 await self._flush()
         self._reading.cancel()
         await self._stream.aclose()
 
-    async def _turn(self) -> None:
+    async def _wait_for_slot(self) -> None:
         """Wait until the host accepts one more concurrent request."""
         await self._ready.wait()
-        while not self._leaving and len(self._exchanges) >= self._h2.remote_settings.max_concurrent_streams:
+        while not self._draining and len(self._exchanges) >= self._h2.remote_settings.max_concurrent_streams:
             await self._wait()
-        if self._leaving or self._reading.done():
+        if self._draining or self._reading.done():
             raise NotLookedAt
 
     async def _send_body(self, id_: int, exchange: _Exchange, body: bytes) -> None:
@@ -178,8 +178,8 @@ class Http2Connection:
             with contextlib.suppress(h2.exceptions.ProtocolError):
                 self._h2.reset_stream(id_, h2.errors.ErrorCodes.CANCEL)
             silent_s, waited_s = self._used_s - self._heard_s, self._used_s - exchange.began_s
-            self._leaving |= not is_answered and silent_s > waited_s / 2  # the connection may be dead
-        if self._leaving and not self._exchanges:
+            self._draining |= not is_answered and silent_s > waited_s / 2  # the connection may be dead
+        if self._draining and not self._exchanges:
             self._reading.cancel()
         if is_answered:
             exchange.answer.exception()  # marks it as retrieved, as nobody may be waiting any more
@@ -201,7 +201,7 @@ class Http2Connection:
         except (httpcore.NetworkError, h2.exceptions.ProtocolError) as ended:
             error = ended if isinstance(ended, httpcore.NetworkError) else httpcore.RemoteProtocolError(str(ended))
         finally:
-            self._leaving = True
+            self._draining = True
             self._ready.set()
             self._changed.set()
             for exchange in self._exchanges.values():
@@ -213,7 +213,7 @@ class Http2Connection:
             case h2.events.RemoteSettingsChanged():
                 self._ready.set()
             case h2.events.ConnectionTerminated():
-                self._leaving = True
+                self._draining = True
                 last = event.last_stream_id
                 for id_, exchange in self._exchanges.items():
                     if last is not None and id_ > last:

@@ -92,7 +92,7 @@ class _ByNode:
     def __init__(self, events: Sequence[Event], graphs: Graphs) -> None:
         self._events, self._graphs = events, graphs
         self._places: dict[str, list[int]] | None = None
-        self._of_all: list[int] = []  # indexes of events about any node
+        self._about_any: list[int] = []  # indexes of events about any node
 
     def of(self, nodes: frozenset[str] | None) -> Sequence[Event]:
         """The events about these nodes, in order; None: all events."""
@@ -103,14 +103,14 @@ class _ByNode:
             for place, event in enumerate(self._events):
                 about = nodes_of(told(event, "", self._graphs)) if kind_of(event) is not None else ()
                 if about is None:
-                    self._of_all.append(place)
+                    self._about_any.append(place)
                 for node in about or ():
                     self._places.setdefault(node, []).append(place)
-        if len(nodes) == 1 and not self._of_all:
+        if len(nodes) == 1 and not self._about_any:
             found = self._places.get(next(iter(nodes)), [])
         else:
             few, many = sorted((nodes, self._places.keys()), key=len)
-            found = sorted({*self._of_all, *(place for node in few if node in many for place in self._places[node])})
+            found = sorted({*self._about_any, *(place for node in few if node in many for place in self._places[node])})
         return [self._events[place] for place in found]
 
 
@@ -203,7 +203,7 @@ class Watch:
 
     async def tell(self, events: Sequence[Event]) -> list[Change]:
         """Events that have a kind, as the changes that watchers with server keys are sent."""
-        await self._know(events)
+        await self._load_graphs(events)
         return [told(event, self.token(event.log_position), self._graphs) for event in events]
 
     async def close(self) -> None:
@@ -228,19 +228,19 @@ class Watch:
     async def _step(self, bell: Bell) -> None:
         """Add watchers that have caught up, and send new events to all."""
         while self._joining:
-            await self._let_in(self._joining[0])
+            await self._join(self._joining[0])
         batch = await self._read(self._at)
         if batch.lost:
             self._end_all("behind")
         before, self._at = self._at, batch.next
         if batch.events:
             await self._tell(before, batch.events)
-        self._beat()
+        self._send_positions()
         if not batch.events:
             await bell.rung(1.0)
             await asyncio.sleep(_GATHERED_S)
 
-    async def _let_in(self, place: _Place) -> None:
+    async def _join(self, place: _Place) -> None:
         """Send a joining watcher the events between its position and the shared one, and add it to the others.
 
         If the store is unavailable meanwhile, it joins later, and continues after what it was sent.
@@ -268,11 +268,11 @@ class Watch:
     async def _read(self, after: LogPosition, limit: int = _READ_AT_ONCE) -> Batch:
         """Read the next events, and the graphs that they name."""
         batch = await self._log.read(after, limit)
-        await self._know(batch.events)
+        await self._load_graphs(batch.events)
         await asyncio.sleep(0)  # yield to other tasks, however long the log is
         return batch
 
-    async def _know(self, events: Sequence[Event]) -> None:
+    async def _load_graphs(self, events: Sequence[Event]) -> None:
         if not self._graphs.knows({event.graph for event in events if event.graph}):
             self._graphs = Graphs(await self._all_graphs())
 
@@ -325,7 +325,7 @@ class Watch:
         self._catching_up.add(task)
         task.add_done_callback(self._catching_up.discard)
 
-    def _beat(self) -> None:
+    def _send_positions(self) -> None:
         """Send its position to each watcher that was sent nothing for HERE_EVERY_S."""
         now_s = self._now_s()
         late = [watcher for watcher, told_s in self._told_s.items() if now_s - told_s >= HERE_EVERY_S]

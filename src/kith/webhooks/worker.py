@@ -68,7 +68,7 @@ class WebhookWorker:
             try:
                 while not self._stopping.is_set():
                     try:
-                        await self._look()
+                        await self._start_all()
                     except Unavailable as error:
                         _log.warning("webhooks wait for the store", error=error.message)
                     with contextlib.suppress(TimeoutError):
@@ -92,7 +92,7 @@ class WebhookWorker:
                 async with asyncio.timeout(within_s):
                     await self._rung.wait()
 
-    async def _look(self) -> None:
+    async def _start_all(self) -> None:
         """Start to deliver every webhook that no other process delivers."""
         for kept in await self.webhooks.all():
             self._background.start(group_of(kept.webhook.id), partial(self._deliver, kept))

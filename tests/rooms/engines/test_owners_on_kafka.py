@@ -148,7 +148,7 @@ def test_an_owner_that_alone_has_lost_its_store_lets_others_decide_and_comes_bac
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owning, "CUT_OFF_S", 0.0)
-    monkeypatch.setattr(owning, "_APART_S", 1.0)
+    monkeypatch.setattr(owning, "_BACK_OFF_S", 1.0)
 
     async def scene() -> None:
         async with Scene(MemoryKafka(4)) as scene:

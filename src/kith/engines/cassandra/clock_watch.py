@@ -22,7 +22,7 @@ JUMP_MS = 2_000
 """A clock that departs this far from a monotonic clock is not trusted until it was compared with the nodes'."""
 ASKED_S = 30.0
 """How often the clock is compared with the nodes'."""
-_LOOKED_S = 0.5
+_POLL_S = 0.5
 _log = structlog.get_logger("kith.cluster")
 
 
@@ -64,7 +64,7 @@ class ClockWatch:
     async def run(self) -> None:
         """Watch until this process must end, or the task is cancelled."""
         while not self._over:
-            await asyncio.sleep(_LOOKED_S)
+            await asyncio.sleep(_POLL_S)
             await self.look()
 
     async def look(self) -> None:

@@ -26,16 +26,16 @@ Row = tuple[Any, ...]
 PORT = 9042
 ANSWERED_S = 5.0
 """How long Cassandra may take to answer a statement before the driver gives up."""
-_CONNECTED_S = 3 * ANSWERED_S
-_GIVEN_UP_S = 2 * ANSWERED_S
+_CONNECT_TIMEOUT_S = 3 * ANSWERED_S
+_GIVE_UP_S = 2 * ANSWERED_S
 """When we stop waiting for the driver: it never answers some statements of connections that it dropped."""
-_ASKED_ANOTHER_MS, _OTHERS_MAX = 1_000, 2
+_SPECULATE_AFTER_MS, _SPECULATIVE_MAX = 1_000, 2
 """An idempotent statement without an answer is also sent to another node after this pause, and to this many nodes at
 most: a paused node never answers."""
-_AGREED_LOOKS, _LOOKED_S = 100, 0.2
-_BEAT_S, _SILENT_S = 1, 5
+_AGREE_POLLS_MAX, _AGREE_POLL_S = 100, 0.2
+_HEARTBEAT_S, _IDLE_TIMEOUT_S = 1, 5
 """How often a node is sent a heartbeat, and after how much silence it counts as down."""
-_AGAIN_MS, _AGAIN_MS_MAX = 500, 5_000
+_RECONNECT_MS, _RECONNECT_MS_MAX = 500, 5_000
 """The first and the longest pause before reconnecting to a node that is down; it grows exponentially."""
 IN_FLIGHT_MAX = 256
 """Statements in flight at once in a session; others wait."""
@@ -45,7 +45,7 @@ bounds keep it below the size at which Cassandra logs a warning."""
 _READ, _WRITTEN = acsylla.Consistency.LOCAL_QUORUM, acsylla.Consistency.EACH_QUORUM
 _SERIAL = acsylla.Consistency.SERIAL
 _NAME_CHARS_MAX, _PAGE_ROWS = 48, 5_000
-_PLACES = "SELECT data_center FROM system.local", "SELECT data_center FROM system.peers"
+_DATACENTRES = "SELECT data_center FROM system.local", "SELECT data_center FROM system.peers"
 _SCHEMA_HERE = "SELECT schema_version FROM system.local"
 _SCHEMA_ELSEWHERE = "SELECT schema_version FROM system.peers"
 
@@ -57,7 +57,7 @@ class Session:
         self._session = session
         self._prepared: dict[str, Any] = {}
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
-        self._deadline = Deadline(_GIVEN_UP_S)
+        self._deadline = Deadline(_GIVE_UP_S)
 
     async def rows(self, statement: str, *values: Any) -> list[Row]:
         """All rows that a statement selects, in memory at once: for small results."""
@@ -139,10 +139,10 @@ class Session:
 
     async def agreed(self) -> None:
         """Wait until the nodes of all datacentres agree on the schema: 20 s at most, as a node may be down."""
-        for _ in range(_AGREED_LOOKS):
+        for _ in range(_AGREE_POLLS_MAX):
             if len({*await self.rows(_SCHEMA_HERE), *await self.rows(_SCHEMA_ELSEWHERE)}) == 1:
                 return
-            await asyncio.sleep(_LOOKED_S)
+            await asyncio.sleep(_AGREE_POLL_S)
 
     async def close(self) -> None:
         with contextlib.suppress(Exception):
@@ -196,16 +196,16 @@ async def connect(
             port=port,
             username=username or None,
             password=password or None,
-            connect_timeout=_CONNECTED_S,
+            connect_timeout=_CONNECT_TIMEOUT_S,
             request_timeout=ANSWERED_S,
             consistency=_READ,
             serial_consistency=_SERIAL,
             load_balance_dc_aware=datacentre or None,
-            speculative_execution_policy=acsylla.SpeculativeExecutionPolicy(_ASKED_ANOTHER_MS, _OTHERS_MAX),
-            heartbeat_interval_sec=_BEAT_S,
-            idle_timeout_sec=_SILENT_S,
-            exponential_reconnect_base_delay_ms=_AGAIN_MS,
-            exponential_reconnect_max_delay_ms=_AGAIN_MS_MAX,
+            speculative_execution_policy=acsylla.SpeculativeExecutionPolicy(_SPECULATE_AFTER_MS, _SPECULATIVE_MAX),
+            heartbeat_interval_sec=_HEARTBEAT_S,
+            idle_timeout_sec=_IDLE_TIMEOUT_S,
+            exponential_reconnect_base_delay_ms=_RECONNECT_MS,
+            exponential_reconnect_max_delay_ms=_RECONNECT_MS_MAX,
             log_level="critical",
         )
         session = Session(await cluster.create_session())
@@ -224,7 +224,7 @@ async def connect(
 
 async def _check_nodes(session: Session, replicas: int) -> None:
     """Raise BadRequest if a datacentre has fewer nodes than a quorum of the copies: no write could be confirmed."""
-    places = Counter([place for asked in _PLACES for (place,) in await session.rows(asked)])
+    places = Counter([place for asked in _DATACENTRES for (place,) in await session.rows(asked)])
     for place, nodes in places.items():
         if nodes < (quorum := replicas // 2 + 1):
             raise BadRequest(

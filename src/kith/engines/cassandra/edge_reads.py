@@ -29,7 +29,7 @@ _PAGE_ROWS = 5_000
 _MARK = struct.Struct(">qq")
 _LISTED = "graph = ? AND node = ? AND direction = ? AND state = ?"
 _OLDEST_FIRST = " ORDER BY position ASC, other ASC"
-_OVER = f"SELECT COUNT(*) FROM ending WHERE {_LISTED} AND expires_ms <= ?"
+_COUNT_EXPIRED = f"SELECT COUNT(*) FROM ending WHERE {_LISTED} AND expires_ms <= ?"
 _PARTS_AT_ONCE = 2
 _DIVIDED_MAX = 10_000
 """Lists whose division is cached; each takes 0.2 KB, and 8 bytes per part."""
@@ -157,22 +157,26 @@ class EdgeReads:
         found: list[Mark] = []
         for at in range(0, len(within), _PARTS_AT_ONCE):
             some = within[at : at + _PARTS_AT_ONCE]
-            for marks in await together(False, *(self._of_places(listing, *one, limit, oldest_first) for one in some)):
+            for marks in await together(
+                False, *(self._marks_in_parts(listing, *one, limit, oldest_first) for one in some)
+            ):
                 found += sorted(marks, reverse=not oldest_first)[:limit]
             if len(found) >= limit:
                 break
         return found[:limit]
 
-    async def _of_places(
+    async def _marks_in_parts(
         self, listing: Listing, places: Sequence[int], span: Span, limit: int, oldest_first: bool
     ) -> set[Mark]:
         """The first entries of a span that may be in two parts. The part that entries move from is read first."""
         found: set[Mark] = set()
         for part in reversed(places):
-            found.update(await self._of_part(listing, part, span, limit, oldest_first))
+            found.update(await self._marks_in_part(listing, part, span, limit, oldest_first))
         return found
 
-    async def _of_part(self, listing: Listing, part: int, span: Span, limit: int, oldest_first: bool) -> Sequence[Mark]:
+    async def _marks_in_part(
+        self, listing: Listing, part: int, span: Span, limit: int, oldest_first: bool
+    ) -> Sequence[Mark]:
         """The first entries of one part of a list."""
         now_ms, found = self._now_ms(), list[Mark]()
         if not oldest_first and limit <= TOGETHER_MAX:
@@ -194,15 +198,15 @@ class EdgeReads:
         expiring = dict.fromkeys(
             listing for listing, some in zip(listings, cells, strict=True) if any(ends for *_, ends in some)
         )
-        over = dict(zip(expiring, await together(False, *map(self._over, expiring)), strict=True))
+        over = dict(zip(expiring, await together(False, *map(self._count_expired, expiring)), strict=True))
         return [
             max(0, sum(length for _, length, _ in some) - over.get(listing, 0))
             for listing, some in zip(listings, cells, strict=True)
         ]
 
-    async def _over(self, listing: Listing) -> int:
+    async def _count_expired(self, listing: Listing) -> int:
         """The number of a list's entries that have expired and are not removed yet."""
-        ((over,),) = await self._session.rows(_OVER, *listed(listing), self._now_ms())
+        ((over,),) = await self._session.rows(_COUNT_EXPIRED, *listed(listing), self._now_ms())
         return int(over)
 
     async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:

@@ -31,16 +31,16 @@ from kith.graph.shapes import Degrees, DegreesPart, EdgeKey, Ends, Listing, Pair
 _SCAN_ROWS = 1_000
 _AT_ONCE = 100
 _PAGE_ROWS = 5_000
-_LOOKS, _LOOKED_AGAIN_S = 3, 0.5
+_COMPARISONS_MAX, _COMPARISON_PAUSE_S = 3, 0.5
 """How often a list is compared before its count is reported as wrong, and the pause between."""
 _RECOUNTED_AT_ONCE = 20
 """Lists recounted at once; each sends one command to every owner at a time."""
 _TOKEN = struct.Struct(">q")
 _TOKEN_MIN, _TOKEN_MAX = -(2**63), 2**63 - 1
-_STRETCH, _STRETCH_S, _LONGER_MAX = 1 << 54, 0.5, 16
+_RANGE_FIRST, _RANGE_PAGE_S, _RANGE_GROWTH_MAX = 1 << 54, 0.5, 16
 """The first range of tokens (a thousandth of all), the time that a page of a range should take, and the greatest factor
 by which a range may grow."""
-_STRETCH_MIN = _STRETCH // _LONGER_MAX**4
+_RANGE_MIN = _RANGE_FIRST // _RANGE_GROWTH_MAX**4
 """If Cassandra does not answer in time for a range as short as this, it counts as unavailable."""
 _WITHIN = "token({0}) > ? AND token({0}) <= ? AND graph = ? ALLOW FILTERING"
 _EDGES = (
@@ -69,29 +69,29 @@ class EdgeScans:
             yield await self._shown(chunk)
 
     async def stored(self, graph: int) -> AsyncIterator[list[Edge]]:
-        async for rows in self._passed(_EDGES, graph):
+        async for rows in self._scan(_EDGES, graph):
             if rows:
                 yield [read_edge(graph, row[0], row[1], row[2:]) for row in rows]
 
-    async def _passed(self, statement: str, graph: int) -> AsyncIterator[list[Row]]:
-        """The rows of a graph. Each range of tokens is sized so that its slowest page takes about _STRETCH_S.
+    async def _scan(self, statement: str, graph: int) -> AsyncIterator[list[Row]]:
+        """The rows of a graph. Each range of tokens is sized so that its slowest page takes about _RANGE_PAGE_S.
 
         A range that times out before its first row is retried with a shorter one.
         """
-        above, stretch = _TOKEN_MIN, _STRETCH
+        above, width = _TOKEN_MIN, _RANGE_FIRST
         while above < _TOKEN_MAX:
-            upto, slowest_s, asked_s, found_some = min(above + stretch, _TOKEN_MAX), 0.0, monotonic(), False
+            upto, slowest_s, asked_s, found_some = min(above + width, _TOKEN_MAX), 0.0, monotonic(), False
             try:
                 async for rows in self._session.pages(statement, above, upto, graph, size=_SCAN_ROWS):
                     slowest_s, found_some = max(slowest_s, monotonic() - asked_s), found_some or bool(rows)
                     yield rows
                     asked_s = monotonic()
             except StoreUnavailable:
-                if found_some or stretch <= _STRETCH_MIN:
+                if found_some or width <= _RANGE_MIN:
                     raise
-                stretch //= _LONGER_MAX
+                width //= _RANGE_GROWTH_MAX
                 continue
-            above, stretch = upto, max(1, int(stretch * min(_STRETCH_S / max(slowest_s, 0.001), _LONGER_MAX)))
+            above, width = upto, max(1, int(width * min(_RANGE_PAGE_S / max(slowest_s, 0.001), _RANGE_GROWTH_MAX)))
 
     async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
         rows = await self._rows.get([edge_row(graph, *pair) for pair in pairs])
@@ -149,23 +149,23 @@ class EdgeScans:
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         wrong: list[tuple[Listing, int, int]] = []
         async for some in self._listings(graph):
-            looked_at = await together(False, *(self._looked_at(*one) for one in some))
-            wrong += [found for found in looked_at if found is not None]
+            compared = await together(False, *(self._compare(*one) for one in some))
+            wrong += [found for found in compared if found is not None]
         if repair:
             for at in range(0, len(wrong), _RECOUNTED_AT_ONCE):
                 some_wrong = wrong[at : at + _RECOUNTED_AT_ONCE]
                 await together(False, *(self._recounter.recount(listing) for listing, _, _ in some_wrong))
         return wrong
 
-    async def _looked_at(self, listing: Listing, stored: int) -> tuple[Listing, int, int] | None:
-        """A list with its stored and its real length, if they differ at each of _LOOKS comparisons; else None.
+    async def _compare(self, listing: Listing, stored: int) -> tuple[Listing, int, int] | None:
+        """A list with its stored and its real length, if they differ at all _COMPARISONS_MAX comparisons; else None.
 
         A list that is written to while it is counted may differ as well. It counts as right if the real length lies
         between the stored lengths before and after.
         """
-        for look in range(_LOOKS):
+        for look in range(_COMPARISONS_MAX):
             if look:
-                await asyncio.sleep(_LOOKED_AGAIN_S)
+                await asyncio.sleep(_COMPARISON_PAUSE_S)
             length, before = await self._length(listing), stored
             if length == before:
                 return None
@@ -229,7 +229,7 @@ class EdgeScans:
 
     async def strays(self, graph: int, repair: bool) -> int:
         found = 0
-        async for rows in self._passed(_ENTRIES, graph):
+        async for rows in self._scan(_ENTRIES, graph):
             entries = [
                 ListEntry(Listing(graph, node, Direction(direction), State(state)), part, position, other)
                 for node, direction, state, part, position, other in rows

@@ -130,7 +130,7 @@ class CassandraFanoutState:
             return known
         rows = await self._session.rows(_DELIVERIES, self._group, DELIVERY)
         later = await self._read_changes()  # a delivery notes withheld followers before it ends: check for such notes
-        if _of_all_else(later) != _of_all_else(known.changes):
+        if _other_changes(later) != _other_changes(known.changes):
             return await self._read_all(later, now_s)
         self._known = known._replace(changes=changes, deliveries=_deliveries(rows))
         return self._known
@@ -147,7 +147,7 @@ class CassandraFanoutState:
         return self._known
 
 
-def _of_all_else(changes: Mapping[int, int]) -> dict[int, int]:
+def _other_changes(changes: Mapping[int, int]) -> dict[int, int]:
     """The change counts other than those of deliveries."""
     return {process: count for process, count in changes.items() if process >= 0}
 

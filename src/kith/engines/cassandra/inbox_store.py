@@ -98,7 +98,7 @@ class CassandraInboxes:
 
     async def add(self, rows: Sequence[InboxRow]) -> list[bool]:
         _check_size(len(rows), ADDED_MAX)
-        weeks = await self._begun({period_of(row.notice) for row in rows})
+        weeks = await self._start_weeks({period_of(row.notice) for row in rows})
         distinct = dict.fromkeys(rows)
         new = await self._add((weeks[period_of(row.notice)].place(row.user), row) for row in distinct)
         added = []
@@ -112,7 +112,7 @@ class CassandraInboxes:
         by_period: defaultdict[int, list[InboxRow]] = defaultdict(list)
         for row in dict.fromkeys(rows):
             by_period[period_of(row.notice)].append(row)
-        weeks, at_us = await self._begun(by_period), await self._node_time.now_us()
+        weeks, at_us = await self._start_weeks(by_period), await self._node_time.now_us()
         written: list[tuple[str, Sequence[int]]] = []
         for period, some in by_period.items():
             places = weeks[period].places(np.array([row.user for row in some], np.int64))
@@ -123,7 +123,7 @@ class CassandraInboxes:
         _check_size(len(users), ADDED_MAX)
         if not len(users):
             return 0
-        week = (await self._begun({period_of(notice)}))[period_of(notice)]
+        week = (await self._start_weeks({period_of(notice)}))[period_of(notice)]
         rows = (InboxRow(user, notice) for user in users.tolist())
         return len(await self._add(zip(week.places(users), rows, strict=True)))
 
@@ -176,7 +176,7 @@ class CassandraInboxes:
             self._weeks = weeks
         return self._weeks
 
-    async def _begun(self, periods: Iterable[int]) -> WeeksByNumber:
+    async def _start_weeks(self, periods: Iterable[int]) -> WeeksByNumber:
         """All weeks, after starting those of `periods` that are missing."""
         weeks = await self._read_weeks()
         while missing := [period for period in periods if period not in weeks]:

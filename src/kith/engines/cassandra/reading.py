@@ -18,7 +18,7 @@ from kith.engines.cassandra.schema import TABLES_BY_NAME, Table
 
 Values = tuple[Any, ...]
 PLACES_MAX, _ORDERS_MAX = 32, 128
-_LOOKED_FOR_MAX = 64
+_PRODUCT_MAX = 64
 """Rows that one statement may look for if different rows are wanted of each partition."""
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ def _together(by_last: dict[Any, list[Key]], chooses: int) -> Iterator[_Some]:
     for ends, of in alike.items():
         for last, some in of:
             all_orders = orders | dict.fromkeys(ends)
-            fits = len(all_orders) == len(orders) == len(ends) or (len(lasts) + 1) * len(all_orders) <= _LOOKED_FOR_MAX
+            fits = len(all_orders) == len(orders) == len(ends) or (len(lasts) + 1) * len(all_orders) <= _PRODUCT_MAX
             if lasts and (not fits or len(lasts) == PLACES_MAX or last in lasts):
                 yield lasts, list(orders), keys
                 lasts, orders, keys = [], {}, []

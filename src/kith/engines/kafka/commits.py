@@ -32,7 +32,7 @@ from kith.log.store import Fenced
 
 CommandAnswer = tuple[int, bytes, int]
 """The number of a request, its outcome, and the number of the commit's events up to and with this command's."""
-_LOOKED = 8
+_FIRST_READ = 8
 """Records that are read first to find the last commit; 8 times as many each time, while there is none among them."""
 
 
@@ -172,7 +172,7 @@ def tells(record: BrokerRecord, count: int) -> ToldRecord | None:
 
 async def state_before(broker: Broker, partition: int, start: Place, end: int) -> PartitionState:
     """The state of a partition at offset `end`, from the last commit before it. `start`: the oldest place kept."""
-    low, looked = end, _LOOKED
+    low, looked = end, _FIRST_READ
     while True:
         low, looked = max(start.offset, low - looked), looked * 8
         next_write, count = None, start.events

@@ -23,7 +23,7 @@ from kith.engines.kafka.following import KafkaFollowing, records_of
 
 PARTITIONS = 16
 _POLL_S = 0.1
-_MADE_S = 30.0
+_CREATE_TIMEOUT_S = 30.0
 _DAY_MS = 86_400_000
 _FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 _NEEDED: dict[Topic, dict[str, str]] = {
@@ -31,11 +31,11 @@ _NEEDED: dict[Topic, dict[str, str]] = {
     "events": _FOR_EVER,  # until `retention` deletes them
     "groups": _FOR_EVER,  # until a snapshot replaces them
 }
-_MADE_WITH: dict[Topic, dict[str, str]] = {"writes": {"retention.ms": str(7 * _DAY_MS)}, "events": {}, "groups": {}}
+_INITIAL: dict[Topic, dict[str, str]] = {"writes": {"retention.ms": str(7 * _DAY_MS)}, "events": {}, "groups": {}}
 _AT_LEAST = ("max.message.bytes", "min.insync.replicas")
 """Settings of topics that may be greater than needed; all others must be equal."""
 _RETRY_S = 0.02
-_PASSING = {
+_TRANSIENT = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -44,7 +44,7 @@ _PASSING = {
     KafkaError._TRANSPORT,
 }
 _BOOK_REST_S = 0.05
-_FETCHED = 10_000
+_FETCH_RECORDS_MAX = 10_000
 """Records that one fetch returns at most."""
 
 
@@ -131,10 +131,10 @@ class Kafka:
         }
         needed = {topic: common | of_topic for topic, of_topic in _NEEDED.items()}
         topics = [
-            NewTopic(self.named(topic), self.width(topic), self._copies, config=needed[topic] | _MADE_WITH[topic])
+            NewTopic(self.named(topic), self.width(topic), self._copies, config=needed[topic] | _INITIAL[topic])
             for topic in needed
         ]
-        async with translated(f"make its topics at {self._where['bootstrap.servers']}", _MADE_S):
+        async with translated(f"make its topics at {self._where['bootstrap.servers']}", _CREATE_TIMEOUT_S):
             for made in admin.create_topics(topics, operation_timeout=10).values():
                 try:
                     await asyncio.wrap_future(made)
@@ -142,7 +142,7 @@ class Kafka:
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise
             for topic, settings in needed.items():
-                width = await asyncio.to_thread(self._told_width, admin, topic)
+                width = await asyncio.to_thread(self._reported_width, admin, topic)
                 if width != self.width(topic):
                     raise StoreMismatch(
                         f"the topic {self.named(topic)} has {width} partitions where {self.width(topic)} are set; "
@@ -176,13 +176,13 @@ class Kafka:
                 (told,) = admin.describe_configs([asked], request_timeout=ANSWERED_S).values()
                 return {name: entry.value for name, entry in (await asyncio.wrap_future(told)).items()}
             except KafkaException as error:  # the queried broker may not know the topic yet
-                if not _passes(error):
+                if not _is_transient(error):
                     raise
             await asyncio.sleep(_POLL_S)
 
-    def _told_width(self, admin: AdminClient, topic: Topic) -> int:
-        """The number of partitions of a topic, once the queried broker knows it; 0 after _MADE_S. Runs in a thread."""
-        until_s = time.monotonic() + _MADE_S
+    def _reported_width(self, admin: AdminClient, topic: Topic) -> int:
+        """The partitions of a topic, once the queried broker knows it; 0 after _CREATE_TIMEOUT_S. Runs in a thread."""
+        until_s = time.monotonic() + _CREATE_TIMEOUT_S
         while time.monotonic() < until_s:
             told = admin.list_topics(self.named(topic), timeout=ANSWERED_S).topics[self.named(topic)]
             if not told.error and told.partitions:
@@ -258,7 +258,7 @@ class Kafka:
                 if not (failed := [one for one in found if isinstance(one, BaseException)]):
                     offsets = dict(zip(told, found, strict=True))
                     return [offsets[part].offset for part in parts]
-                if not _passes(failed[0]):
+                if not _is_transient(failed[0]):
                     raise failed[0]
                 await asyncio.sleep(_RETRY_S)
 
@@ -267,7 +267,9 @@ class Kafka:
             return []
         async with translated("be read"), self._asked:
             part = TopicPartition(self.named(topic), partition, first)
-            fetching = asyncio.create_task(asyncio.to_thread(_fetched, self._asking, part, min(end - first, _FETCHED)))
+            fetching = asyncio.create_task(
+                asyncio.to_thread(_fetched, self._asking, part, min(end - first, _FETCH_RECORDS_MAX))
+            )
             try:
                 found = await asyncio.shield(fetching)
             except asyncio.CancelledError:
@@ -289,9 +291,9 @@ class Kafka:
         return following
 
 
-def _passes(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     """Whether an error is transient, as while a partition gets another leader."""
-    return isinstance(error, KafkaException) and error.args[0].code() in _PASSING
+    return isinstance(error, KafkaException) and error.args[0].code() in _TRANSIENT
 
 
 class _Producer:
@@ -314,7 +316,7 @@ class _Producer:
             }
         )
         self._done: deque[tuple[asyncio.Future[int], Any, int | None]] = deque()
-        self._is_told = False  # whether the loop was woken for `_done`; reset before `_done` is drained
+        self._is_woken = False  # whether the loop was woken for `_done`; reset before `_done` is drained
         self._closing = False
         self._thread = threading.Thread(target=self._poll, name="kafka-acknowledged", daemon=True)
         self._thread.start()
@@ -325,16 +327,16 @@ class _Producer:
 
         def acknowledged(error: Any, message: Any) -> None:  # in the thread that polls
             self._done.append((appended, error, OFFSET_INVALID if error else message.offset()))
-            if not self._is_told:
-                self._is_told = True
+            if not self._is_woken:
+                self._is_woken = True
                 with contextlib.suppress(RuntimeError):  # the loop has ended
-                    self._loop.call_soon_threadsafe(self._tell)
+                    self._loop.call_soon_threadsafe(self._complete)
 
         self._producer.produce(name, value, partition=partition, on_delivery=acknowledged)
         return appended
 
-    def _tell(self) -> None:
-        self._is_told = False
+    def _complete(self) -> None:
+        self._is_woken = False
         while self._done:
             appended, error, offset = self._done.popleft()
             self.is_dead = self.is_dead or bool(error and error.fatal())

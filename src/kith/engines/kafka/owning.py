@@ -39,10 +39,10 @@ WAITING_MAX, WAITING_BYTES_MAX = 2_000, 8 << 20
 left."""
 CUT_OFF_S = 6.0
 """How long the store may be unreachable before this process leaves its partitions to others."""
-_APART_S, _APART_S_MAX = 5.0, 60.0
+_BACK_OFF_S, _BACK_OFF_S_MAX = 5.0, 60.0
 """How long it then owns none: at first, and at most. The time doubles until it reaches its store again."""
 _RETRY_MS, _RETRY_MS_MAX = 100, 1_000
-_LOOKED_S = 1.0
+_POLL_S = 1.0
 _EVENT_BYTES = 64  # about, without its data
 _log = structlog.get_logger("kith.log")
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Owning:
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._tasks: dict[int, _Partition] = {}
-        self._apart_until_s, self._apart_s = 0.0, _APART_S
+        self._backs_off_until_s, self._back_off_s = 0.0, _BACK_OFF_S
         self.rounds = BatchRounds()
         self._following = broker.following("writes", self._handle)
 
@@ -114,8 +114,8 @@ class Owning:
             await self.book.write(Leave(GROUP, self._name))
 
     async def _rest(self) -> None:
-        """Wait until the book has changed, _LOOKED_S have passed, or this must stop."""
-        waits = [asyncio.create_task(self.book.changed(_LOOKED_S)), asyncio.create_task(self._stopping.wait())]
+        """Wait until the book has changed, _POLL_S have passed, or this must stop."""
+        waits = [asyncio.create_task(self.book.changed(_POLL_S)), asyncio.create_task(self._stopping.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
@@ -127,7 +127,7 @@ class Owning:
             await self._leave_for_a_while(now_s)
             return
         if self._name not in group.members:  # expelled as silent, or left because it was cut off
-            if now_s < self._apart_until_s and group.members:
+            if now_s < self._backs_off_until_s and group.members:
                 return
             await self.book.write(self._join())
             group = self.book.now.groups[GROUP]
@@ -151,16 +151,16 @@ class Owning:
 
     async def _leave_for_a_while(self, now_s: float) -> None:
         """Leave the group, and so all partitions, to other processes for a while."""
-        _log.warning("the store is away; others decide the writes of this process", for_s=self._apart_s)
+        _log.warning("the store is away; others decide the writes of this process", for_s=self._back_off_s)
         await asyncio.gather(*(part.close() for part in self._tasks.values()))
         self._tasks.clear()
         await self.book.write(Leave(GROUP, self._name))
-        self._apart_until_s = now_s + self._apart_s
-        self._apart_s = min(_APART_S_MAX, 2 * self._apart_s)
+        self._backs_off_until_s = now_s + self._back_off_s
+        self._back_off_s = min(_BACK_OFF_S_MAX, 2 * self._back_off_s)
 
     def reached_store(self) -> None:
         """Reset the time away to the shortest, as the store answered."""
-        self._apart_s = _APART_S
+        self._back_off_s = _BACK_OFF_S
 
     # --- for the tasks of partitions ------------------------------------------------------------------------
 
@@ -248,11 +248,11 @@ class _Partition:
             raise Fenced(f"partition {at} is another process's now")
         end = PartitionEnd(self._broker, at)
         await end.take(book.start(at))
-        again = await self._of_store(self._owner.take(at, end.next_write))
+        again = await self._call_owner(self._owner.take(at, end.next_write))
         kept_from = (await self._broker.starts("writes"))[at]
         if again:
             first, upto = max(end.next_write, kept_from), again[-1].offset + 1
-            await self._tell(end, again, await fetch_all(self._broker, "writes", at, first, upto))
+            await self._commit(end, again, await fetch_all(self._broker, "writes", at, first, upto))
         if end.next_write < kept_from:
             self._warn_of_gone(end.next_write, kept_from)
             await end.commit(kept_from, [], {})
@@ -283,7 +283,7 @@ class _Partition:
                 self.is_full = False
                 self._owning.follow()
             commands = [Command(record.offset, record.at_ms, unpacked(record.value)[2]) for record in batch]
-            await self._tell(end, await self._of_store(self._owner.decide(self._partition, commands)), batch)
+            await self._commit(end, await self._call_owner(self._owner.decide(self._partition, commands)), batch)
 
     def _next_batch(self) -> list[BrokerRecord]:
         """Take the next batch from the queue."""
@@ -298,7 +298,7 @@ class _Partition:
         self._waiting_bytes -= size
         return batch
 
-    async def _of_store(self, asked: Coroutine[Any, Any, T]) -> T:
+    async def _call_owner(self, asked: Coroutine[Any, Any, T]) -> T:
         """Await a call of the owner, and note since when its store has not answered."""
         try:
             answer = await asked
@@ -309,7 +309,7 @@ class _Partition:
         self._owning.reached_store()
         return answer
 
-    async def _tell(self, end: PartitionEnd, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
+    async def _commit(self, end: PartitionEnd, decided: Sequence[Decided], records: Sequence[BrokerRecord]) -> None:
         """Commit the events of decided commands, their answers, and the offset after them; then forget old events."""
         asked = {record.offset: unpacked(record.value)[:2] for record in records}
         for part in in_parts(decided, _size_of) if decided else ():

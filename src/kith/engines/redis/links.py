@@ -18,7 +18,7 @@ from redis.asyncio.cluster import ClusterNode
 RedisCommand: TypeAlias = tuple[Any, ...]
 _REST_S = 1.0
 """How long a node whose link failed is left to the cluster's client, which finds out if another node has its keys."""
-_LOOKS, _NOT_YET = 2, object()
+_CHECKS, _NOT_YET = 2, object()
 
 
 class Asked(Protocol):
@@ -90,11 +90,11 @@ class _Link(asyncio.Protocol):
     """One connection. Answers come in the order of commands."""
 
     def __init__(self, answered_s: float, lost: Callable[[], None]) -> None:
-        self._looked_s, self._lost = answered_s / _LOOKS, lost
+        self._check_s, self._lost = answered_s / _CHECKS, lost
         self._reader = hiredis.Reader(replyError=BaseParser.parse_error, notEnoughData=_NOT_YET)
         self._waiting: deque[Asked] = deque()
         self._transport: asyncio.Transport | None = None
-        self._look: asyncio.TimerHandle | None = None
+        self._check: asyncio.TimerHandle | None = None
         self._idle = 0  # checks since the last answer
         self.is_over = False
 
@@ -105,21 +105,21 @@ class _Link(asyncio.Protocol):
         assert self._transport is not None  # noqa: S101 - it is used once it is connected
         self._transport.write(b"".join([hiredis.pack_command(command) for command, _ in commands]))
         self._waiting.extend([asked for _, asked in commands])
-        if self._look is None:
+        if self._check is None:
             self._idle = 0
-            self._look_later()
+            self._check_later()
 
-    def _look_later(self) -> None:
-        self._look = asyncio.get_running_loop().call_later(self._looked_s, self._look_at_answers)
+    def _check_later(self) -> None:
+        self._check = asyncio.get_running_loop().call_later(self._check_s, self._check_answers)
 
-    def _look_at_answers(self) -> None:
-        """Close the connection after _LOOKS checks without an answer. One is too few: this process may have paused."""
-        self._look = None
+    def _check_answers(self) -> None:
+        """Close the connection after _CHECKS checks without an answer. One is too few: this process may have paused."""
+        self._check = None
         self._idle += 1
-        if self._waiting and self._idle >= _LOOKS:
+        if self._waiting and self._idle >= _CHECKS:
             self.close()
         elif self._waiting:
-            self._look_later()
+            self._check_later()
 
     def data_received(self, data: bytes) -> None:
         self._idle = 0
@@ -143,8 +143,8 @@ class _Link(asyncio.Protocol):
         if self.is_over:
             return
         self.is_over = True
-        if self._look is not None:
-            self._look.cancel()
+        if self._check is not None:
+            self._check.cancel()
         self._lost()
         while self._waiting:
             self._waiting.popleft().failed()

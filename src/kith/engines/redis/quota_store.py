@@ -29,7 +29,7 @@ PAUSE_S = 1.0
 """How long Redis is not queried after it failed to answer; meanwhile all requests are admitted."""
 LOOKED_MAX = 20_000
 """Counts of a kind that `fullest` examines."""
-_SCANNED = 1_000
+_SCAN_COUNT = 1_000
 _COUNTS = struct.Struct(f"<dd{PARTS + 1}I")
 _log = structlog.get_logger("kith.redis")
 
@@ -69,7 +69,7 @@ class RedisQuotas:
         """See `QuotaStore`. Examines LOOKED_MAX arbitrary users; empty if Redis does not answer."""
         keys, found = set[bytes](), list[Used]()
         try:
-            async for key in self._cluster.scan_iter(match=f"{self._prefix}:quota:{kind}:*", count=_SCANNED):
+            async for key in self._cluster.scan_iter(match=f"{self._prefix}:quota:{kind}:*", count=_SCAN_COUNT):
                 keys.add(key)
                 if len(keys) >= LOOKED_MAX:
                     break

@@ -31,12 +31,12 @@ from kith.engines.redis.connecting import LinkedCluster
 RedisKey: TypeAlias = str | bytes
 ScriptCall: TypeAlias = tuple[RedisKey, Sequence[Any]]
 """A key, which selects the node, and the arguments."""
-_AWAY = (RedisError, RedisClusterException, OSError)
-_NOT_HERE = (AskError, MovedError, NoScriptError, TryAgainError, ClusterDownError, BusyLoadingError, ReadOnlyError)
+_CLIENT_ERRORS = (RedisError, RedisClusterException, OSError)
+_NOT_EXECUTED = (AskError, MovedError, NoScriptError, TryAgainError, ClusterDownError, BusyLoadingError, ReadOnlyError)
 """Errors of a node that executed nothing: it does not know the script, cannot serve, or does not have the key."""
 
 
-_NEVER = ":never"
+_NEVER_SUFFIX = ":never"
 """The suffix of a key that is never written."""
 
 
@@ -130,7 +130,7 @@ class Script:
         return answers
 
     def _command(self, key: RedisKey, arguments: Sequence[Any], *, whole: bool = False) -> tuple[Any, ...]:
-        keys = (2, key, f"{key!s}{_NEVER}") if self._uses_more else (1, key)
+        keys = (2, key, f"{key!s}{_NEVER_SUFFIX}") if self._uses_more else (1, key)
         return (*(("EVAL", self._text) if whole else ("EVALSHA", self._sha)), *keys, *arguments)
 
 
@@ -169,7 +169,7 @@ class _Call:
 
     def answered(self, answer: Any) -> None:
         """Take an answer that came over a link."""
-        if isinstance(answer, _NOT_HERE):
+        if isinstance(answer, _NOT_EXECUTED):
             self._script.hand_to_client(self)
         else:
             self.caller.take(self.at, answer)
@@ -183,7 +183,7 @@ async def ask(cluster: RedisCluster, *command: Any, **options: Any) -> Any:
     """The answer to one command."""
     try:
         return await cluster.execute_command(*command, **options)
-    except _AWAY as error:
+    except _CLIENT_ERRORS as error:
         raise _ours(error) from error
 
 
@@ -194,7 +194,7 @@ async def send(cluster: RedisCluster, commands: Iterable[Sequence[Any]]) -> list
         pipeline.execute_command(*command)
     try:
         return await pipeline.execute(raise_on_error=False)
-    except _AWAY as error:
+    except _CLIENT_ERRORS as error:
         raise _ours(error) from error
 
 
