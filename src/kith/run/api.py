@@ -1,4 +1,4 @@
-"""The API of a process: resources over the services, and the door in front of them."""
+"""Builds the API of a process: resources over the services, and the door in front of them."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ from kith.run.serving import processes
 from kith.web.site import APP, CONSOLE, Site, client_folder
 
 KEYS_READ_S = 3.0
-"""How often a process looks for new server keys."""
+"""Seconds between two polls for new server keys."""
 
 
 class Api(NamedTuple):
-    """The door of a process, how to close open streams, what the console needs beside it, and who is let in."""
+    """The API of a process: its door, a way to close open streams, the console's history and audits, and the guard."""
 
     door: Serve
     operations: Sequence[Operation]
@@ -95,7 +95,7 @@ async def open_api(
     on_fatal: Callable[[], None] = lambda: None,
     committer: Committer | None = None,
 ) -> AsyncIterator[Api]:
-    """What an API process runs."""
+    """Open everything that an API process runs, and close it at the end."""
     async with (
         open_services(settings, create=create, on_fatal=on_fatal, committer=committer) as services,
         machine_of(settings, services.stores.folder) as machine,
@@ -114,15 +114,15 @@ async def open_api(
 
 
 async def _let_new_keys_in(guard: Guard, store: CredentialStore) -> None:
-    """Let server keys in that others make meanwhile, as `kith token --server` does."""
+    """Poll for server keys that other processes add, such as `kith token --server`, and accept them."""
     while True:
         await asyncio.sleep(KEYS_READ_S)
-        with contextlib.suppress(KithError):  # read again
+        with contextlib.suppress(KithError):  # the next poll retries
             guard.let_in(await store.server_keys())
 
 
 def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine | None) -> Api:
-    """The API over the services."""
+    """Build the API over the services."""
     stores, keys, bounds = services.stores, services.keys, limits.bounds(settings)
     graph, metrics = stores.graph, stores.metrics
     guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
@@ -185,7 +185,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
 def _told_as_it_happens(
     settings: Settings, services: Services, guard: Guard, timeout_s: float
 ) -> tuple[StreamResource, WatchResource]:
-    """The resources that readers and apps stay connected to."""
+    """The resources with long-lived connections: streams for readers, and `/watch` for apps."""
     stores = services.stores
     stream = StreamResource(
         services.live, services.home, limits.streams(settings), stores.metrics,
@@ -212,7 +212,7 @@ def _of_console(
 
 
 def _settings(settings: Settings) -> list[SettingAnswer]:
-    """The settings in force, and where each came from."""
+    """Each setting in force, with its source."""
     sources = processes.sources_of_process()
     return [
         SettingAnswer(
@@ -227,26 +227,26 @@ def _settings(settings: Settings) -> list[SettingAnswer]:
 
 
 def _end(*resources: StreamResource | WatchResource | StandbyResource) -> None:
-    """Close the streams, which have no end of their own."""
+    """Close open streams, which never end on their own."""
     for resource in resources:
         resource.close()
 
 
 def media_origins(settings: Settings) -> tuple[str, ...]:
-    """Where a page may show pictures and videos from, beside this server."""
-    if settings.media_url:  # a bucket, which we know by the addresses that it signs only
+    """Origins besides this server from which the web app may load pictures and videos."""
+    if settings.media_url:  # a bucket: its host is known only from the URLs that it signs
         return ("https:",)
     base = urlsplit(settings.media_base_url)
     return (f"{base.scheme}://{base.netloc}",) if base.netloc else ()
 
 
 def _says(machine: Machine | None) -> dict[str, str]:
-    """What the machine tells probes of its role."""
+    """What the machine reports about its role to probes."""
     return {} if machine is None else machine.says()
 
 
 def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
-    """What keeps this process from being ready, and why."""
+    """Why this process is not ready: problem by component; empty if it is ready."""
     found, folder = {}, services.stores.folder
     if folder is not None and folder.commits.failed:
         found["store"] = "the store refused to go on; this process restarts"

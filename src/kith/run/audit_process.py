@@ -1,7 +1,7 @@
-"""Audits for the console: `kith audit` in a process of its own, which keeps its state in a file that all can read.
+"""Runs audits for the console: `kith audit` in its own process, with its state in a file that every process reads.
 
-So an audit slows requests only by the share of the machine that its low priority gets. It ends by itself if the process
-that began it is gone. A lock beside the file tells whether an audit runs: the kernel frees it however its process ends.
+The process has low priority, so an audit slows requests little. It exits if the process that started it is gone.
+A lock beside the state file says whether an audit runs. The kernel releases the lock however the audit process ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kith.run.serving import processes
 FILE = "audit.json"
 _NICENESS = 10
 _WRITTEN_EVERY_MS = 500
-_FOUND = (0, 1)  # statuses of an audit that came to its end
+_FOUND = (0, 1)  # exit statuses of an audit that finished
 _ERROR_CHARS_MAX = 2_000
 
 
@@ -34,12 +34,12 @@ class Report:
 
     def __init__(self, file: Path) -> None:
         self._file, self._before, self._written_ms = file, 0, 0
-        self._lock = _lock(file)  # None: the process that began this audit gave us the lock
+        self._lock = _lock(file)  # None: the process that started this audit passed us the lock
         self._answer = AuditAnswer("running", wall_ms())
         _write(file, self._answer)
 
     def progress(self, edges: int) -> None:
-        """Note how many edges of a graph were looked at; fewer than before means the next graph."""
+        """Note how many edges of the current graph were audited; a smaller number than before means the next graph."""
         last = self._answer.edges - self._before
         if edges < last:
             self._before = self._answer.edges
@@ -56,7 +56,7 @@ class Report:
 
 
 class AuditProcesses:
-    """Starts audits of a data folder, one at a time, and tells of the last."""
+    """Starts audits of a data folder, one at a time, and reports on the latest."""
 
     def __init__(self, data: Path) -> None:
         self._data, self._file = data, data / FILE
@@ -64,7 +64,7 @@ class AuditProcesses:
         self._waiting: asyncio.Future[None] | None = None
 
     async def last(self) -> AuditAnswer:
-        """How the last audit is, whichever process began it."""
+        """State of the latest audit, whichever process started it."""
         try:
             answer = msgspec.json.decode(self._file.read_bytes(), type=AuditAnswer)
         except (OSError, msgspec.DecodeError):
@@ -75,7 +75,7 @@ class AuditProcesses:
         return answer
 
     async def start(self) -> AuditAnswer:
-        """Begin one. Conflict while one runs."""
+        """Start an audit. Errors: Conflict while another runs."""
         lock = _lock(self._file)
         if lock is None:
             raise Conflict("an audit runs already; wait for its report")
@@ -92,14 +92,14 @@ class AuditProcesses:
                 pass_fds=(lock,),
             )
         finally:
-            os.close(lock)  # the audit has it now
+            os.close(lock)  # the audit process inherited the lock
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
         self._waiting = asyncio.ensure_future(asyncio.to_thread(self._wait, self._process, began))
         return began
 
     async def close(self) -> None:
-        """End the audit that this process began."""
+        """End the audit that this process started."""
         if self._process is not None and self._waiting is not None:
             self._process.terminate()
             await self._waiting
@@ -112,8 +112,9 @@ class AuditProcesses:
 
 
 def _lock(file: Path) -> int | None:
-    """A descriptor that holds the lock of audits with this file, here and in processes that inherit it; None where an
-    audit runs.
+    """Take the audit lock of this file; None if another audit holds it.
+
+    Returns a descriptor. The lock is held while this process, or one that inherits the descriptor, keeps it open.
     """
     descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

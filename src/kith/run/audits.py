@@ -30,7 +30,10 @@ from kith.run.posts_and_notices import posts_over, telling
 
 
 class CacheAudit(NamedTuple):
-    """None: nobody is answered from them now. `conflicts`: why something could not be audited."""
+    """Findings about the caches. None: no request is answered from that cache now.
+
+    `conflicts`: why a cache could not be audited.
+    """
 
     sets: SetAudit | None
     timelines: TimelineAudit | None
@@ -38,7 +41,7 @@ class CacheAudit(NamedTuple):
 
 
 def audit_edges(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> list[Audit]:
-    """Audit every graph. `sample`: the share of edges that is looked at."""
+    """Audit every graph. `sample`: the share of edges that is checked, 0 to 1."""
 
     async def run() -> list[Audit]:
         async with wiring.open_graph(settings, create=False) as graphs:
@@ -53,9 +56,9 @@ def audit_edges(settings: Settings, *, repair: bool, sample: float, progress: Ca
 
 
 def audit_caches(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> CacheAudit:
-    """Compare cached sets and home timelines with the graph. `sample`: the share of either that is looked at.
+    """Compare cached sets and home timelines with the graph. `sample`: the share of each that is checked, 0 to 1.
 
-    `repair`: drop those that are wrong, as they are made again.
+    `repair`: drop wrong ones; they are rebuilt when needed.
     """
 
     async def run() -> CacheAudit:
@@ -95,7 +98,10 @@ async def _timelines(
 def audit_notifications(
     settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]
 ) -> tuple[UntoldAudit, NoticeAudit]:
-    """Audit what the log tells, then the rows of inboxes. `sample`: the share of events and notices looked at."""
+    """Audit notices against the log's events, then inbox rows against notices.
+
+    `sample`: the share of events and of notices that is checked, 0 to 1.
+    """
 
     async def run() -> tuple[UntoldAudit, NoticeAudit]:
         async with wiring.open_stores(settings, "chore", create=False) as stores:
@@ -105,7 +111,7 @@ def audit_notifications(
                 stores.graph, stores.records, stores.inboxes, stores.activity, settings.celebrity_followers_min
             )
             under_way = {walk.notice for walk in await Walks(stores.store).of(Tier)}
-            over = base_of((wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
+            over = base_of((wall_ms() - NOTICE_KEPT_MS) // PERIOD_MS)  # rows of older notices may be deleted already
             notices = (
                 notice
                 for record in every_record(environment, RecordKind.NOTICE)
@@ -118,7 +124,7 @@ def audit_notifications(
 
 
 async def _untold(settings: Settings, stores: OpenStores, *, repair: bool, sample: float) -> UntoldAudit:
-    """Audit what happened since the first notice: before, intake may not have read the log."""
+    """Audit events since the first notice; the intake worker may not have read the log before it."""
     first = next(every_record(stores.of_folder("this audit").environment, RecordKind.NOTICE), None)
     if first is None:
         return UntoldAudit()

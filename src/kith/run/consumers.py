@@ -1,7 +1,7 @@
-"""The registry of consumers: all that follows the event log. `kith serve` runs them in worker processes beside the API.
+"""The registry of consumers, which follow the event log. `kith serve` runs them in worker processes beside the API.
 
 To add one, write it in its room (see `log.runner.Consumer`), open it here, and enter it in CONSUMERS. Then `kith serve`
-runs it, `kith worker` and `kith dead` know its name, and `/metrics` tells its lag and its failures.
+runs it, `kith worker` and `kith dead` know its name, and `/metrics` reports its lag and its failures.
 """
 
 from __future__ import annotations
@@ -59,21 +59,23 @@ from kith.webhooks import webhooks
 from kith.webhooks.webhook import Secrets
 
 PUSH_BATCH_MAX = 200
-"""Events that the worker `push` handles between two places where it may be stopped; what it sent since is repeated."""
+"""Events in a batch of the worker `push`. A worker that dies in a batch sends the batch's notices again."""
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 INTAKE_GAP_S = 0.003
-"""Shortest rest between two batches; a longer one made up half of the time from a like to the stream."""
+"""Shortest pause of intake between two batches. With a longer one it was half of the time from a like to the stream."""
 INTAKE_GAP_EVENT_S = 0.000_2
-"""Rest for each event of a batch. With the 1 ms of other consumers 500 likes a second waited 34 ms; with this, 7."""
+"""Pause of intake per event of a batch. At 500 likes a second a like waited 34 ms with the 1 ms of other consumers;
+with this, 7 ms.
+"""
 UPKEEP_GAP_S = 0.05
-"""The same where nobody waits for it: what comes in between is handled together."""
+"""Pause between two batches of consumers that nobody waits for; events that arrive meanwhile form the next batch."""
 _log = structlog.get_logger("kith")
 
 
 class Task(NamedTuple):
-    """Work that no event asks for. A worker does it when it starts, and then every `every_s` seconds."""
+    """Periodic work. A worker does it when it starts, and then every `every_s` seconds."""
 
-    name: str  # in the log, where it fails; and of the lease that one worker holds while at it
+    name: str  # of the task in log lines, and of the lease that one worker holds during it
     every_s: float
 
 
@@ -89,24 +91,24 @@ MAKE_FILTER = Task("the filter of checks is made", every_s=600.0)
 
 
 class LogFollower(Protocol):
-    """Follows the log: a `Runner`, or another that keeps its own places in it."""
+    """Follows the log: a `Runner`, or a follower that keeps its own positions in the log."""
 
     @property
     def name(self) -> str:
-        """As it is registered."""
+        """Its name in the registry."""
         ...
 
     async def run(self) -> None:
-        """Follow it until stopped."""
+        """Follow the log until stopped."""
         ...
 
     def stop(self) -> None:
-        """Save how far it is, and return from `run`."""
+        """Save the position, and return from `run`."""
         ...
 
 
 class Worker(NamedTuple):
-    """What a worker process runs: who follows the log, and tasks beside it. `is_ready`: whether it does its part."""
+    """What a worker process runs: a follower of the log, and tasks beside it. `is_ready`: for readiness probes."""
 
     follower: LogFollower
     tasks: Mapping[Task, Callable[[], Coroutine[Any, Any, None]]]
@@ -118,10 +120,10 @@ async def _no_gauges(_: OpenStores) -> Mapping[str, float]:
 
 
 class Registered(NamedTuple):
-    """How a consumer is opened over open stores, and its gauges besides lag and failures.
+    """How to open a consumer over open stores, and its gauges besides lag and failures.
 
-    `alone`: how many processes of its own `kith serve` gives it, because it works long at a time; with 0 of them it
-    shares one with all others of these. `has_place`: it reads the log from one place, kept under its name.
+    `alone`: how many processes `kith serve` gives this consumer alone, because its batches take long. With 0, it shares
+    one process with all other consumers that have 0. `has_place`: it has one position in the log, stored under its name.
     """
 
     open: Callable[[Settings, OpenStores], AbstractAsyncContextManager[Worker]]
@@ -132,7 +134,7 @@ class Registered(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def _apply(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Decides writes; beside it expired edges are ended and long lists divided. StoreMismatch over a folder."""
+    """Decides writes. Its tasks remove expired edges and split long lists. Errors: StoreMismatch over a folder."""
     deciding = stores.deciding
     if deciding is None:
         raise StoreMismatch("the worker `apply` is for distributed engines; over a data folder nothing is left to it")
@@ -151,7 +153,7 @@ async def _apply(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker
 
 @contextlib.asynccontextmanager
 async def _checks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Keeps the layers in front of checks up to date. StoreMismatch where there are none."""
+    """Keeps the layers in front of checks up to date. Errors: StoreMismatch where there are none."""
     keeping = stores.keeping
     if keeping is None:
         raise StoreMismatch("the worker `checks` is for distributed engines with `checks_snapshots` set")
@@ -165,7 +167,7 @@ async def _checks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
 
 @contextlib.asynccontextmanager
 async def _fanout(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Writes timelines; stories are reclaimed beside it."""
+    """Writes timelines. Its tasks evict unread timelines and reclaim expired stories."""
     async with timelines.open_store(settings) as store:
         consumer = fanout.Fanout(
             Sources(stores.graph),
@@ -187,7 +189,7 @@ async def _fanout(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
         try:
             runner = Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max))
             tasks = {
-                CLAIM_TIMELINES: consumer.claim,  # a node of Redis that had it may come back empty
+                CLAIM_TIMELINES: consumer.claim,  # the Redis node that held the name may come back empty
                 EVICT_TIMELINES: evict_timelines,
                 RECLAIM_STORIES: reclaim_stories,
             }
@@ -197,7 +199,7 @@ async def _fanout(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
 
 
 def fanout_policy(settings: Settings) -> Thresholds | ByRates:
-    """The policy that decides to whom a post is pushed."""
+    """The policy that decides to which followers a post is pushed."""
     if settings.fanout_policy == "rates":
         return ByRates(settings.fanout_pull_cost)
     return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
@@ -209,15 +211,15 @@ async def _fanout_gauges(stores: OpenStores) -> Mapping[str, float]:
 
 @contextlib.asynccontextmanager
 async def _webhooks(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Sends what changes to webhooks, each from a place of its own in the log."""
-    # The HTTP client is imported where it is used: all other processes start without it.
+    """Sends changes to webhooks. Each webhook has its own position in the log."""
+    # The HTTP client is imported only here, so other processes start without it.
     from kith.outbound.outbound import Outbound  # noqa: PLC0415
     from kith.webhooks.worker import WebhookWorker  # noqa: PLC0415
 
     signing = await stores.credentials.secret("signing")
     secrets, store = Secrets(signing), stores.store
     kept = webhooks.Webhooks(store, stores.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
-    # Each has one request at a time: however many hang, there is a connection for the others.
+    # A webhook has one request in flight at most, so hanging webhooks leave a connection for each of the others.
     outbound = Outbound(networks_of(settings.outbound_networks), connections_max=settings.webhooks_max)
     try:
         worker = WebhookWorker(
@@ -242,7 +244,7 @@ async def _webhook_gauges(stores: OpenStores) -> Mapping[str, float]:
 
 @contextlib.asynccontextmanager
 async def _boards(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Settles who follows which board after follows, blocks and changes of boards; beside it media are measured."""
+    """Settles board follows after follows, blocks and changes of boards. Its task measures the size of media."""
     from kith.engines.blobs.blob_store import open_blobs  # noqa: PLC0415 - its library is large
 
     async def measure_media() -> None:
@@ -256,7 +258,7 @@ async def _boards(settings: Settings, stores: OpenStores) -> AsyncIterator[Worke
 
 @contextlib.asynccontextmanager
 async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Tells people what others did; beside it old inbox rows are deleted, and a restored store's inboxes filled."""
+    """Notifies users of what others did. Its tasks delete old inbox rows and refill the inboxes of a restored store."""
     async with node_number(stores.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(stores, number)
         comments = CommentReader(posts)
@@ -282,13 +284,13 @@ async def _notifications(settings: Settings, stores: OpenStores) -> AsyncIterato
 
 @contextlib.asynccontextmanager
 async def _mentions(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Begins to tell followers who asked for it that an account was mentioned."""
+    """Starts to notify followers that an account was mentioned; only followers who asked for it are notified."""
     consumer = spread.Spread(_coordinator(settings, stores, ()))
     yield Worker(Runner(consumer, stores.log, Pace(tries_max=settings.log_tries_max, gap_s=UPKEEP_GAP_S)), {})
 
 
 def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:
-    """Workers that tell the followers in some tiers."""
+    """A pool of workers that notifies the followers in its tiers of mentions."""
     tiers = pools.POOLS[name]
 
     @contextlib.asynccontextmanager
@@ -315,7 +317,7 @@ def _coordinator(settings: Settings, stores: OpenStores, tiers: Sequence[Tier]) 
 
 
 async def _tier_gauges(tiers: Sequence[Tier], stores: OpenStores) -> Mapping[str, float]:
-    """What waits in each tier, and for how long; with the last, the flag of `backpressure`."""
+    """Walks and chunks that wait in each tier, and the age of the oldest; with the tier MONTH, the backpressure flag."""
     now_ms, values = wall_ms(), dict[str, float]()
     for tier in tiers:
         depth = walks.depth_of(walks.read_walks((await stores.store.notes(walks.prefix_of(tier))).values()), now_ms)
@@ -330,7 +332,7 @@ async def _tier_gauges(tiers: Sequence[Tier], stores: OpenStores) -> Mapping[str
 
 @contextlib.asynccontextmanager
 async def _push(settings: Settings, stores: OpenStores) -> AsyncIterator[Worker]:
-    """Sends what people are told to their devices."""
+    """Sends notices to users' devices through push services."""
     from kith.outbound.outbound import Outbound  # noqa: PLC0415 - see `_webhooks`
     from kith.run import push_keys  # noqa: PLC0415
 
@@ -370,19 +372,19 @@ CONSUMERS: Mapping[str, Registered] = {
     "mentions-day": _pool("mentions-day", lambda settings: settings.mention_workers_day),
     "mentions-month": _pool("mentions-month", lambda settings: settings.mention_workers_month),
 }
-"""By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""
+"""Consumers by name. Progress and failures are stored under this name; it also names the worker and its gauges."""
 WORKERS: Mapping[str, Registered] = {
     APPLY: Registered(_apply, alone=lambda _: 1, has_place=False),
     checks.NAME: Registered(_checks, alone=lambda _: 1, has_place=False),
     **CONSUMERS,
 }
-"""All that `kith worker` knows. The first two are for distributed engines only: one follows another log, and the other
-notes how far it is beside what it keeps.
+"""All workers that `kith worker` runs. The first two are for distributed engines only. `apply` follows the log of
+commands; `checks` stores its position beside the cached sets.
 """
 
 
 def processes_of_workers(settings: Settings) -> list[tuple[str, ...]]:
-    """The consumers that each worker process of `kith serve` runs."""
+    """The consumers of each worker process of `kith serve`: one tuple of names per process."""
     here = WORKERS if settings.engine == "cluster" else CONSUMERS
     if not settings.checks_snapshots:
         here = {name: registered for name, registered in here.items() if name != checks.NAME}

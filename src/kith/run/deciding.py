@@ -1,4 +1,4 @@
-"""What the worker `apply` runs: its process takes part in deciding the writes of distributed engines."""
+"""What the worker `apply` runs: it joins the processes that decide the writes of distributed engines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 APPLY = "apply"
-"""The worker that decides the writes of distributed engines. It follows the log of commands, not that of events."""
+"""Name of the worker that decides the writes of distributed engines. It follows the log of commands, not of events."""
 
 
 class Decider:
@@ -24,7 +24,7 @@ class Decider:
             await self._stopping.wait()
 
     def is_ready(self) -> bool:
-        """Whether all partitions are decided that are this process's own."""
+        """Whether this process decides all partitions that it owns."""
         return self._is_part()
 
     def stop(self) -> None:

@@ -1,6 +1,6 @@
-"""From settings to the limits that the API and its services take. Pure; `services` and `api` hand them on.
+"""Makes the limits of the API and its services from the settings. Pure; `services` and `api` pass the limits on.
 
-The limits of people (how many one may follow) are made where `opening.wiring` makes their services.
+`opening.wiring` makes the limits of relations, such as how many users one may follow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kith.run.config import Settings
 
 
 def bounds(settings: Settings) -> Bounds:
-    """Bounds of a request: entries, bytes, ids, seconds."""
+    """Bounds of a request: bytes and seconds, for ordinary requests and for uploads."""
     return Bounds(
         settings.body_bytes_max,
         settings.request_timeout_ms / 1000,
@@ -26,7 +26,7 @@ def bounds(settings: Settings) -> Bounds:
 
 
 def rates(settings: Settings) -> Rates:
-    """Requests a second that one API process lets through: its share of the setting, rounded up."""
+    """Requests a second that one API process allows: its share of the setting, rounded up."""
     asked = (
         settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
     )  # fmt: skip
@@ -34,7 +34,7 @@ def rates(settings: Settings) -> Rates:
 
 
 def quotas(settings: Settings) -> dict[QuotaName, Quota]:
-    """What a user may do in a minute or an hour, by kind; a kind that is missing has no quota."""
+    """Quotas of a user per minute or hour, by kind; a kind that is missing has no quota."""
     asked: dict[QuotaName, Quota] = {
         "feed": Quota(settings.rate_feed_per_minute, 60),
         "posts": Quota(settings.rate_posts_per_hour, 3_600),

@@ -1,4 +1,4 @@
-"""How every process logs: to standard error, a JSON object a line; repeated tracebacks are left out for a while."""
+"""How every process logs: one JSON object a line on standard error. Repeated tracebacks are suppressed for a while."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 REPEAT_S = 10.0
-"""How long the same traceback is not written again: while a disk is full, every request may have one."""
+"""Seconds for which a repeated traceback is suppressed. On a full disk, every request may raise the same one."""
 _KINDS_MAX = 1_000
 
 
 def configure(level: str) -> None:
-    """Log what is at least as severe as `level`."""
+    """Log events that are at least as severe as `level`."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         processors=[
@@ -33,17 +33,17 @@ def configure(level: str) -> None:
 
 
 class SparingTracebacks:
-    """Leaves out an event whose traceback was written lately: same fields, same error, raised at the same line.
+    """Suppresses an event whose traceback was logged recently: same fields, same error, raised at the same line.
 
-    The next one that is written tells how many were left out, as `repeated`.
+    The next one that is logged says in `repeated` how many were suppressed.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
-        self._written: dict[tuple[object, ...], tuple[float, int]] = {}  # kind: when last, and how often since
+        self._written: dict[tuple[object, ...], tuple[float, int]] = {}  # kind: when last logged, suppressed since
 
     def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        """Called by structlog for each event; DropEvent leaves it out."""
+        """Called by structlog for each event; raises DropEvent to suppress it."""
         error = event.get("exc_info")
         if error is True:
             error = sys.exc_info()[1]

@@ -1,4 +1,4 @@
-"""Posts and notices over an open data folder, as processes of several kinds have them (the API, workers, commands)."""
+"""Wires posts and notices over open stores, for every kind of process that needs them: the API, workers, commands."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from kith.run.opening.stores import OpenStores
 
 
 def posts_over(stores: OpenStores, number: NodeNumber) -> Posts:
-    """Posts of this process. Ids take their time from a clock that was set past all that is stored, and start after it;
-    where they run ahead, they take the clock along: so a process that had our node number before cannot have used a
-    later millisecond. Once the number is lost, no more ids are made.
+    """The posts service of this process.
+
+    Ids take their time from the graph's clock, which was set past every stored time. When ids run ahead of the clock,
+    they advance it. So no earlier holder of our node number can have used a later millisecond. After the node number
+    is lost, no more ids are made.
     """
     clock = stores.graph.clock
     snowflakes = Snowflakes(
@@ -33,7 +35,7 @@ def posts_over(stores: OpenStores, number: NodeNumber) -> Posts:
 
 
 class NoticeServices(NamedTuple):
-    """What a process needs to tell users things, or to show them what they were told."""
+    """What a process needs to notify users, or to show them their notices."""
 
     notices: Notices
     recipients: Recipients
@@ -43,7 +45,7 @@ class NoticeServices(NamedTuple):
 
 
 def telling(settings: Settings, stores: OpenStores, posts: Posts) -> NoticeServices:
-    """Notices and the rules of whom they are told, over an open folder."""
+    """Notices, and the rules for who receives them, over open stores."""
     graph, rules = stores.graph, NoticeRules(stores.graph, stores.records)
     preferences = PreferencesKept(stores.records, graph.clock)
     notices = Notices(stores.records, stores.inboxes, graph, posts.snowflakes)

@@ -1,4 +1,4 @@
-"""From settings to the keys for push services: which providers are set up, and our credentials with each."""
+"""Makes the keys for push services from the settings: which providers are configured, and our credentials for each."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from kith.outbound.outbound import Send
 
 SEND_S = 5.0
-"""Longest that a push service may take to answer; meanwhile others may wait."""
+"""Seconds that a push service may take to answer; other notices may wait meanwhile."""
 
 
 class PushKeys(NamedTuple):
-    """Our keys; None for a provider that is not set up."""
+    """Our keys; None for a provider that is not configured."""
 
     vapid: Vapid | None
     apns: ApnsKey | None
@@ -41,7 +41,7 @@ class PushKeys(NamedTuple):
         return Offer(kinds, None if self.vapid is None else self.vapid.public, tuple(hosts))
 
     def providers(self, send: Send) -> dict[DeviceKind, Provider]:
-        """The ways to send that are set up."""
+        """The providers that are configured, by kind of device."""
         found: dict[DeviceKind, Provider] = {}
         if self.vapid is not None:
             found["webpush"] = WebPush(send, self.vapid)
@@ -53,9 +53,11 @@ class PushKeys(NamedTuple):
 
 
 def push_keys(settings: Settings, signing: bytes) -> PushKeys:
-    """The keys that the settings name. That of Web Push follows from the signing secret of this store, so it is the
-    same as long as the store is: browsers are bound to it. BadRequest, which begins with the setting,
-    for files that cannot be used.
+    """The keys that the settings name.
+
+    The Web Push key is derived from the store's signing secret, because browser subscriptions are bound to the key: it
+    stays the same as long as the store exists. Errors: BadRequest for files that cannot be used; its message begins
+    with the name of the setting.
     """
     vapid = None
     if settings.webpush_contact:
@@ -64,7 +66,7 @@ def push_keys(settings: Settings, signing: bytes) -> PushKeys:
 
 
 def check_push_keys(settings: Settings, sources: Mapping[str, str]) -> None:
-    """BadRequest where the settings name files that cannot be used. `sources`: where each setting came from."""
+    """Check the key files that the settings name. Errors: BadRequest. `sources`: where each setting came from."""
     try:
         push_keys(settings, b"")
     except BadRequest as error:
@@ -106,7 +108,7 @@ def _read(setting: str, path: str) -> bytes:
 
 
 def _check(setting: str, pem: bytes, kind: type) -> None:
-    """BadRequest where this is no key of that kind; the message holds nothing of it."""
+    """Check that this is a key of that kind. Errors: BadRequest, whose message shows nothing of the key."""
     try:
         usable = isinstance(load_pem_private_key(pem, None), kind)
     except (ValueError, TypeError):

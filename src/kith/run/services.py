@@ -1,4 +1,4 @@
-"""The services of an API process, over open stores."""
+"""Wires the services of an API process over open stores."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ from kith.webhooks.webhooks import Webhooks
 
 
 class Services(NamedTuple):
-    """What the resources are made of."""
+    """The services that the API's resources use."""
 
     stores: OpenStores
     number: NodeNumber
@@ -121,7 +121,7 @@ async def open_services(
     on_fatal: Callable[[], None] = lambda: None,
     committer: Committer | None = None,
 ) -> AsyncIterator[Services]:
-    """The services of one API process, from opening the folder to closing it."""
+    """Open the stores and services of one API process, and close them at the end."""
     async with (
         open_stores(settings, "api", create=create, on_fatal=on_fatal, committer=committer) as stores,
         node_number(stores.leases, NODES_MAX, on_lost=on_fatal) as number,
@@ -145,7 +145,7 @@ async def _services(
     suggested, served = suggestions(settings, stores), _served(settings)
     told = telling(settings, stores, posts)
     memory = ReadMemory(graph.store, stores.log, wall_ms, share=settings.read_share)
-    await memory.refresh()  # from now on it knows what changes
+    await memory.refresh()  # from here on it follows the log
     facts = PostFacts(posts.store, graph, memory, wall_ms)
     affinity = Affinity(graph, comments, facts, memory, wall_ms)
     skeletons = Skeletons(graph, kept, stores.fanout_state, stores.log, memory)
@@ -196,7 +196,7 @@ async def _services(
 def _live(
     settings: Settings, stores: OpenStores, posts: Posts, engagement: Engagement, notifications: Notifications
 ) -> Live:
-    """Tells connected readers what changes."""
+    """The service that sends changes to connected readers."""
     return Live(
         posts, engagement, notifications, stores.log, stores.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
@@ -212,7 +212,7 @@ def _watch(
     comments: Comments,
     boards: Boards,
 ) -> Watch:
-    """Tells watchers what changes, users what they may see of it."""
+    """The service that sends changes to watchers; a user gets only the changes that they may see."""
     store = stores.graph.store
     visible: dict[RecordKind, Visible] = {
         RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible,
@@ -233,7 +233,7 @@ def _webhooks(settings: Settings, stores: OpenStores, secrets: Secrets) -> Webho
 async def _looked_after(
     stores: OpenStores, jobs: NodeJobs, going_public: GoingPublic, peers: Sequence[str]
 ) -> AsyncIterator[None]:
-    """What a primary does beside answering: it resumes jobs whose process is gone, and tells the primary before it."""
+    """Run a primary's background work: resume jobs whose process is gone, and notify the primary that it replaced."""
     store = None if stores.folder is None else stores.folder.environment
     if store is not None and store_role.why_closed(store) is not None:
         yield
@@ -257,7 +257,7 @@ def _presence(stores: OpenStores, live: Live) -> tuple[Presence, asyncio.Task[No
 
 
 def _served(settings: Settings) -> ServedFiles:
-    """The log of what was served, of which this process writes a share."""
+    """The log of ranked pages that were served. The API processes divide its size among them."""
     return ServedFiles(
         Path(settings.data) / "served",
         share=settings.served_log_share,
@@ -267,14 +267,14 @@ def _served(settings: Settings) -> ServedFiles:
 
 
 def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> MediaLibrary:
-    """Pictures and videos, with their files where the settings say."""
+    """Pictures and videos; their files are in the folder or bucket of the settings."""
     blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
     kept = observed(blobs, "blobs", observer)
     return MediaLibrary(posts.store, posts.graph, posts.snowflakes, kept, limits.media(settings))
 
 
 def _each(*finish: WhenDone) -> WhenDone:
-    """Do one after the other."""
+    """Run these one after the other."""
 
     async def do(user: NodeId) -> None:
         for one in finish:
