@@ -123,7 +123,7 @@ class Registered(NamedTuple):
     """How to open a consumer over open stores, and its gauges besides lag and failures.
 
     `alone`: how many processes `kith serve` gives this consumer alone, because its batches take long. With 0, it shares
-    one process with all other consumers that have 0. `has_place`: it has one position in the log, stored under its name.
+    one process with all other consumers that have 0. `has_place`: it has one position in the log, under its name.
     """
 
     open: Callable[[Settings, OpenStores], AbstractAsyncContextManager[Worker]]
@@ -317,7 +317,7 @@ def _coordinator(settings: Settings, stores: OpenStores, tiers: Sequence[Tier]) 
 
 
 async def _tier_gauges(tiers: Sequence[Tier], stores: OpenStores) -> Mapping[str, float]:
-    """Walks and chunks that wait in each tier, and the age of the oldest; with the tier MONTH, the backpressure flag."""
+    """Walks and chunks that wait in each tier, and the oldest's age; with tier MONTH, the backpressure flag."""
     now_ms, values = wall_ms(), dict[str, float]()
     for tier in tiers:
         depth = walks.depth_of(walks.read_walks((await stores.store.notes(walks.prefix_of(tier))).values()), now_ms)

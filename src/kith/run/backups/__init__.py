@@ -1,16 +1,16 @@
-"""Backups in a folder or a bucket: wholes of the store now and then, increments of its log in between.
+"""Backups in a folder or a bucket: copies of the whole store ("wholes") at times, increments of its log in between.
 
-Files: `parts` (what a part is, and what it is called) · `chain` (pure: which parts make a point in time, which may
-go) · `making` (one more part, verified) · `pictures` (files of media, and the lists of them) · `pruning` ·
-`restoring` · `drills` (restored to try it) · `schedule` (when backups are due, and what is told of them) · `worker`
-(the process that `kith serve` runs).
+Files: `parts` (format and names of a part) · `chain` (pure: which parts restore a point in time, which may be deleted)
+· `making` (makes and verifies one part) · `pictures` (media files, and the lists of them) · `pruning` · `restoring` ·
+`drills` (notes of test restores) · `schedule` (when backups are due, and their status) · `worker` (the process that
+`kith serve` runs).
 
-    parts/<part>.json           what a part holds, with digests; written last, so that a part which has it is whole
+    parts/<part>.json           manifest of a part, with digests; written last, so a part that has one is complete
     files/<part>/store.mdb      of a whole: a copy of the store
     files/<part>/log-0001...    of an increment: segments of the log (see `engines.embedded.segments`)
-    files/<part>/media          which files of media came with it (a whole: all there were)
-    media/3f/...                these files, as they are called in the folder of media
+    files/<part>/media          the list of media files that came with it (of a whole: all files)
+    media/3f/...                these files, with the names that they have in the media folder
 
-A part is named by its number, which orders the parts, and random characters, so that two made at once have different
-names. Whoever can read a backup can sign tokens: it holds the secrets of the store.
+A part is named by its number, which orders the parts, and random characters, so that two parts made at once have
+different names. A backup holds the secrets of the store: anyone who can read it can sign tokens.
 """

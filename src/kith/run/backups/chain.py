@@ -1,7 +1,7 @@
 """Which parts of a backup restore a point in time, and which may be deleted. Pure.
 
-Time in a backup is that of the clock by which events were logged. If that clock was put back, a point lies before the
-first event logged after it, so a store restored to a time holds nothing that was logged later.
+Times in a backup come from the clock that stamped the events. If that clock was set back, a point in time lies before
+the first event with a later time. So a store restored to a time holds no event with a later one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kith.run.backups.parts import Part, manifest_of
 
 
 class Goal(NamedTuple):
-    """A point: before the first event logged after `ms`, or up to the event `event` of a line; None: the newest."""
+    """A point to restore: before the first event logged after `ms`, or up to `event` of a line; else the newest."""
 
     ms: int | None = None
     event: int | None = None
@@ -22,7 +22,7 @@ class Goal(NamedTuple):
 
 
 class RestorePlan(NamedTuple):
-    """A whole, and the increments that are done after it, in order."""
+    """A whole, and the increments to apply after it, in order."""
 
     whole: Part
     increments: Sequence[Part]
@@ -32,9 +32,10 @@ NEWEST = Goal()
 
 
 def last_part(parts: Sequence[Part]) -> Part | None:
-    """The part after which the next increment goes on: the furthest of the newest line. `parts`: in order.
+    """The part that the next increment continues: the furthest of the newest line. `parts`: in order.
 
-    An increment, where there is one; otherwise the points between the last increment and a newer whole would be lost.
+    It is an increment, where there is one. If the next increment continued a newer whole instead, the points between
+    the last increment and that whole would be lost.
     """
     line = [part for part in parts if part.line == parts[-1].line]
     increments = [part for part in line if part.kind == "increment"]
@@ -42,7 +43,7 @@ def last_part(parts: Sequence[Part]) -> Part | None:
 
 
 def restore_plan(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection[str] = ()) -> RestorePlan:
-    """The parts that make a point. `parts`: in order; `damaged`: the ids of those that cannot be read.
+    """The parts that restore a point. `parts`: in order; `damaged`: the ids of unreadable parts.
 
     Errors: BadRequest, if no whole is old enough; StoreMismatch, if parts are missing that the point may need.
     """
@@ -50,7 +51,7 @@ def restore_plan(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection
     increments, reached = list[Part](), whole.until
     line = [part for part in parts if part.kind == "increment" and part.line == whole.line]
     while True:
-        # those of files and keys alone
+        # increments without events: they hold media files or keys only
         increments += [part for part in line if part.after == part.until == reached and part.id > whole.id]
         following = [part for part in line if part.after <= reached < part.until]
         if not following:
@@ -72,7 +73,7 @@ def restore_plan(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection
 
 
 def _check_readable(damaged: Iterable[str]) -> None:
-    """StoreMismatch, if there are parts that may hold more and cannot be read."""
+    """Raise StoreMismatch for an unreadable part, because it may hold more events."""
     for part in damaged:
         raise StoreMismatch(
             f"{manifest_of(part)} is damaged, or of a newer Kith, and may hold more; bring it back as it was, or move "
@@ -81,7 +82,7 @@ def _check_readable(damaged: Iterable[str]) -> None:
 
 
 def _whole_before(parts: Sequence[Part], goal: Goal, damaged: Collection[str]) -> Part:
-    """The newest whole from which a point can be reached."""
+    """The newest whole from which increments lead to the point."""
 
     def is_fit(part: Part) -> bool:
         if goal.event is not None:
@@ -99,17 +100,17 @@ def _whole_before(parts: Sequence[Part], goal: Goal, damaged: Collection[str]) -
 
 
 def _is_past(increment: Part, goal: Goal) -> bool:
-    """Whether a point lies inside an increment, or at its end."""
+    """Whether the point lies inside this increment, or at its end."""
     if goal.event is not None:
         return increment.until >= goal.event
     return goal.ms is not None and increment.last_ms > goal.ms
 
 
 def prunable(parts: Sequence[Part], kept_from_ms: int, newer_min: int) -> list[Part]:
-    """The parts that no point at or after a time needs; never the newest whole, nor what follows it.
+    """The parts that no point at or after a time needs; never the newest whole, nor the parts after it.
 
-    A whole that is older than that must stay, as points up to the next one begin with it; so must increments after it.
-    `newer_min`: so many newer wholes there must be, too: a clock that is far ahead makes all seem old.
+    The last whole before that time stays, with the increments after it, because points up to the next whole need it.
+    `newer_min`: a whole is old only if at least so many newer ones exist, because a clock far ahead makes all seem old.
     """
     wholes = [part for part in parts if part.kind == "whole"]
     old = [part for part in wholes[: max(0, len(wholes) - newer_min)] if part.reached_ms <= kept_from_ms]

@@ -1,6 +1,6 @@
-"""The last drill of a backup (`kith restore PLACE --drill`), noted in the backup's own place.
+"""Notes the last drill of a backup (`kith restore PLACE --drill`, a test restore) beside the backup itself.
 
-So a server knows of a drill that was made on another machine, as it should be. It looks after each backup it makes.
+So a server learns of a drill on another machine, where drills should run. It reads the note after each backup it makes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _FILE = "drill.json"
 
 
 class Drill(msgspec.Struct, frozen=True):
-    """When a drill ended, in ms since the epoch (0: there was none), and whether the backup was good."""
+    """When the drill ended, in ms since the epoch (0: there was none), and whether the backup was good."""
 
     at_ms: int = 0
     good: bool = True
 
 
 def note(archive: Archive, drill: Drill) -> None:
-    """Note how a drill of what is in an archive ended. Errors: those of `Archive.put`."""
+    """Store the result of a drill of this archive. Errors: those of `Archive.put`."""
     archive.put(_FILE, [msgspec.json.encode(drill)])
 
 
 def last(archive: Archive) -> Drill:
-    """The last drill that was noted. StoreUnavailable."""
+    """The last drill that was noted. Errors: StoreUnavailable."""
     try:
         return msgspec.json.decode(b"".join(archive.read(_FILE)), type=Drill)
     except (StoreMismatch, msgspec.DecodeError):

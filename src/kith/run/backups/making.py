@@ -1,8 +1,8 @@
-"""One more part of a backup: an increment of the log, or a whole copy of the store, while servers run.
+"""Makes one part of a backup: an increment of the log, or a copy of the whole store, while servers run.
 
-Every file is read again after it was written. The file that describes a part is written last: so a part that was cut
-short does not count, and the next begins where the last good one ended. Two that are made at once both count: parts may
-overlap.
+Every file is read back and verified after it was written. The manifest of a part is written last. So an interrupted
+part does not count, and the next part starts where the last complete one ended. Two parts that are made at once both
+count: parts may overlap.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from kith.run.backups.pictures import StoredFiles, copy_in, list_of, names_of
 from kith.run.opening.folders import refuse_unfinished
 
 BYTES_A_SEGMENT = 2 << 20
-"""Of the log, in a file and in memory: some 200,000 edges."""
+"""Bytes of the log in one file, and in memory: some 200,000 edges."""
 _CHUNK_BYTES = 1 << 20
-SECRET = "backups"  # noqa: S105 - the name of one; its digest names the store
+SECRET = "backups"  # noqa: S105 - the name of a secret, whose digest identifies the store
 
 
 class Made(NamedTuple):
@@ -59,7 +59,7 @@ class Made(NamedTuple):
 
 
 class _Log(NamedTuple):
-    """What an increment has of the log: its files, and the place, mark and times of its events."""
+    """The log in an increment: its files, and the last event's number, mark, and the times of its events."""
 
     files: Mapping[str, StoredFile]
     until: int
@@ -69,9 +69,9 @@ class _Log(NamedTuple):
 
 
 class BackUp:
-    """Backs up one store into one archive. `media`: the folder of its files; None where they are in a bucket.
+    """Backs up one store into one archive. `media`: the folder of its media files; None where they are in a bucket.
 
-    `progress`: told of the files of media copied so far; an error of it ends the backup, which then does not count.
+    `progress`: called with the number of media files copied so far; if it raises, the backup ends and does not count.
     """
 
     def __init__(
@@ -84,22 +84,22 @@ class BackUp:
     ) -> None:
         self.archive = archive
         self.until: int | None = None
-        """The event after which the next increment goes on, once it is known."""
+        """The event after which the next increment starts; None while it is not known."""
         self._store, self._media = store, media
         self._progress, self._now_ms = progress, now_ms
         self._name = hashlib.sha256(store.secret(SECRET)).hexdigest()[:32]
         self._seen: dict[str, Part] = {}
-        self._known: dict[str, StoredFiles] = {}  # by parts
+        self._known: dict[str, StoredFiles] = {}  # media files by the id of their part
         self._copied = 0
 
     def make(self, *, whole: bool) -> Made:
-        """Make an increment of what is new, and if `whole`, or where the log cannot go on, a copy of the store too.
+        """Make an increment of new events, and if `whole`, or where the log has a gap, a copy of the store too.
 
-        May be called again and again: what was read of the archive is kept.
+        Manifests that were read from the archive are cached for the next call.
 
         Errors: Conflict, where another store, or a later history of this one, is backed up there; NotPrimary and
-        StoreMoved, where another machine goes on from this store; StoreMismatch, where a bulk load or a rebuild is not
-        finished; StoreFull, StoreUnavailable.
+        StoreMoved, where another machine has taken over this store; StoreMismatch, where a bulk load or a rebuild is
+        unfinished; StoreFull, StoreUnavailable.
         """
         closed = store_role.why_closed(self._store)
         if closed is not None and closed.why != "standby":
@@ -127,7 +127,7 @@ class BackUp:
         return Made(made, self._copied, because)
 
     def _check_goes_on(self, before: Parts, last: Part) -> None:
-        """Conflict, where the log does not go on from the last part; StoreMismatch, where that is of no use."""
+        """Raise Conflict if the log does not continue the last part; StoreMismatch if that part cannot be restored."""
         restore_plan(before.whole, damaged=before.damaged)
         if self._history() != list(last.history):
             raise Conflict("the store was restored since the last backup, and its log went on another way")
@@ -135,12 +135,12 @@ class BackUp:
             raise Conflict(_hole(last.until))
 
     def _increment(self, before: Parts, last: Part) -> list[Part]:
-        """A part with what the log has after `last`; none, where nothing is new."""
+        """A part with the events after `last`; empty, where nothing is new."""
         began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "increment")
         known = self._names(before.whole)
         is_new = segments.last_event(self._store) != last.until or named != last.identity
         log = self._log_after(last, id_) if is_new else None
-        new = self._new_files(known)  # after the log, so that what it names is there
+        new = self._new_files(known)  # after the log, so the files that it names are included
         if log is None:
             if not new:
                 return []
@@ -156,7 +156,7 @@ class BackUp:
         return [self._put(part)]
 
     def _log_after(self, last: Part, id_: str) -> _Log:
-        """Keep the segments of the log after a part, up to its end."""
+        """Store the segments of the log after a part, up to the log's current end."""
         files: dict[str, StoredFile] = {}
         first_ms, mark, last_ms, at, end = 0, last.mark, last.last_ms, last.until, -1
         while end < 0 or at < end:
@@ -171,23 +171,23 @@ class BackUp:
         return _Log(files, at, mark, first_ms, last_ms)
 
     def _new_files(self, known: StoredFiles) -> StoredFiles:
-        """Copy the files of media that the backup does not have."""
+        """Copy the media files that the backup lacks."""
         media = copy_in(self._media, self.archive, known, self._count) if self._media else {}
         return {name: file for name, file in media.items() if name not in known}
 
     def _whole(self, before: Parts, line: str, last_ms: int) -> Part:
-        """A part with a copy of the store. `last_ms`: the latest time in its line until now."""
+        """A part with a copy of the store. `last_ms`: the latest event time in its line so far."""
         began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "whole")
         until = segments.last_event(self._store)
         mark = mark_of(segments.event_at(self._store, until))
         with copy_of(self._store) as reading:
             chunks = iter(partial(os.read, reading, _CHUNK_BYTES), b"")
             files = {STORE: put_verified(self.archive, file_of(id_, STORE), chunks)}
-        most = segments.last_event(self._store)  # the copy ends somewhere between the two
+        most = segments.last_event(self._store)  # the copy ends somewhere between `until` and this
         last_ms = max(last_ms, segments.latest_ms(self._store, most))
-        if self._media:  # after the store, so that what it names is there
+        if self._media:  # after the store, so the files that it names are included
             known: StoredFiles = {}
-            with contextlib.suppress(StoreMismatch):  # then what is there is compared, file by file
+            with contextlib.suppress(StoreMismatch):  # an unreadable list: each file in the archive is compared instead
                 known = self._names(before.whole)
             media = copy_in(self._media, self.archive, known, self._count)
             files[MEDIA] = put_verified(self.archive, file_of(id_, MEDIA), [list_of(media)])
@@ -198,7 +198,7 @@ class BackUp:
         return self._put(part)
 
     def _put(self, part: Part) -> Part:
-        """Write what a part holds; from now on it counts."""
+        """Write the manifest of a part; from now on the part counts."""
         put_verified(self.archive, manifest_of(part.id), [packed(part)])
         return part
 
@@ -216,7 +216,7 @@ class BackUp:
         return [(restore.name, restore.shared) for restore in self._store.history().restores]
 
     def _names(self, before: Sequence[Part]) -> StoredFiles:
-        """The files of media that the newest whole has, and what came after it. Each list is read once."""
+        """The media files of the newest whole and of the parts after it. Each list is read once."""
         if not self._media:
             return {}
         at = max((number for number, part in enumerate(before) if part.kind == "whole"), default=0)
@@ -239,7 +239,7 @@ def _refuse_others(archive: Archive, parts: Parts, store: str) -> None:
 
 
 def _refuse_older(archive: Archive, parts: Parts, history: Sequence[tuple[int, int]]) -> None:
-    """Conflict where the backup goes on from our history: what we would add is older, and would count as the newest."""
+    """Raise Conflict if the backup holds a history that continues ours: our part would be older but count as newest."""
     for part in parts.whole:
         if len(part.history) > len(history) and list(part.history[: len(history)]) == list(history):
             raise Conflict(
@@ -249,7 +249,7 @@ def _refuse_older(archive: Archive, parts: Parts, history: Sequence[tuple[int, i
 
 
 def mark_of(event: bytes) -> str:
-    """The mark of an event; empty for none."""
+    """The mark of an event, its SHA-256; empty for no event."""
     return hashlib.sha256(event).hexdigest() if event else ""
 
 

@@ -1,6 +1,6 @@
-"""What a part of a backup holds, as it stands in its file.
+"""The parts of a backup: their manifests, names, and verified files.
 
-parts/<part>.json    SHA-256 of what follows, in hex | line feed | JSON of a Part
+parts/<part>.json    SHA-256 of the rest, in hex | line feed | JSON of a Part
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ PartKind = Literal["whole", "increment"]
 
 
 class StoredFile(msgspec.Struct, frozen=True):
-    """A file of an archive, as it was written."""
+    """Size and digest of a file in an archive, as it was written."""
 
     bytes: int
     sha256: str
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A whole, or an increment. Times are in ms since the epoch; 0 where there was no event yet.
+    """Manifest of a whole or an increment. Times are in ms since the epoch; 0 where there was no event yet.
 
-    A whole is a copy that is made while others write: it has all events up to `until`, and none after `until_most`. An
-    increment has those after `after`, up to `until` (= `until_most`). All parts of one `line` are of one history of one
-    store: increments follow each other across its wholes.
+    A whole is copied while other processes write: it has all events up to `until`, and none after `until_most`. An
+    increment has the events after `after`, up to `until` (= `until_most`). All parts of a `line` belong to one history
+    of one store; its increments follow each other across its wholes.
     """
 
     version: int
@@ -48,8 +48,8 @@ class Part(msgspec.Struct, frozen=True):
     after: int
     until: int
     until_most: int
-    mark: str  # of the event `until`, by which a log is known that goes on from here
-    identity: str  # of the graphs and keys that the log does not hold
+    mark: str  # SHA-256 of the event `until`, to recognize a log that continues from here
+    identity: str  # digest of the graphs and keys, which the log does not hold
     began_ms: int
     first_ms: int
     last_ms: int  # when its newest event was logged
@@ -57,41 +57,41 @@ class Part(msgspec.Struct, frozen=True):
 
     @property
     def reached_ms(self) -> int:
-        """The earliest time to which a whole can take a store back."""
+        """The earliest time to which this whole can restore a store."""
         return max(self.began_ms, self.last_ms)
 
 
 class Parts(NamedTuple):
-    """The parts of an archive in order, and the ids of those whose files cannot be read, each with why."""
+    """The parts of an archive in order. `damaged`: ids of parts whose manifest cannot be read, each with the reason."""
 
     whole: Sequence[Part]
     damaged: Mapping[str, str]
 
 
 def manifest_of(part: str) -> str:
-    """The name of the file that says what a part holds."""
+    """The name of a part's manifest in the archive."""
     return f"{PARTS}/{part}{_END}"
 
 
 def file_of(part: str, name: str) -> str:
-    """The name in the archive of a file of a part."""
+    """The name of a part's file in the archive."""
     return f"{FILES}/{part}/{name}"
 
 
 def next_id(parts: Parts, kind: PartKind) -> str:
-    """An id for one more part."""
+    """An id for the next part."""
     last = max([one.id for one in parts.whole] + list(parts.damaged), default="0")
     return f"{int(last.split('-')[0]) + 1:08}-{secrets.token_hex(4)}-{kind}"
 
 
 def packed(part: Part) -> bytes:
-    """A part as its file."""
+    """The content of a part's manifest file."""
     raw = msgspec.json.format(msgspec.json.encode(part))
     return hashlib.sha256(raw).hexdigest().encode() + b"\n" + raw
 
 
 def unpacked(raw: bytes, name: str) -> Part:
-    """What `packed` made. StoreMismatch, if it is not as it was made, or of a newer Kith."""
+    """Read what `packed` made. Errors: StoreMismatch, if the bytes were changed, or a newer Kith wrote them."""
     digest, _, body = raw.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise StoreMismatch(f"{name} is damaged: its bytes are not those that were written")
@@ -114,9 +114,9 @@ def read_parts(archive: Archive) -> Parts:
 
 
 def read_latest(archive: Archive, seen: dict[str, Part]) -> Parts:
-    """The parts of an archive that one more goes on from: the newest whole, what follows it, and the increment before.
+    """The parts of an archive that the next part needs: back to the newest whole and the newest increment.
 
-    `seen`: parts that were read before, by their ids; afterwards those of this answer.
+    `seen`: a cache of parts by id; afterwards it holds the parts of this answer.
     """
     whole, damaged = list[Part](), dict[str, str]()
     for id_ in reversed(_ids(archive)):
@@ -139,7 +139,7 @@ def _ids(archive: Archive) -> list[str]:
 
 
 def _read(archive: Archive, id_: str) -> Part | tuple[str, str]:
-    """A part; or its id, and why it cannot be read."""
+    """A part; or its id, and the reason why it cannot be read."""
     name = manifest_of(id_)
     try:
         return unpacked(b"".join(archive.read(name)), f"{archive.where}/{name}")
@@ -148,7 +148,7 @@ def _read(archive: Archive, id_: str) -> Part | tuple[str, str]:
 
 
 def put_verified(archive: Archive, name: str, chunks: Iterable[bytes]) -> StoredFile:
-    """Write a file, read it again, and compare. StoreUnavailable if it is not what was written."""
+    """Write a file, read it back, and compare. Errors: StoreUnavailable if it differs from what was written."""
     written = _Digest()
     archive.put(name, written.of(chunks))
     if digest_of(archive.read(name)) != written.file:
@@ -157,7 +157,7 @@ def put_verified(archive: Archive, name: str, chunks: Iterable[bytes]) -> Stored
 
 
 def read_verified(archive: Archive, name: str, file: StoredFile) -> Iterator[bytes]:
-    """The content of a file; in the end StoreMismatch, if it is not what was written."""
+    """The content of a file; after the last chunk StoreMismatch, if it differs from what was written."""
     digest = _Digest()
     yield from digest.of(archive.read(name))
     if digest.file != file:
@@ -165,7 +165,7 @@ def read_verified(archive: Archive, name: str, file: StoredFile) -> Iterator[byt
 
 
 def digest_of(chunks: Iterable[bytes]) -> StoredFile:
-    """What a file with this content is known by."""
+    """The size and digest of a file with this content."""
     digest = _Digest()
     for _ in digest.of(chunks):
         pass
@@ -173,7 +173,7 @@ def digest_of(chunks: Iterable[bytes]) -> StoredFile:
 
 
 class _Digest:
-    """Looks at chunks as they pass."""
+    """Computes size and digest of chunks as they pass through."""
 
     def __init__(self) -> None:
         self._sha256, self._bytes = hashlib.sha256(), 0

@@ -1,4 +1,4 @@
-"""Files of pictures and videos in a backup: they never change, so each is copied once.
+"""Media files in a backup. They never change, so each is copied once.
 
 files/<part>/media    deflated lines: SHA-256 in hex, bytes, name
 """
@@ -15,18 +15,18 @@ from kith.engines.blobs.archives import Archive, FolderArchive
 from kith.run.backups.parts import MEDIA, Part, StoredFile, digest_of, file_of, put_verified, read_verified
 
 StoredFiles = Mapping[str, StoredFile]
-"""Files of media by their names in the folder of media."""
+"""Media files by their names in the media folder."""
 _CHUNK_BYTES = 1 << 20
 
 
 def list_of(names: StoredFiles) -> bytes:
-    """Names as the file `media` of a part."""
+    """The content of a part's file `media`: the list of these files."""
     lines = [f"{file.sha256} {file.bytes} {name}\n" for name, file in sorted(names.items())]
     return zlib.compress("".join(lines).encode(), 1)
 
 
 def names_of(archive: Archive, parts: Iterable[Part]) -> dict[str, StoredFile]:
-    """The files of media that came with some parts. Errors: StoreMismatch, StoreUnavailable."""
+    """The media files listed in these parts. Errors: StoreMismatch, StoreUnavailable."""
     found: dict[str, StoredFile] = {}
     for part in parts:
         if MEDIA in part.files:
@@ -40,23 +40,23 @@ def names_of(archive: Archive, parts: Iterable[Part]) -> dict[str, StoredFile]:
 def copy_in(
     folder: Path, archive: Archive, known: StoredFiles, progress: Callable[[int], None]
 ) -> dict[str, StoredFile]:
-    """Copy the files of a folder to the archive, those in `known` excepted; all that the folder has now.
+    """Copy the files of a folder to the archive, except those in `known`; returns all files of the folder.
 
-    One that is there already, from a backup that was cut short, is compared instead. `progress`: told of the files
-    copied so far.
+    A file that an interrupted backup left in the archive is compared instead of copied. `progress`: called with the
+    number of files copied so far.
     """
     found: dict[str, StoredFile] = {}
     copied = 0
     for file in sorted(folder.rglob("*")):
         name = file.relative_to(folder).as_posix()
-        if "#" in file.name or not file.is_file():  # the name of a file that is being written
+        if "#" in file.name or not file.is_file():  # `#` marks a file that is being written
             continue
         if name in known:
             found[name] = known[name]
             continue
         try:
             found[name] = _copied(file, archive, f"{MEDIA}/{name}")
-        except FileNotFoundError:  # deleted meanwhile, by `kith sweep` or with its owner
+        except FileNotFoundError:  # deleted meanwhile, by `kith sweep` or with its owner's account
             continue
         copied += 1
         progress(copied)
@@ -64,7 +64,7 @@ def copy_in(
 
 
 def copy_out(archive: Archive, names: StoredFiles, folder: Path, progress: Callable[[int], None]) -> list[str]:
-    """Copy files of the archive to a folder, where they are not there yet; those that are damaged or missing."""
+    """Copy files of the archive to a folder, except files that it has; returns the names of damaged or missing ones."""
     target, lost = FolderArchive(folder, private=False), []
     for number, (name, file) in enumerate(sorted(names.items()), 1):
         if not (folder / name).exists() or digest_of(target.read(name)) != file:
@@ -77,12 +77,12 @@ def copy_out(archive: Archive, names: StoredFiles, folder: Path, progress: Calla
 
 
 def _copied(file: Path, archive: Archive, name: str) -> StoredFile:
-    with file.open("rb") as opened:  # before anything is written: it may be gone
+    with file.open("rb") as opened:  # first, because the file may be gone
         own = digest_of(_chunks(opened))
     try:
         if digest_of(archive.read(name)) == own:
             return own
-    except StoreMismatch:  # it is not there
+    except StoreMismatch:  # the archive does not have it
         pass
     with file.open("rb") as opened:
         return put_verified(archive, name, _chunks(opened))

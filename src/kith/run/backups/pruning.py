@@ -1,7 +1,8 @@
-"""Removes parts of a backup that no kept point needs, and files that belong to no part.
+"""Deletes parts of a backup that no kept point needs, and files that belong to no part.
 
-The file that lists a part is deleted first, then the part's files; so a listed part is whole even if this is cut short.
-The next run deletes files left over, once they are a day old: younger ones may belong to a part that is being made.
+The manifest of a part is deleted first, then its files. So a part with a manifest stays complete even if pruning is
+interrupted. The next run deletes leftover files once they are a day old; younger ones may belong to a part that is
+being made.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _UNFINISHED_MS = 86_400_000
 
 
 def prune(archive: Archive, kept_from_ms: int, newer_min: int, now_ms: int) -> int:
-    """Remove what no point at or after a time needs; how many parts that were. Servers and backups may run.
+    """Delete the parts that no point at or after a time needs; returns their number. Servers and backups may run.
 
-    `newer_min`: see `chain.prunable`. Where a part cannot be read, its files stay, and all of media. Errors:
+    `newer_min`: see `chain.prunable`. If a part cannot be read, its files and all media files stay. Errors:
     StoreUnavailable.
     """
     parts = read_parts(archive)
@@ -30,7 +31,7 @@ def prune(archive: Archive, kept_from_ms: int, newer_min: int, now_ms: int) -> i
     named = {file_of(part.id, name) for part in kept for name in part.files}
     damaged = tuple(file_of(id_, "") for id_ in parts.damaged)
     listed = [found for found in archive.files(FILES) if not found.name.startswith(damaged)]
-    with contextlib.suppress(StoreMismatch):  # a list that cannot be read
+    with contextlib.suppress(StoreMismatch):  # a media list cannot be read: all media files stay
         named |= {f"{MEDIA}/{name}" for name in names_of(archive, kept)}
         if not damaged:
             listed += archive.files(MEDIA)

@@ -1,7 +1,8 @@
-"""Puts a backup into a data folder: a whole, then increments up to a point, and begins a new history there.
+"""Restores a backup into a data folder: a whole, then increments up to a point; a new history begins there.
 
-The store gets its name last, so a folder that has one is restored whole; cut short, it is done again from the start.
-Tokens up to the point stay valid; later ones are refused, because other events will get their numbers.
+The store file is renamed into place last, so a folder that has one is restored completely. An interrupted restore is
+repeated from the start. Tokens up to the point stay valid. Later tokens are refused, because new events will reuse
+their numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SIGNING = "secret/signing"
 
 
 class Restored(NamedTuple):
-    """What was restored. `lost`: files of media that are missing from the backup, or damaged there."""
+    """What was restored: the last event, and media files. `lost`: media files missing from the backup, or damaged."""
 
     event: int
     logged_ms: int  # when that event was logged; 0 where there is none
@@ -48,9 +49,10 @@ class Restored(NamedTuple):
 def restore(
     settings: Settings, archive: Archive, at: str | None = None, progress: Callable[[int], None] = lambda _: None
 ) -> Restored:
-    """Put a backup into the data folder. `at`: a time or a token, see `goal_of`. `progress`: files of media so far.
+    """Restore a backup into the data folder. `at`: a time or a token, see `goal_of`. `progress`: called with the number
+    of media files so far.
 
-    Errors: BadRequest, if there is no backup, or no such point in it; Conflict, where a server uses the folder, or it
+    Errors: BadRequest, if there is no backup, or no such point in it; Conflict, if a server uses the folder, or it
     holds a store; StoreMismatch, if a part is missing or damaged.
     """
     parts = read_parts(archive)
@@ -70,10 +72,11 @@ def restore(
 
 
 def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goal:
-    """The point that is asked for: the newest, a time (ISO 8601; UTC where no zone is named), or a token's place.
+    """The point that `at` names: None for the newest, a time (ISO 8601; UTC where no zone is named), or a token.
 
-    `at`: the token of a write, or one of `GET /watch`; several with dots between them, as clients keep those of writes
-    that were sent at once, are the first point that has all. `folder`: a new one, to find what the store signs with.
+    A token is that of a write, or of `GET /watch`. Several tokens joined by dots, as clients keep them for concurrent
+    writes, name the first point that has all of these writes. `folder`: an empty one, in which to look up the secret
+    that signs tokens.
     """
     if at is None:
         return NEWEST
@@ -99,7 +102,7 @@ def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goa
 
 
 def _position_of(secret: bytes | None, token: str) -> LogPosition:
-    """The place of a token. `secret`: what the store signs with; None where it has never signed one."""
+    """The log position of a token. `secret`: signs the store's tokens; None where it has never signed one."""
     if secret is not None:
         found = WatchTokens(secret).read(token)
         if found is not None:
@@ -112,7 +115,7 @@ def _position_of(secret: bytes | None, token: str) -> LogPosition:
 
 
 def _signing(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes | None:
-    """The secret that the store signs tokens with: each increment has it, and each whole."""
+    """The secret that signs the store's tokens; every increment and every whole holds it."""
     for part in reversed(parts):
         for _, segment in _segments(archive, part):
             return segment.notes.get(_SIGNING)
@@ -122,9 +125,9 @@ def _signing(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes | N
 
 
 def _go(archive: Archive, store: Environment, chosen: RestorePlan, goal: Goal) -> tuple[int, int]:
-    """Do the increments up to the point, and begin a history there; the last event, and when it was logged.
+    """Apply the increments up to the point, and begin a history there; returns the last event and its time in ms.
 
-    StoreMismatch, if the store is not what the parts promise.
+    Errors: StoreMismatch, if the store does not match the parts' marks.
     """
     _check(store, chosen.whole, archive)
     for part in chosen.increments:
@@ -138,10 +141,10 @@ def _go(archive: Archive, store: Environment, chosen: RestorePlan, goal: Goal) -
 
 
 def _is_in(archive: Archive, store: Environment, part: Part, goal: Goal) -> bool:
-    """Do an increment up to the point; whether the point lies in it."""
+    """Apply an increment up to the point; returns whether the point lies in it."""
     for name, segment in _segments(archive, part):
         if segments.last_event(store) > segment.end:
-            continue  # the copy of the store ended after it
+            continue  # the copy of the store has these events already
         until = _until(segment, goal)
         try:
             at = segments.do(store, segment, until)
@@ -153,17 +156,17 @@ def _is_in(archive: Archive, store: Environment, part: Part, goal: Goal) -> bool
 
 
 def _begin(store: Environment) -> tuple[int, int]:
-    """Begin a history after the last event, which is returned with when it was logged."""
+    """Begin a history after the last event; returns that event and its time in ms."""
     last = segments.last_event(store)
     ms = logged_ms(segments.event_at(store, last))
     store.begin_history()
-    store.put_note(fanout_state.NAME_NOTE, b"0")  # timelines that lie there may be of a later state
-    store.sync()  # the store leaves its journal behind
+    store.put_note(fanout_state.NAME_NOTE, b"0")  # existing timelines may belong to a later state
+    store.sync()  # the store file moves without its journal
     return last, ms
 
 
 def _until(segment: Segment, goal: Goal) -> int | None:
-    """The last event of a segment that belongs to a point; None: all do."""
+    """The last event of a segment that the point includes; None: it includes all."""
     if goal.ms is not None:
         ms = goal.ms
         return next((number - 1 for number, event in segments.numbered(segment) if logged_ms(event) > ms), None)
@@ -171,13 +174,13 @@ def _until(segment: Segment, goal: Goal) -> int | None:
 
 
 def _check(store: Environment, part: Part, archive: Archive) -> None:
-    """StoreMismatch, if a store that a part was done to is not what the part promises."""
+    """Raise StoreMismatch, if the store's event at the end of a part does not have the part's mark."""
     if mark_of(segments.event_at(store, part.until)) != part.mark:
         raise StoreMismatch(f"what {part.id} in {archive.where} holds is not what was backed up at event {part.until}")
 
 
 def _segments(archive: Archive, part: Part) -> Iterator[tuple[str, Segment]]:
-    """The stretches of the log that an increment holds, in order, each with the name of its file."""
+    """The log segments of an increment, in order, each with the name of its file."""
     for short, file in sorted(part.files.items()):
         if short not in (STORE, MEDIA):
             name = file_of(part.id, short)
@@ -185,7 +188,7 @@ def _segments(archive: Archive, part: Part) -> Iterator[tuple[str, Segment]]:
 
 
 def _fetch(archive: Archive, whole: Part, folder: Path) -> None:
-    """Put the copy of a store into a folder, in the place of any other."""
+    """Write a whole's copy of the store into a folder, replacing the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     copy = read_verified(archive, file_of(whole.id, STORE), whole.files[STORE])
     FolderArchive(folder).put(STORE_FILE, copy)
@@ -193,7 +196,7 @@ def _fetch(archive: Archive, whole: Part, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _new_store(settings: Settings) -> Iterator[Path]:
-    """Hold the data folder alone; yields a folder to make a store in, which becomes that of the data folder."""
+    """Lock the data folder, and yield a folder to build a store in; at the end it becomes the data folder's store."""
     folder = Path(settings.data)
     with alone(folder) as only:
         if not only:
@@ -206,7 +209,7 @@ def _new_store(settings: Settings) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
-        (folder / JOURNAL_FILE).unlink(missing_ok=True)  # of a store that was moved away
+        (folder / JOURNAL_FILE).unlink(missing_ok=True)  # the journal of a store that was moved away
         sync_folder(folder)
         (made / STORE_FILE).replace(folder / STORE_FILE)
         shutil.rmtree(made)
@@ -216,7 +219,7 @@ def _new_store(settings: Settings) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _opened(folder: Path, where: str) -> Iterator[Environment]:
-    """Open a store that was copied, perhaps of a standby, as one of its own; an error names where it is from."""
+    """Open a copied store, perhaps a standby's, as a primary. Errors name the archive `where`, not the folder."""
     try:
         store_role.stand_alone(folder)
         with Environment(folder, create=False) as store:
@@ -226,7 +229,7 @@ def _opened(folder: Path, where: str) -> Iterator[Environment]:
 
 
 def _restore_older(settings: Settings, archive: Archive, at: str | None, progress: Callable[[int], None]) -> Restored:
-    """Restore what `kith backup` made before there were parts: a folder with `store.mdb` and `media/`."""
+    """Restore a backup in the old format, from before parts: a folder with `store.mdb` and `media/`."""
     if not isinstance(archive, FolderArchive) or not (Path(archive.where) / STORE_FILE).is_file():
         raise BadRequest(f"{archive.where} holds no backup")
     if at is not None:

@@ -1,6 +1,6 @@
-"""When `kith serve` makes backups by itself, and what it tells of them; the process is in `worker`.
+"""When scheduled backups are due, and their status; `worker` is the process that makes them.
 
-backups.json    in the data folder: a Status. Of several servers of one folder one makes backups
+backups.json    in the data folder: a Status. If several servers share a folder, one of them makes backups
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kith.run.config import Settings
 from kith.run.opening.folders import media_folder
 
 NAME = "backup"
-"""Of the worker, and of the lease that one backup of a store is made under."""
+"""Name of the worker, and of the lease under which one process at a time backs up a store."""
 _STATUS_FILE = "backups.json"
 _LOOKED_S, RETRIED_S = 30.0, 60.0
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -37,9 +37,10 @@ Due = Literal["nothing", "increment", "whole"]
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How scheduled backups go. `good_ms`: until when all is in them. `error`: why the last was not made, or empty.
+    """Status of scheduled backups. `good_ms`: when the last good backup began; it has everything until then.
 
-    `drill`: the last one that is noted in their place. `tidying`: why old ones could not be removed or looked at.
+    `whole_ms`: the same of the last whole. `error`: why the last backup failed, or empty. `drill`: the last drill noted
+    beside the backups. `tidying`: why pruning or reading the drill failed, or empty.
     """
 
     good_ms: int = 0
@@ -49,16 +50,16 @@ class Status(msgspec.Struct, frozen=True):
     tidying: str = ""
 
     def age_s(self, now_ms: int) -> float:
-        """How old what they hold is; of the epoch, where there is none yet."""
+        """Seconds since the last good backup; since the epoch where there is none yet."""
         return max(0, now_ms - self.good_ms) / 1000
 
     def drill_age_s(self, now_ms: int) -> float:
-        """How long ago the last drill was; infinite where there was none."""
+        """Seconds since the last drill; infinite where there was none."""
         return max(0, now_ms - self.drill.at_ms) / 1000 if self.drill.at_ms else math.inf
 
 
 def read_status(settings: Settings) -> Status:
-    """How they go; of a fresh folder where nothing is known."""
+    """The stored status; that of a fresh folder where there is none."""
     try:
         return msgspec.json.decode((Path(settings.data) / _STATUS_FILE).read_bytes(), type=Status)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -66,7 +67,7 @@ def read_status(settings: Settings) -> Status:
 
 
 def due(status: Status, settings: Settings, now_ms: int) -> Due:
-    """What is to be made now. A time in the future, from before the clock was put back, is ignored."""
+    """What is due now. A stored time in the future, from before the clock was set back, is ignored."""
     if not 0 <= now_ms - status.whole_ms < settings.backup_whole_every_hours * _HOUR_MS:
         return "whole"
     is_late = not 0 <= now_ms - status.good_ms < settings.backup_every_minutes * _MINUTE_MS
@@ -74,13 +75,12 @@ def due(status: Status, settings: Settings, now_ms: int) -> Due:
 
 
 def is_good(status: Status, settings: Settings, now_ms: int) -> bool:
-    """Whether the last one was made, and not long ago."""
+    """Whether the last backup succeeded, and is younger than three intervals."""
     return not status.error and status.age_s(now_ms) < 3 * settings.backup_every_minutes * 60
 
 
 def check_place(settings: Settings, where: str) -> None:
-    """BadRequest for a place that cannot hold backups: another kind of address, or inside the folder that is backed
-    up."""
+    """Raise BadRequest for a place that cannot hold backups: an unknown kind of address, or inside the data folder."""
     open_archive(where)
     if "://" not in where and Path(where).resolve().is_relative_to(Path(settings.data).resolve()):
         raise BadRequest(f"{where} lies in the data folder, and would be lost with it; name a place elsewhere")
@@ -89,15 +89,16 @@ def check_place(settings: Settings, where: str) -> None:
 def over(
     settings: Settings, store: Environment, where: str, progress: Callable[[int], None] = lambda _: None
 ) -> BackUp:
-    """What backs up a data folder to an address. `progress`: told of the files of media copied so far. Errors: as of
-    `check_place`.
+    """A `BackUp` of a data folder to an address. `progress`: called with the number of media files copied so far.
+
+    Errors: those of `check_place`.
     """
     check_place(settings, where)
     return BackUp(store, open_archive(where), None if settings.media_url else media_folder(settings), progress)
 
 
 async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
-    """Make what is due, and after a whole remove what is too old; after how many seconds to look again."""
+    """Make the backup that is due, and after a whole delete old parts; returns the seconds until the next check."""
     status = read_status(settings)
     what = due(status, settings, now_ms)
     if what == "nothing":
@@ -119,15 +120,15 @@ async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
 
 
 async def _after(settings: Settings, maker: BackUp, status: Status, *, prunes: bool) -> Status:
-    """What follows a backup that was made: remove what is too old, and look for the last drill.
+    """After a backup, delete old parts and read the last drill.
 
-    That this fails, as where the place lets nobody delete, is told, and no reason to make it again.
+    A failure, for example in a place that forbids deletion, is reported in the status. It does not repeat the backup.
     """
     now_ms = status.good_ms
     try:
         if prunes:
             kept_ms = settings.backup_keep_days * _DAY_MS
-            newer_min = kept_ms // (settings.backup_whole_every_hours * _HOUR_MS)  # as many as there are by then
+            newer_min = kept_ms // (settings.backup_whole_every_hours * _HOUR_MS)  # as many as are made in that time
             gone = await asyncio.to_thread(prune, maker.archive, now_ms - kept_ms, newer_min, now_ms)
             _log.info("old backups removed", parts=gone)
         return msgspec.structs.replace(status, drill=await asyncio.to_thread(drills.last, maker.archive))
@@ -149,7 +150,7 @@ def _tell(made: Made) -> None:
 
 
 async def once(maker: BackUp, store: Environment, *, whole: bool) -> Made:
-    """Make one now. Conflict where another process makes one."""
+    """Make one backup now. Errors: Conflict while another process makes one."""
     async with _leases(store) as leases, leases.alone(NAME):
         return await asyncio.to_thread(maker.make, whole=whole)
 

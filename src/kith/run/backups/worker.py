@@ -1,4 +1,4 @@
-"""The process `kith worker backup`: makes backups when they are due, and has the log kept for the next increment."""
+"""The process `kith worker backup`: makes backups when they are due, and holds a lease of the log for the next one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kith.run.serving import processes
 
 
 async def keep(settings: Settings) -> None:
-    """Make backups when they are due, until this process is ended: at any time, as what is cut short does not count."""
+    """Make backups when they are due, until this process is killed, at any time: an interrupted part does not count."""
     logs.configure(settings.log_level)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     async with wiring.open_stores(settings, NAME, create=False, on_fatal=processes.replace_process) as stores:
@@ -35,9 +35,9 @@ async def _keep(settings: Settings, stores: OpenStores) -> None:
 
 
 async def turn(settings: Settings, stores: OpenStores, maker: BackUp, keeping: Keeping, now_ms: int) -> float:
-    """Make what is due, and have the log kept from there on; after how many seconds to look again."""
+    """Make the backup that is due, and lease the log from its end; returns the seconds until the next check."""
     pause_s = await schedule.turn(settings, maker, now_ms)
     if maker.until is not None:
         positions = stores.of_folder("a backup of Kith's own").environment.positions
-        await keeping.keep(positions.of(max(0, maker.until - 1)))  # by its last event it is known
+        await keeping.keep(positions.of(max(0, maker.until - 1)))  # keeps the last event too: its mark is compared
     return pause_s

@@ -1,6 +1,6 @@
 """Several machines with one primary, over data folders of their own.
 
-`machine` (what an API process knows of it) · `standby` (begins, takes over), `following` (a moment behind the primary),
-`behind` (how old it is), `primary` (as a standby sees it) · `peers`, `fencing` (there is one primary, and the old one
-learns of it).
+`machine` (the role of this machine, for an API process) · `standby` (starts and promotes a standby), `following`
+(replicates from the primary), `behind` (the standby's lag), `primary` (client of the primary's routes) · `peers`
+(detects other primaries), `fencing` (notifies a replaced primary).
 """

@@ -1,9 +1,9 @@
-"""How old a standby is: written by the process that follows the primary, read by those that answer requests.
+"""The lag of a standby: written by the process that follows the primary, read by processes that answer requests.
 
-    standby.level   monotonic ns at which the standby had all that the primary had, 0: not since it started u64
-                    | length of what is wrong u16 | what is wrong, UTF-8
+    standby.level   monotonic ns when the standby last had all that the primary had, 0: never since it started u64
+                    | length of the problem u16 | the problem, UTF-8
 
-Mapped by all processes of the folder. The time is monotonic, so a wrong clock does not matter.
+All processes of the folder map the file. The time is monotonic, so a wrong wall clock does not matter.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _BYTES = 1024
 
 
 class Level:
-    """The file. `begin`: as the process that follows, which begins at nothing."""
+    """The file. `begin`: reset it, as the process that follows the primary does."""
 
     def __init__(self, folder: Path, *, begin: bool = False) -> None:
         descriptor = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             with translated(f"write {_FILE}", folder):
-                os.posix_fallocate(descriptor, 0, _BYTES)  # a full disk would end the process that writes to it
+                os.posix_fallocate(descriptor, 0, _BYTES)  # else writing to the map on a full disk kills us
             self._map = mmap.mmap(descriptor, _BYTES)
         finally:
             os.close(descriptor)
@@ -36,25 +36,25 @@ class Level:
             self.was_level(0)
 
     def was_level(self, monotonic_ns: int) -> None:
-        """The standby had all that the primary had then, and nothing is wrong."""
+        """Note that the standby had all that the primary had at this time, and clear the problem."""
         _HEAD.pack_into(self._map, 0, monotonic_ns, 0)
 
     def is_wrong(self, what: str) -> None:
-        """Say why the standby does not follow."""
+        """Note why the standby cannot follow."""
         raw = what.encode()[: _BYTES - _HEAD.size]
         self._map[_HEAD.size : _HEAD.size + len(raw)] = raw
         _HEAD.pack_into(self._map, 0, _HEAD.unpack_from(self._map)[0], len(raw))
 
     def behind_ms(self) -> int | None:
-        """How old the standby may be; None if it never was level since it started."""
+        """Lag of the standby in ms at most; None if it has not caught up since it started."""
         level_ns, _ = _HEAD.unpack_from(self._map)
         return (time.monotonic_ns() - level_ns) // 1_000_000 if level_ns else None
 
     def problem(self) -> str:
-        """What is wrong; empty if nothing is."""
+        """The current problem; empty if there is none."""
         _, length = _HEAD.unpack_from(self._map)
         return self._map[_HEAD.size : _HEAD.size + length].decode(errors="replace")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Unmap the file."""
         self._map.close()

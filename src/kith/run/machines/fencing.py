@@ -1,7 +1,8 @@
-"""A machine that was promoted while the old primary did not answer tells the old one as soon as it answers.
+"""Fences an old primary that did not answer when this machine was promoted, as soon as it answers again.
 
-The old one may say that another was promoted in its place before: then there are two primaries, and each is told of the
-other, so that both say so (`/readyz`, `kith doctor`). Beside that the primary looks for rivals among its peers.
+The old primary may answer that another machine fenced it before. Then there are two primaries: this one notes the other
+as its rival and notifies it, so both report the conflict (`/readyz`, `kith doctor`). The primary also looks for rivals
+among its peers.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from kith.run.machines import peers
 
 _ANSWERED_S, _EVERY_S = 2.0, 1.0
 _LOOKED_S = 10.0
-"""How often it looks for rivals."""
+"""Seconds between two searches for rivals."""
 _log = structlog.get_logger("kith.standby")
 
 
 async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[str]) -> None:
-    """Tell the old primary that it was replaced, until it has heard it; and look for rivals. One process of a folder
-    does this.
+    """Notify the old primary that it was replaced, until it has answered; and look for rivals.
+
+    A lease ensures that only one process of a folder does this.
     """
     looked_s = -_LOOKED_S
     while True:
@@ -44,14 +46,14 @@ async def keep_telling(store: Environment, leases: Leases, peer_urls: Sequence[s
 
 
 def _turn(store: Environment, peer_urls: Sequence[str] | None) -> None:
-    """Tell the old primary, where it is to be told; and, with addresses of peers, look for a rival."""
+    """Notify the old primary, where that is pending; with addresses of peers, look for a rival."""
     _tell(store)
     if peer_urls is not None:
         peers.look_for_rival(store, peer_urls)
 
 
 def _tell(store: Environment) -> None:
-    """Tell it once, where it is to be told."""
+    """Try once to notify the old primary, where that is pending."""
     to_tell = store_role.to_tell(store)
     if to_tell is None:
         return
@@ -59,7 +61,7 @@ def _tell(store: Environment) -> None:
         last = _fence(store, to_tell.old, to_tell)
     except Unavailable:
         return
-    except (Conflict, Unauthorized) as error:  # it is another store, or knows better
+    except (Conflict, Unauthorized) as error:  # it is another store, or was fenced by another machine
         rival = error.details.get("primary", "")
         if rival and not _tell_rival(store, rival, to_tell):
             return
@@ -70,7 +72,7 @@ def _tell(store: Environment) -> None:
 
 
 def _tell_rival(store: Environment, url: str, to_tell: ToTell) -> bool:
-    """Note a rival, and tell it of this machine; whether it has heard it."""
+    """Note a rival, and notify it of this machine; whether it answered."""
     if url != store_role.rival(store):
         store_role.note_rival(store, url)
         _log.error("two machines are the primary", what=store_role.rival_says(url))
@@ -78,7 +80,7 @@ def _tell_rival(store: Environment, url: str, to_tell: ToTell) -> bool:
         _fence(store, url, to_tell)
     except Unavailable:
         return False
-    except KithError:  # it refuses, and knows now
+    except KithError:  # it refuses to be fenced, but has noted this machine as its rival
         pass
     return True
 

@@ -1,7 +1,7 @@
-"""A standby: its store and media are kept a moment behind the primary's, by one process of `kith standby`.
+"""Follows a primary: one process of `kith standby` keeps the standby's store and media a moment behind the primary's.
 
-Files of media come before the records that name them, and go after them; so no record lacks its file. Killed at any
-point, it goes on from the last event that its log has.
+Media files are fetched before the records that name them, and deleted after them; so no record lacks its file. The
+follower may be killed at any point: it resumes after the last event in its own log.
 """
 
 from __future__ import annotations
@@ -36,32 +36,34 @@ from kith.run.serving import heartbeats, processes
 from kith.run.serving.processes import PROMOTED, START_OVER
 
 MEDIA_MISSING = "standby/media-missing"
-"""The note of a standby that has not all files yet of the snapshot that it began with."""
+"""Note in the store of a standby that still lacks media files of its first snapshot."""
 _WAIT_MS = 250
-"""How long the primary waits for an event; a standby may seem this far behind while nothing happens."""
+"""How long the primary holds a poll open for an event. An idle standby may report this much lag."""
 _RETRY_S, _RETRY_S_MAX, _FILES_RETRY_S_MAX = 0.1, 1.0, 30.0
 _PLACES_EVERY_S = 1.0
-"""How often it asks how far the primary's consumers are. After a promotion they may repeat this much."""
+"""Seconds between two polls for the positions of the primary's consumers. After a promotion, consumers may repeat this
+much work.
+"""
 _LOOKED_S = 0.05
-"""How often a waiting follower checks whether it was promoted."""
+"""Seconds between a waiting follower's checks whether it was promoted."""
 _log = structlog.get_logger("kith.standby")
 
 
 class StandbyFollower:
-    """Brings a standby up to its primary, again and again. `store` is opened to follow."""
+    """Replicates a primary's log into the standby's store, step by step. `store` is opened with `follows`."""
 
     def __init__(self, settings: Settings, store: Environment, primary: Primary) -> None:
         self._store, self._primary = store, primary
         self._media = None if settings.media_url else media_folder(settings)
-        self._has: int | None = None  # how far our log is known to be that of the primary
-        self._placed_s = -_PLACES_EVERY_S  # when it was told how far consumers are
+        self._has: int | None = None  # the last event up to which our log is known to equal the primary's
+        self._placed_s = -_PLACES_EVERY_S  # when consumers' positions were last fetched
         self._bells = Bells(store.folder)
         self._retention = Retention(keep(settings), store.log, store.notes_db)
 
     def step(self, wait_ms: int = _WAIT_MS) -> bool:
-        """Apply what the primary has by now, or gets soon. Returns whether the standby was level with it when this
-        began.
+        """Apply the primary's next events, waiting up to `wait_ms` for one.
 
+        Returns whether the standby had all of the primary's events when the step began.
         Errors: TokenTooOld; Conflict, if the store has events of its own, or is no standby any more; Unavailable.
         """
         after = segments.last_event(self._store)
@@ -76,8 +78,8 @@ class StandbyFollower:
         self._fetch(changed)
         level = segments.newest(segment)[0] >= segment.end
         beside: dict[str, bytes | None] = {}
-        if level and with_places:  # all that consumers of the primary did is here then
-            beside = places.changed(self._store, segment.notes, but=(fanout.NAME,))  # whose timelines stay there
+        if level and with_places:  # all that the primary's consumers wrote is here then
+            beside = places.changed(self._store, segment.notes, but=(fanout.NAME,))  # its timelines are not replicated
         self._has = segments.do(self._store, segment, retention=self._retention, beside=beside)
         if level and with_places:
             self._placed_s = asked_s
@@ -87,24 +89,24 @@ class StandbyFollower:
         return level
 
     def catch_up(self, last: int) -> None:
-        """Do all up to an event. Errors: as of `step`."""
+        """Apply all events up to `last`. Errors: those of `step`."""
         while segments.last_event(self._store) < last:
             self.step(0)
 
     def fetch_missing(self) -> int:
-        """Fetch the files of all records of media that are not here; how many. Errors: Unavailable, StoreMismatch."""
+        """Fetch the missing files of all media records; how many. Errors: Unavailable, StoreMismatch."""
         fetched = self._fetch(read_media(record) for record in every_record(self._store, RecordKind.MEDIA))
         self._store.put_note(MEDIA_MISSING, None)
         return fetched
 
     def _media_of(self, segment: Segment, after: int) -> Iterator[Media]:
-        """What a segment says of pictures and videos beyond an event."""
+        """The media records that a segment changes after an event."""
         for sequence, event in segments.numbered(segment):
             if sequence > after and (record := changed_record(change_of(event), RecordKind.MEDIA)):
                 yield read_media(record)
 
     def _fetch(self, changed: Iterable[Media]) -> int:
-        """Fetch the files that are not here, unless they lie in a bucket; how many."""
+        """Fetch the missing files, unless they are in a bucket; how many."""
         folder, fetched = self._media, 0
         if folder is not None:
             for key in (key for media in changed if not media.deleted for key in keys_of(media)):
@@ -120,9 +122,12 @@ class StandbyFollower:
 
 
 def follow(settings: Settings, key: str) -> int:
-    """Follow until this is no standby any more, or must start over; the status to end with. `key`: of a machine."""
+    """Follow until this machine is no standby any more, or must start over; returns the exit status to end with.
+
+    `key`: the machine key of this store (see `opening.keys.machine_key`).
+    """
     folder, bytes_max = Path(settings.data), settings.store_bytes_max
-    # syncs whatever `durability` says, as what it tells the primary that it has must last
+    # opened with full durability, whatever the settings say: what the standby confirms to the primary must last
     with Environment(folder, bytes_max=bytes_max, create=False, follows=True) as store:
         why = store_role.why_closed(store)
         if why is None:
@@ -137,13 +142,13 @@ def follow(settings: Settings, key: str) -> int:
 
 
 def _fetch_all(follower: StandbyFollower) -> None:
-    """Fetch the files of the snapshot beside following, however often it takes."""
+    """Fetch the snapshot's media files while the follower runs, retrying until done."""
     pause_s = _RETRY_S
     while True:
         try:
             _log.info("the standby has all files of media", fetched=follower.fetch_missing())
             return
-        except Conflict:  # it is no standby any more
+        except Conflict:  # this machine is no standby any more
             return
         except KithError as error:
             _log.warning("files of media are fetched later", error=error.message)
@@ -152,7 +157,7 @@ def _fetch_all(follower: StandbyFollower) -> None:
 
 
 class _Following:
-    """The loop of a follower: it retries what fails, and says what is wrong."""
+    """The loop of a follower: retries failed steps and reports the problem."""
 
     def __init__(self, follower: StandbyFollower, store: Environment) -> None:
         self._follower, self._store = follower, store
@@ -160,7 +165,7 @@ class _Following:
         self._said = ""
 
     def run(self) -> int:
-        """Follow; how to end (see `follow`)."""
+        """Follow until the end; the exit status (see `follow`)."""
         pause_s = _RETRY_S
         while self._store.is_closed():
             _stay_with_supervisor()
@@ -179,13 +184,13 @@ class _Following:
         return PROMOTED
 
     def _pause(self, seconds: float) -> None:
-        """Wait, or until this is no standby any more."""
+        """Wait so many seconds, or until this machine is no standby any more."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s and self._store.is_closed():
             time.sleep(_LOOKED_S)
 
     def _say(self, error: KithError) -> None:
-        if not self._store.is_closed():  # it is the primary, and takes nothing from another
+        if not self._store.is_closed():  # promoted meanwhile: the error does not matter
             return
         self._level.is_wrong(error.message)
         if error.message != self._said:

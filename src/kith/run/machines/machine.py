@@ -1,4 +1,4 @@
-"""What an API process over a data folder knows of its machines: whether it is the primary, and what standbys get."""
+"""The role of this machine, for an API process over a data folder: whether it is the primary, and its standbys."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from kith.standby.source import Source
 
 
 class Machine:
-    """This machine. Its answers are those of the role it had when the process began; a promotion starts new
-    processes."""
+    """This machine, in the role that it had when the process started. A promotion starts new processes."""
 
     def __init__(self, folder: Folder, source: Source, level: Level) -> None:
         self._environment, self._log, self.source, self._level = folder.environment, folder.log, source, level
@@ -33,14 +32,14 @@ class Machine:
 
     @property
     def refusal(self) -> Callable[[], KithError] | None:
-        """The error of every write, where the process began over a store that takes none."""
+        """The error of every write, if the store was closed to writes when the process started."""
         return None if self._began is None else self._began.refusal
 
     def keep(self, standby: str, after: int | None) -> None:
-        """Keep the log for a standby that has it up to `after` (None: it is fetching a snapshot now).
+        """Keep the log for a standby that has it up to `after` (None: the standby is fetching a snapshot).
 
-        This runs in the background, because in mode `one` a write waits for the standby, and the standby for its
-        answer.
+        The lease is renewed in the background: renewing is a write, which in mode `one` waits for the standby, which
+        waits for this answer.
         """
         if self._began is not None:
             return
@@ -55,16 +54,16 @@ class Machine:
             task.add_done_callback(self._renewing.discard)
 
     async def close(self) -> None:
-        """Wait for what is being renewed."""
+        """Wait for lease renewals under way."""
         await asyncio.gather(*self._renewing)
 
     def before(self, door: Serve) -> Serve:
-        """The door, with the headers that a standby adds to every answer."""
+        """The door; on a standby, wrapped to add the header with its lag to every answer."""
         is_standby = self._began is not None and self._began.why == "standby"
         return Behind(door, self._level.behind_ms) if is_standby else door
 
     def says(self) -> dict[str, str]:
-        """What it tells probes of itself: a standby of whom, and how far behind; a primary of a rival."""
+        """What probes report: of a standby, its primary, lag and problem; of a primary, its rival."""
         why, rival = store_role.why_closed(self._environment), store_role.rival(self._environment)
         if why is None or why.why != "standby":
             return {"rival": store_role.rival_says(rival)} if rival else {}
@@ -73,7 +72,7 @@ class Machine:
         return {"standby": f"standby of {why.primary}, {said}" + (f"; {problem}" if problem else "")}
 
     def problem(self) -> str:
-        """Why this process is not ready, because the role of its machine changed; empty if it is."""
+        """Why this process is not ready because its machine's role changed; empty if it is ready."""
         why = store_role.why_closed(self._environment)
         if self._began is not None and why is None:
             return "this was made the primary; its processes are replaced"
@@ -84,7 +83,7 @@ class Machine:
 
 @contextlib.asynccontextmanager
 async def machine_of(settings: Settings, folder: Folder | None) -> AsyncIterator[Machine | None]:
-    """The machine of an open folder. None on distributed engines, where no machine is any other's primary."""
+    """The machine of an open folder. None on distributed engines, which have no primary machine."""
     if folder is None:
         yield None
         return

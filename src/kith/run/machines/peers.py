@@ -1,8 +1,8 @@
-"""Whether this machine is still the primary, and the only one: what the other machines say of their epoch.
+"""Checks whether this machine is still the primary, and the only one, by the epochs of the machines in `peers`.
 
-Those of the setting `peers` are asked before a primary serves, and by its commit queue after a pause: while it was
-away, another may have been promoted and unable to tell it. Meanwhile they are asked for rivals: two standbys may have
-been promoted in place of one primary that did not answer.
+A primary queries its peers before it serves, and in its commit queue after a pause: while it was away, another machine
+may have been promoted that could not notify it. While it serves, it queries them for rivals: two standbys may have been
+promoted in place of one primary that did not answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = structlog.get_logger("kith.standby")
 
 
 def ask(settings: Settings, environment: Environment) -> None:
-    """Take no more writes if a peer has a newer epoch. One that does not answer says nothing: it may be down."""
+    """Close this store to writes if a peer has a newer epoch. A silent peer is ignored, because it may be down."""
     for url in settings.peers:
         try:
             if environment.is_closed() or fenced_by(url, environment):
@@ -32,8 +32,9 @@ def ask(settings: Settings, environment: Environment) -> None:
 
 
 def fenced_by(url: str, environment: Environment, answered_s: float = _ANSWERED_S) -> bool:
-    """Ask a machine, and be fenced where it was made the primary in place of this one; whether it was. Errors: as of
-    `Primary`.
+    """Query a machine's epoch; if it was promoted in place of this one, close this store. Returns whether it was.
+
+    Errors: those of `Primary`.
     """
     theirs = epoch_at(url, environment, answered_s)
     if not store_role.is_newer(theirs, store_role.epoch_of(environment)):
@@ -44,7 +45,7 @@ def fenced_by(url: str, environment: Environment, answered_s: float = _ANSWERED_
 
 
 def look_for_rival(environment: Environment, urls: Sequence[str]) -> None:
-    """Note whether one of these, or the rival that is noted, is the primary, too. One that is silent stays noted."""
+    """Check whether one of these, or the noted rival, is a primary too, and note it. A silent rival stays noted."""
     noted = store_role.rival(environment)
     for url in dict.fromkeys([noted, *urls] if noted else urls):
         try:
@@ -61,7 +62,7 @@ def look_for_rival(environment: Environment, urls: Sequence[str]) -> None:
 
 
 def epoch_at(url: str, environment: Environment, answered_s: float = _ANSWERED_S) -> Epoch:
-    """The epoch of another machine of this store. Errors: as of `Primary`."""
+    """The epoch of another machine of this store. Errors: those of `Primary`."""
     from kith.run.machines.primary import Primary, machine_key_of  # noqa: PLC0415 - a client of HTTP, which few processes need
 
     with Primary(url, machine_key_of(environment), answered_s=answered_s) as peer:

@@ -1,4 +1,4 @@
-"""The primary as a standby sees it: calls of its routes under /standby, with the key of a machine."""
+"""Client of a primary's routes under /standby, for the other machines of its store. It authenticates with their key."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ _ERRORS: tuple[type[KithError], ...] = (TokenTooOld, Unauthorized, Conflict)
 
 
 class Primary:
-    """A primary at an address. Errors: Unavailable where it does not answer, or says that it cannot."""
+    """A primary at an address. Errors: Unavailable where it does not answer, or answers that it cannot."""
 
     def __init__(self, url: str, key: str, *, name: str = "", answered_s: float = _ANSWERED_S) -> None:
-        """`name`: of the standby that asks, for which the log is kept; empty: for nobody."""
+        """`name`: of the standby that asks; the primary keeps the log for it. Empty: the log is kept for nobody."""
         no_address = BadRequest(f"{url} is no address of a primary; name one such as http://10.0.0.1:7400")
         if not url.startswith(("http://", "https://")):
             raise no_address
         self.url = url.rstrip("/")
         self._named = {"name": name} if name else {}
         timeout = httpx.Timeout(answered_s, connect=min(_CONNECTED_S, answered_s))
-        headers = {b"authorization": f"Bearer {key}".encode()}  # bytes: as text, ASCII alone is taken
+        headers = {b"authorization": f"Bearer {key}".encode()}  # bytes, because httpx refuses text that is not ASCII
         try:
             self._http = httpx.Client(
                 base_url=self.url, headers=headers, timeout=timeout, trust_env=False, verify=trusted(url)
             )
-            self._http.base_url.host.encode("idna")  # as whoever looks the name up does
+            self._http.base_url.host.encode("idna")  # as name lookup does; refuse invalid names now
         except (httpx.InvalidURL, UnicodeError):
             raise no_address from None
 
@@ -66,7 +66,7 @@ class Primary:
     def log(
         self, after: int, has: int | None, wait_ms: int, *, with_places: bool = False, history: int = FIRST
     ) -> bytes | None:
-        """What follows an event; None if nothing did in time. See `standby.source.Source.log`."""
+        """The events after `after`; None if none came in time. See `standby.source.Source.log`."""
         asked = {"after": after, "wait_ms": wait_ms, "places": int(with_places)}
         if has is not None:
             asked |= {"has": has, "history": history}
@@ -74,7 +74,7 @@ class Primary:
         return None if answer.status_code == 204 else answer.content
 
     def fence(self, epoch: Epoch, primary: str) -> int:
-        """Tell it that it was replaced; returns the number of its last event. Conflict: see `store_role.fence`."""
+        """Fence it: it was replaced. Returns the number of its last event. Errors: Conflict, see `store_role.fence`."""
         body = msgspec.json.encode(Fencing(primary, epoch))
         answer = self._ask("POST", f"{BASE}/standby/fence", content=body)
         return self._read(answer, FencedAt).last
@@ -84,7 +84,7 @@ class Primary:
         return self._read(self._ask("GET", f"{BASE}/standby/epoch"), Epoch)
 
     def snapshot(self, file: Path) -> None:
-        """Write its store into a file, whole and durable; else nothing is there, and an error is raised."""
+        """Download its store into a file, whole and durable. After an error no such file exists."""
         part = file.with_name(f"{file.name}.part")
         with translated(f"write {file}", file.parent), part.open("wb") as written:
             self._stream(f"{BASE}/standby/snapshot", written, ending=_ENDING, params=self._named)
@@ -93,11 +93,11 @@ class Primary:
         part.replace(file)
 
     def media_file(self, key: str, folder: Path) -> bool:
-        """Write a file of media into their folder, durable; False where the primary has none of this name any more."""
+        """Download a media file into its folder, durable; False where the primary no longer has it."""
         file = folder / key
-        part = file.with_name(f"{file.name}#0")  # as a file that is not finished is called there
+        part = file.with_name(f"{file.name}#0")  # the media folder's name for an unfinished file
         with translated(f"write {file}", folder):
-            for made in (folder, file.parent):  # but not the data folder, which may have been moved away
+            for made in (folder, file.parent):  # not the data folder, which may have been moved away
                 made.mkdir(exist_ok=True)
             with part.open("wb") as written:
                 there = self._stream(f"{FILES_PATH}/{key}", written)
@@ -112,7 +112,7 @@ class Primary:
         return there
 
     def _stream(self, path: str, into: IO[bytes], ending: int = 0, params: Mapping[str, str] | None = None) -> bool:
-        """Write an answer as it comes, without its last `ending` bytes, which are its checksum; False if 404."""
+        """Write an answer's body as it arrives, and verify its last `ending` bytes, the checksum; False if 404."""
         digest, held = hashlib.sha256(), b""
         try:
             with self._http.stream("GET", path, params=params) as answer:
@@ -145,14 +145,14 @@ class Primary:
     def _read(self, answer: httpx.Response, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(answer.content, type=kind)
-        except msgspec.DecodeError:  # a proxy, which says that somebody is at work
+        except msgspec.DecodeError:  # for example a proxy's maintenance page
             raise Unavailable(f"{self.url} answers {answer.status_code}, and not as a Kith does") from None
 
     def _silent(self, error: Exception) -> Unavailable:
         return Unavailable(f"{self.url} does not answer ({type(error).__name__})")
 
     def _error(self, answer: httpx.Response) -> KithError:
-        """Its error as ours; never with the key in it."""
+        """Its error as one of ours; never with the key in it."""
         if answer.status_code == 307:
             return StoreMismatch(f"{self.url} keeps media in a bucket; give the standby the same `media_url`")
         try:
@@ -167,7 +167,7 @@ class Primary:
 
 
 def name_of(folder: Path) -> str:
-    """The name of the standby in a data folder, by which its primary knows it; given to it once."""
+    """The name of the standby in a data folder, by which its primary knows it; made on first use and stored."""
     file = folder / _NAME_FILE
     with contextlib.suppress(FileNotFoundError):
         if re.fullmatch("[0-9a-f]{16}", found := file.read_text(errors="replace")):
@@ -178,7 +178,8 @@ def name_of(folder: Path) -> str:
 
 
 def machine_key_of(store: Environment) -> str:
-    """The key that the machines of this store show each other."""
+    """The key with which the machines of this store authenticate to each other. Errors: StoreMismatch if there is none.
+    """
     secret = store.get_note("secret/signing")
     if secret is None:
         raise StoreMismatch(f"{store.folder} was never served, so it knows no other machine; use a new folder")

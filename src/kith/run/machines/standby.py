@@ -1,10 +1,10 @@
-"""What `kith standby` and `kith promote` do to a data folder: it begins as a snapshot, or goes on; and it takes over.
+"""What `kith standby` and `kith promote` do to a data folder: start or resume a standby, and promote it.
 
-A snapshot is fetched beside the store and gets its name last, so a folder has a whole store or none. A promotion notes
-its epoch first, fences the old primary where it answers, brings over what that has beyond this store, and then takes
-writes. Cut short anywhere, it is done again with the same epoch.
+A snapshot is fetched beside the store and renamed into place last, so a folder has a whole store or none. A promotion
+notes its epoch first, fences the old primary if it answers, fetches the events that this store lacks, and then opens
+the store to writes. An interrupted promotion is repeated with the same epoch.
 
-    standby.url   in the data folder, while `kith standby` serves it: the address of that, for a promotion (text)
+    standby.url   in the data folder while `kith standby` serves it: its address, for a promotion (text)
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _log = structlog.get_logger("kith.standby")
 
 
 def prepare(settings: Settings, url: str, key: str) -> None:
-    """Make the data folder a standby of the primary at `url`: from a snapshot, or from where it is.
+    """Make the data folder a standby of the primary at `url`: resume the store in it, or start from a snapshot.
 
     `key`: a server key of the primary; needed where there is no store yet. Errors: Conflict where the folder holds a
-    store that is no standby, or has events of its own; Unavailable where there is no store and the primary is away.
+    store that is no standby, or has events of its own; Unavailable where there is no store and the primary is down.
     """
     folder = Path(settings.data)
     with alone(folder) as only:
@@ -65,7 +65,7 @@ def _key_of(folder: Path) -> str:
 
 
 def _goes_on(settings: Settings, url: str) -> bool:
-    """Bring a folder that has a store up to the primary; False where it must begin with a snapshot."""
+    """Resume a folder that has a store, if the primary's log reaches back to it; False where it needs a snapshot."""
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
         why = store_role.why_closed(store) or _replaced_by(store, url)
         key = machine_key_of(store)
@@ -85,14 +85,16 @@ def _goes_on(settings: Settings, url: str) -> bool:
                 raise
             _log.warning("the primary does not answer; what is here is served", error=error.message)
         if why != Closed("standby", url):
-            store_role.drop_promotion(store)  # begun in place of another
+            store_role.drop_promotion(store)  # one that was started against an earlier primary
             store_role.close_to_writes(store, Closed("standby", url))
     return True
 
 
 def _replaced_by(store: Environment, url: str) -> Closed:
-    """Why a store that takes writes takes none any more: the machine at `url` was made the primary in its place, while
-    nobody could tell it. Errors: Conflict where that does not say so; Unavailable where it does not answer.
+    """Fence a store that still takes writes, if the machine at `url` was promoted in its place without notifying it.
+
+    Returns why the store is closed. Errors: Conflict where that machine was not promoted in its place; Unavailable
+    where it does not answer.
     """
     said = f"{url} was not made the primary in its place"
     try:
@@ -111,7 +113,7 @@ def _replaced_by(store: Environment, url: str) -> Closed:
 
 
 def _install(settings: Settings, url: str, key: str) -> None:
-    """Put the primary's store into the folder, as a standby's."""
+    """Install a snapshot of the primary's store in the folder, closed as a standby's."""
     folder = Path(settings.data)
     made = folder / RESTORING
     shutil.rmtree(made, ignore_errors=True)
@@ -119,22 +121,22 @@ def _install(settings: Settings, url: str, key: str) -> None:
     with Primary(url, key, name=name_of(folder)) as primary:
         primary.snapshot(made / STORE_FILE)
     with Environment(made, bytes_max=settings.store_bytes_max, create=False) as store:
-        store.put_note(fanout_state.NAME_NOTE, b"0")  # timelines that lie there are of another state
-        store.put_note(f"group/{fanout.NAME}", None)  # so homes are read from outboxes until it begins anew
+        store.put_note(fanout_state.NAME_NOTE, b"0")  # timelines in this folder belong to another state
+        store.put_note(f"group/{fanout.NAME}", None)  # so homes are read from outboxes until fan-out restarts
         for lease in store.notes(LEASE):
-            store.put_note(LEASE + lease, None)  # their holders follow the primary
+            store.put_note(LEASE + lease, None)  # the leases' holders follow the primary
         store.put_note(MEDIA_MISSING, b"1")
         store_role.close_to_writes(store, Closed("standby", url))
-        store.sync()  # the copy leaves its journal behind
+        store.sync()  # the store file moves without its journal
     (made / STORE_FILE).replace(folder / STORE_FILE)
-    (folder / JOURNAL_FILE).unlink(missing_ok=True)  # of the store that was there
+    (folder / JOURNAL_FILE).unlink(missing_ok=True)  # the journal of the previous store
     (folder / STORE_FILE).chmod(0o600)
     sync_folder(folder)
     shutil.rmtree(made)
 
 
 def _check(settings: Settings) -> None:
-    """StoreMismatch where the settings are not those of the primary, as far as the store can tell."""
+    """Raise StoreMismatch where the settings differ from the primary's, as far as the store shows."""
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
         missing = sorted({*BUILT_IN, *settings.graphs} - set(store.graph_numbers()))
         if missing:
@@ -144,18 +146,21 @@ def _check(settings: Settings) -> None:
 
 
 def served(settings: Settings) -> AbstractContextManager[None]:
-    """Note in the data folder where its standby is served."""
+    """Note in the data folder, while the context is open, the address at which its standby is served."""
     return saying(Path(settings.data) / _URL_FILE, address(settings.host, settings.port))
 
 
 def address(host: str, port: int) -> str:
-    """Where other machines reach what listens there; by the name of this machine, where it does on all addresses."""
+    """The URL at which other machines reach this server; with this machine's name, if it listens on all addresses."""
     named = socket.gethostname() if host in _ALL_ADDRESSES else host
     return f"http://[{named}]:{port}" if ":" in named else f"http://{named}:{port}"
 
 
 def _served_at(folder: Path, old: str) -> str:
-    """Where the standby in a folder is served, for an old primary to say. BadRequest where that is not known."""
+    """The URL at which the folder's standby is served, which the old primary will give to clients.
+
+    Errors: BadRequest where it is not known, or reaches this machine only while the old primary is on another.
+    """
     url = said(folder / _URL_FILE)
     if not url:
         raise BadRequest(
@@ -168,7 +173,10 @@ def _served_at(folder: Path, old: str) -> str:
 
 
 class Promotion(NamedTuple):
-    """What `promote` did. `old`: of the old primary, whether it was fenced, or does not answer; `at`: its address."""
+    """Result of `promote`. `at`: address of the old primary; `old`: whether it was fenced, or did not answer (`why`).
+
+    `last`: the last event of the old primary that this store has. `media_missing`: media files are still missing.
+    """
 
     at: str
     old: Literal["fenced", "silent"]
@@ -178,17 +186,17 @@ class Promotion(NamedTuple):
 
 
 def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promotion | None:
-    """Make the standby in the data folder the primary, whether it is being served or not; None where it is already,
-    and a rival that is noted is forgotten.
+    """Make the standby in the data folder the primary, whether it is being served or not.
 
-    `url`: where clients reach it, for the old primary to say; empty: where it is served now. Errors: BadRequest, where
-    that is not known; Conflict, where another machine was made the primary in place of the same old one (`force`: all
-    the same).
+    Returns None if it is the primary already; then a noted rival is forgotten. `url`: the address that the old primary
+    gives to clients; empty: where this standby is served now. `force`: promote even if another machine was promoted
+    already. Errors: BadRequest where the address is not known; Conflict where another machine was promoted in place of
+    the same primary.
     """
     with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
         why = store_role.why_closed(store)
         if why is None:
-            if store_role.rival(store):  # this one was chosen; one that goes on is noted again
+            if store_role.rival(store):  # the operator chose this machine; a rival that still serves is noted again
                 store_role.note_rival(store, "")
             return None
         key = machine_key_of(store)
@@ -206,7 +214,7 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
             StandbyFollower(settings, store, primary).catch_up(last)
         except (Conflict, Unauthorized) as error:
             if not force:
-                if isinstance(error, Conflict) and not fenced:  # by this epoch, which must not fence another either
+                if isinstance(error, Conflict) and not fenced:  # this epoch fenced nothing, and must never fence
                     store_role.drop_promotion(store)
                 raise Conflict(
                     f"{error.message}; promote all the same with --force, if you know that it is gone"
@@ -220,7 +228,7 @@ def promote(settings: Settings, url: str = "", *, force: bool = False) -> Promot
 
 
 def _refuse_second(settings: Settings, store: Environment, epoch: Epoch) -> None:
-    """Conflict where a peer was made the primary already, or follows one that was; a silent peer says nothing."""
+    """Raise Conflict if a peer was promoted already, or follows a machine that was; a silent peer is ignored."""
     for peer in settings.peers:
         with contextlib.suppress(Unavailable, Unauthorized, StoreMismatch):
             if store_role.is_forked(peers.epoch_at(peer, store), epoch):

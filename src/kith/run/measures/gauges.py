@@ -1,4 +1,4 @@
-"""What `/metrics` tells of the store and the event log, read when it is asked; `metrics` counts the rest."""
+"""The gauges of `/metrics`, for stores, log and consumers, read on each request; `metrics` has all other counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kith.run.opening.stores import Folder, OpenStores
 
 
 async def gauges(settings: Settings, stores: OpenStores) -> Mapping[str, float]:
-    """Gauges by name, without the prefix `kith_`: of the log, of the store, and of each registered consumer."""
+    """Gauges by name without the prefix `kith_`: of the log, of the store, and of each registered consumer."""
     values = {"timelines": float(await _timelines(settings))} | await _of_leases(stores.log)
     if stores.folder is not None:
         values |= _of_folder(stores.folder)
@@ -50,7 +50,7 @@ async def gauges(settings: Settings, stores: OpenStores) -> Mapping[str, float]:
 
 
 def _of_folder(folder: Folder) -> dict[str, float]:
-    """How large the store and its log are, whether another machine is the primary, too, and how old a standby is."""
+    """Sizes of the store and its log, whether there is a rival primary, and the lag of a standby."""
     environment, (first, last) = folder.environment, folder.log.bounds()
     values: dict[str, float] = {
         "log_events": last - first + 1,
@@ -64,19 +64,19 @@ def _of_folder(folder: Folder) -> dict[str, float]:
 
 
 def _free(environment: Environment) -> int:
-    """Bytes that may still be written on the disk of the data folder."""
+    """Free bytes on the disk of the data folder."""
     disk = os.statvfs(environment.folder)
     return disk.f_bavail * disk.f_frsize
 
 
 async def _timelines(settings: Settings) -> int:
-    """Timelines that are kept ready."""
+    """Number of timelines that are kept."""
     async with timelines.open_reader(settings) as kept:
         return await kept.count()
 
 
 async def _of_leases(log: LogStore) -> dict[str, float]:
-    """How many leases of the log there are and were lost, and how far the last of their holders is behind."""
+    """Number of leases of the log, and of lost ones, and the lag in events of the slowest holder."""
     leases = await log.leases()
     behind = [(await log.behind(one.at)).events for one in leases if not one.lost]
     return {
@@ -87,7 +87,7 @@ async def _of_leases(log: LogStore) -> dict[str, float]:
 
 
 def _of_standby(environment: Environment) -> dict[str, float]:
-    """How old a standby is; nothing while it does not know."""
+    """The lag of a standby in seconds; nothing while it is not known."""
     level = Level(environment.folder)
     behind_ms = level.behind_ms()
     level.close()
@@ -95,13 +95,13 @@ def _of_standby(environment: Environment) -> dict[str, float]:
 
 
 def _of_commands(waiting: Waiting) -> dict[str, float]:
-    """How many writes wait for those who decide them, and how long the first of them has."""
+    """Number of writes that wait to be decided, and the age of the oldest."""
     lag = lag_of(Backlog(NOWHERE, waiting.commands, waiting.oldest_ms, False), wall_ms())
     return {f"{APPLY}_lag_events": lag.events, f"{APPLY}_lag_oldest_seconds": lag.oldest_s}
 
 
 async def _of_group(log: LogStore, group: str, progress: Progress) -> dict[str, float]:
-    """How far a group of consumers is behind, and how many events failed there."""
+    """Lag of a group of consumers, and its numbers of dead and failed events."""
     lag, failures = lag_of(progress.behind, wall_ms()), await log.failures(group)
     dead = sum(failure.dead for failure in failures)
     return {

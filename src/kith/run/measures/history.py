@@ -1,8 +1,8 @@
-"""What the numbers of `/metrics` were during the last hour, for the console: a file of counts every ten seconds.
+"""History of the metrics over the last hour, for the console: a file of counts every ten seconds.
 
-Every API process takes samples, but only the first at each moment writes the file. So all answer alike, and a killed
-process loses nothing. The files lie in `samples/` beside the store, survive a restart, and the oldest go. Limit:
-percentiles are as fine as the bounds of the histograms (`metrics.LATENCY_S`).
+Every API process takes samples, but only the first one at each moment writes the file. So all processes answer alike,
+and a killed process loses nothing. The files are in `samples/` beside the store and survive a restart; the oldest are
+deleted. Limit: percentiles are as fine as the bounds of the histograms (`metrics.LATENCY_S`).
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ EVERY_MS = 10_000
 KEPT = 360
 """Samples kept: an hour of them."""
 ENDED_SHOWN_MS = 3_600_000
-"""For how long a process that ended is named."""
-_FAILED = " 5"  # how the keys of responses that failed go on, after the operation
+"""How long a process that ended is still listed."""
+_FAILED = " 5"  # in keys of failed responses, what follows the operation: a status of 5xx
 _log = structlog.get_logger("kith")
 
 
 class Sample(msgspec.Struct):
-    """All that was counted until `at_ms`, over all processes: histograms as counts by bound.
+    """The counts of all processes up to `at_ms`. A histogram is a list of counts by bound.
 
-    `latency`: a histogram for each operation, as JSON, since an hour of them is read where a curve needs one.
+    `latency`: a histogram for each operation, left as raw JSON: a curve reads an hour of samples but needs one
+    operation.
     """
 
     at_ms: int
     latency: dict[str, msgspec.Raw]
     requests: list[int]  # of all operations
-    failed: dict[str, int]  # answers of 500 and above, by operation
+    failed: dict[str, int]  # answers with status 500 and above, by operation
     commits: list[int]
     writes: float
-    gauges: dict[str, float | None]  # None: an age that cannot be told; JSON has no infinity
+    gauges: dict[str, float | None]  # None: an infinite age, which JSON cannot hold
 
 
 class MeasureHistory:
@@ -53,7 +54,7 @@ class MeasureHistory:
         folder.mkdir(exist_ok=True)
 
     async def run(self) -> None:
-        """Take a sample at every tenth second of the clock, until cancelled. A failure waits for the next."""
+        """Take a sample at every tenth second of the clock, until cancelled. A failed sample is skipped."""
         while True:
             now = wall_ms()
             at_ms = now - now % EVERY_MS + EVERY_MS
@@ -64,7 +65,7 @@ class MeasureHistory:
                 _log.warning("no sample for the console this time", error=str(error))
 
     async def take(self, at_ms: int) -> None:
-        """Write the sample of this moment, unless another process does; forget the oldest."""
+        """Write the sample of this moment, unless another process does; delete the oldest."""
         gauges = await self._metrics.gauges()
         await asyncio.to_thread(self._write, at_ms, gauges)
 
@@ -85,13 +86,13 @@ class MeasureHistory:
         Path(partial.name).rename(whole)
         first = at_ms - (KEPT - 1) * EVERY_MS
         for file in self._folder.glob("[0-9]*.*"):
-            if not first <= int(file.stem) <= at_ms + EVERY_MS:  # also those of a clock that was ahead
+            if not first <= int(file.stem) <= at_ms + EVERY_MS:  # also files from when the clock was ahead
                 file.unlink(missing_ok=True)
 
     def _numbers(self, since_ms: int, operation: str | None) -> NumbersAnswer:
         files = sorted(self._folder.glob("*.json"))
         new = sum(int(file.stem) > since_ms for file in files)
-        samples = list(_read(files[max(0, len(files) - new - 1) :]))  # with the one before, which it is compared to
+        samples = list(_read(files[max(0, len(files) - new - 1) :]))  # and the one before, as the base of differences
         oldest = next(_read(files), None)
         processes = self._metrics.of_processes()
         now = summed(wall_ms(), processes, {})
@@ -110,7 +111,7 @@ class MeasureHistory:
 
 
 def summed(at_ms: int, processes: Sequence[OfProcess], gauges: Mapping[str, float]) -> Sample:
-    """What all processes counted."""
+    """The sum of what all processes counted, as a sample."""
     none = [0] * (len(LATENCY_S) + 1)
     sample = Sample(at_ms, {}, none, {}, none, 0, {})
     latency: dict[str, list[int]] = {}
@@ -131,13 +132,13 @@ def summed(at_ms: int, processes: Sequence[OfProcess], gauges: Mapping[str, floa
         lag_s = max(lag_s, counts.stream_lag_s)
     sample.latency = {name: msgspec.Raw(msgspec.json.encode(counts)) for name, counts in latency.items()}
     own = {"commit_queue_depth": depth, "streams": streams, "watchers": watchers, "stream_lag_seconds": lag_s}
-    told = {**gauges, **own}  # among them answers of yes and no, which are no numbers in JSON
+    told = {**gauges, **own}  # some are booleans, hence `float` below
     sample.gauges = {name: float(value) if isfinite(value) else None for name, value in told.items()}
     return sample
 
 
 def quantile_ms(counts: Sequence[int], share: float) -> float | None:
-    """The time within which `share` of these were answered, in ms, between the bounds of its bucket; None: no one."""
+    """The time in ms within which `share` of these were answered, interpolated in its bucket; None for no counts."""
     left = share * sum(counts)
     if not left:
         return None
@@ -150,7 +151,7 @@ def quantile_ms(counts: Sequence[int], share: float) -> float | None:
 
 
 def _curves(samples: Sequence[Sample], since_ms: int, operation: str | None) -> dict[str, list[float | None]]:
-    """A value for each sample after `since_ms`, by the name of the curve; None where there is none."""
+    """By the name of the curve, a value for each sample after `since_ms`; None where a sample has no value."""
     rows = [_point(None, samples[0], operation)] if samples and samples[0].at_ms > since_ms else []
     rows += [_point(before, after, operation) for before, after in pairwise(samples)]
     names = sorted({name for row in rows for name in row})
@@ -202,7 +203,7 @@ def _added(counts: list[int] | None, histogram: Histogram) -> list[int]:
 
 
 def _comparable(before: Sample, after: Sample) -> Sample:
-    """What to subtract from `after`: nothing where counts began anew in between, as they do when a server starts."""
+    """The sample to subtract from `after`: zeros where the counts restarted in between, as when a server starts."""
     less = any(b > a for b, a in zip(before.requests, after.requests, strict=False))
     return _nothing(before.at_ms) if less or after.writes < before.writes else before
 
@@ -218,7 +219,7 @@ def _of(sample: Sample, operation: str) -> list[int]:
 
 
 def _grown(before: Sequence[int], after: Sequence[int]) -> Sequence[int]:
-    """What was counted in between."""
+    """The counts that were added between two samples."""
     return [max(0, a - b) for b, a in zip(before, after, strict=True)] if before and after else after
 
 
@@ -230,5 +231,5 @@ def _read(files: Sequence[Path]) -> Iterator[Sample]:
     for file in files:
         try:
             yield msgspec.json.decode(file.read_bytes(), type=Sample)
-        except (OSError, msgspec.DecodeError):  # forgotten just now, or cut short by a full disk
+        except (OSError, msgspec.DecodeError):  # just deleted, or truncated by a full disk
             continue

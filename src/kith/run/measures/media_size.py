@@ -1,8 +1,8 @@
-"""How much media there is, and how fast it grows: every file is listed four times a day, and the sums are kept.
+"""Measures the size of media and its growth: lists every file four times a day, and keeps the sums.
 
 media-size.json    in the data folder: a list of Measure, oldest first
 
-Limit: a bucket of ten million files is ten thousand requests each time; between two times nothing is told of what came.
+Limits: listing a bucket of ten million files takes ten thousand requests. New media shows only at the next measuring.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _DAY_MS = 86_400_000
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """What was there at a moment."""
+    """The size of all media at one moment."""
 
     at_ms: int
     bytes: int
 
 
 async def measure(blobs: BlobStore, folder: Path, now_ms: int) -> None:
-    """List all files and keep the sums in a data folder, unless that was done lately."""
+    """List all files and store the sum in the data folder, unless the last sum is younger than half of EVERY_S."""
     before = read(folder)
     if before and 0 <= now_ms - before[-1].at_ms < 1_000 * EVERY_S // 2:
         return
@@ -41,7 +41,7 @@ async def measure(blobs: BlobStore, folder: Path, now_ms: int) -> None:
 
 
 def read(folder: Path) -> list[Measure]:
-    """What was measured, oldest first."""
+    """The stored measures, oldest first."""
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=list[Measure])
     except (FileNotFoundError, msgspec.DecodeError):
@@ -49,7 +49,7 @@ def read(folder: Path) -> list[Measure]:
 
 
 def gauges(folder: Path) -> Mapping[str, float]:
-    """Bytes when they were last measured, and how many more than a day before; nothing until then."""
+    """Bytes of media at the last measure, and their growth per day; nothing before the first measure."""
     measures = read(folder)
     if not measures:
         return {}

@@ -1,8 +1,8 @@
-"""What Kith tells about itself: a latency histogram per query type, commits, queue, calls of stores, log.
+"""Counters and histograms for `/metrics`: latency per query type, commits, queue, store calls, streams, checks.
 
-Every process counts in plain lists, because a histogram of the Prometheus client costs more than a follow
-check. Twice a second each process leaves its counts in a file of the `metrics` folder; `/metrics` of any
-process adds them up, so the answer does not depend on which one is asked.
+Every process counts in plain lists, because a histogram of the Prometheus client costs more than a follow check. Twice
+a second each process writes its counts to a file in the `metrics` folder. `/metrics` of any process adds up the files,
+so every process gives the same answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LATENCY_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 _WRITTEN_EVERY_S = 0.5
 _FAILURES = (StoreFull.code, StoreUnavailable.code)
-"""Errors of commits that are told from 0 on: an alert on their increase sees no first one of a new series."""
+"""Commit errors that are exported even at 0, because an alert on an increase misses the first count of a new series."""
 
 
 class Histogram(msgspec.Struct):
@@ -64,7 +64,7 @@ class ProcessCounts(msgspec.Struct):
 
 
 class OfProcess(NamedTuple):
-    """What one process left. `seen_ms`: when it did so last."""
+    """The counts that one process wrote. `seen_ms`: when it last wrote them."""
 
     kind: str
     pid: int
@@ -88,11 +88,11 @@ class Metrics:
         self._depth, self._gauges, self._paced = depth, gauges, Paced(self._render)
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._file = folder, folder / f"{process}-{os.getpid()}.json"
-        self._stop, self._leaving, self._left = threading.Event(), threading.Lock(), b""  # what is in the file
+        self._stop, self._leaving, self._left = threading.Event(), threading.Lock(), b""  # `_left`: the file's content
         self._thread = threading.Thread(target=self._loop, name="kith-metrics", daemon=True)
 
     def observe(self, operation: str, started: float, status: int) -> None:
-        """One request answered; `started` is `time.perf_counter()` at its beginning."""
+        """Count an answered request; `started` is `time.perf_counter()` at its beginning."""
         _add(self._counts.latency, operation, time.perf_counter() - started)
         key = f"{operation} {status}"
         self._counts.responses[key] = self._counts.responses.get(key, 0) + 1
@@ -116,15 +116,15 @@ class Metrics:
         self._counts.call_errors[key] = self._counts.call_errors.get(key, 0) + 1
 
     def streaming(self, streams: int) -> None:
-        """How many streams are open here."""
+        """Set the number of streams that are open in this process."""
         self._counts.streams = streams
 
     def watching(self, watchers: int) -> None:
-        """How many readers of /watch are connected here."""
+        """Set the number of /watch readers that are connected to this process."""
         self._counts.watchers = watchers
 
     def stream_ended(self, why: str) -> None:
-        """One stream ended."""
+        """Count a stream that ended."""
         self._counts.stream_ends[why] = self._counts.stream_ends.get(why, 0) + 1
 
     def messages_sent(self, name: str, streams: int) -> None:
@@ -136,7 +136,7 @@ class Metrics:
         self._counts.stream_lag_s = lag_s
 
     def walk_ended(self, tier: str, told: int, suppressed: int, left: int, dead: int) -> None:
-        """A tier of a mention is through: rows told, followers who do not want it, chunks left to pull, and dead."""
+        """Count a finished tier of a mention: rows written, followers who opted out, chunks left, chunks dead."""
         for outcome, number in (("told", told), ("suppressed", suppressed), ("left", left), ("dead", dead)):
             key = f"{tier} {outcome}"
             self._counts.mentions[key] = self._counts.mentions.get(key, 0) + number
@@ -149,11 +149,11 @@ class Metrics:
                 counts[f"{layer} {answer}"] = counts.get(f"{layer} {answer}", 0) + number
 
     def filtering(self, edges: int, size: int, false_positives: float) -> None:
-        """The size of this process's filter, in bytes."""
+        """Set the size of this process's filter: edges, bytes, and its expected share of false positives."""
         self._counts.filter = edges, size, false_positives
 
     def start(self) -> None:
-        """Write the counts into the folder every few seconds from now on."""
+        """Start to write the counts to the folder, twice a second."""
         self._thread.start()
 
     def close(self) -> None:
@@ -162,19 +162,19 @@ class Metrics:
         if self._thread.is_alive():
             self._thread.join()
         self._leave()
-        if self._counts == ProcessCounts():  # as of a worker that is refused again and again, where another one runs
+        if self._counts == ProcessCounts():  # for example a worker that exits repeatedly because another one runs
             self._file.unlink(missing_ok=True)
 
     async def render(self) -> bytes:
-        """The Prometheus text of all processes together, made once for all who ask, and not all the time."""
+        """The Prometheus text of all processes. Concurrent requests share one rendering; `paced` limits the rate."""
         return await self._paced.get()
 
     async def gauges(self) -> Mapping[str, float]:
-        """The gauges of the store, the log and the consumers, as they are now."""
+        """The current gauges of the store, the log and the consumers."""
         return await self._gauges()
 
     def of_processes(self) -> list[OfProcess]:
-        """What each process that shares the folder has counted, this one up to now; those that ended too."""
+        """The counts of each process that shares the folder, this one up to now; ended processes too."""
         self._leave()
         return list(self._all())
 
@@ -197,7 +197,7 @@ class Metrics:
             try:
                 counts = msgspec.json.encode(self._counts)
                 if counts == self._left:
-                    os.utime(self._file)  # nothing happened, and the process is there
+                    os.utime(self._file)  # nothing new, but the process is alive
                 else:
                     partial.write_bytes(counts)
                     partial.replace(self._file)
@@ -214,7 +214,7 @@ class Metrics:
             except (OSError, msgspec.DecodeError):
                 continue
             kind, _, pid = file.stem.rpartition("-")
-            if not (running := runs(int(pid))):  # what it counted stays
+            if not (running := runs(int(pid))):  # its counters stay, its gauges go to zero
                 counts.queue_depth, counts.streams, counts.watchers, counts.stream_lag_s = 0, 0, 0, 0.0
                 counts.filter = None
             yield OfProcess(kind, int(pid), running, seen_ms, counts)
@@ -314,7 +314,7 @@ def _add(histograms: dict[str, Histogram], name: str, seconds: float) -> None:
 
 
 def _counters(name: str, says: str, labels: list[str], counts: list[dict[str, int]]) -> Metric:
-    """Counts by the values of some labels, which stand in their keys with a space between."""
+    """Counters by label values; a key holds these values, separated by spaces."""
     family = CounterMetricFamily(name, says, labels=labels)
     for key in sorted({key for one in counts for key in one}):
         family.add_metric(key.split(" "), sum(one.get(key, 0) for one in counts))
@@ -322,7 +322,7 @@ def _counters(name: str, says: str, labels: list[str], counts: list[dict[str, in
 
 
 def _latencies(name: str, says: str, labels: list[str], histograms: list[dict[str, Histogram]]) -> Metric:
-    """Times by the values of some labels, in keys as above."""
+    """Latency histograms by label values; keys are as in `_counters`."""
     family = HistogramMetricFamily(name, says, labels=labels)
     for key in sorted({key for one in histograms for key in one}):
         family.add_metric(key.split(" "), *_sum(LATENCY_S, [one[key] for one in histograms if key in one]))

@@ -1,7 +1,7 @@
-"""A wrapper around a port: how long its calls take, and which fail. `/metrics` tells it, by port and method.
+"""Wraps a port to time its calls and count failures. `/metrics` shows both, by port and method.
 
-All calls are timed except reads of a port that answers at once (`immediate`): timing a read of the embedded engine
-costs about as much as the read itself, and a request's latency includes it anyway.
+All calls are timed except reads of an `immediate` port: timing a read of the embedded engine costs about as much as the
+read itself, and a request's latency includes it anyway.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _WRITES = frozenset(
         "begin_anew",
     }
 )
-"""Methods of ports that wait for the disk where reads answer at once."""
+"""Methods that wait for the disk even on an `immediate` port."""
 
 
 class CallObserver(Protocol):
-    """Is told of calls of ports, named "port method"."""
+    """Receives the calls of ports, named "port method"."""
 
     def called(self, call: str, seconds: float) -> None:
-        """One call ended, well or not."""
+        """A call ended, successfully or not."""
         ...
 
     def call_failed(self, call: str, code: str) -> None:
-        """One call ended with the error of this code; `UNEXPECTED`: with one that no port names."""
+        """A call failed with the error of this code; `UNEXPECTED` for an error that no port promises."""
         ...
 
 
 def observed(port: T, name: str, observer: CallObserver) -> T:
-    """The port, called `name`, of whose calls the observer is told."""
+    """The port, wrapped so that the observer receives its calls under `name`."""
     return cast(T, _Observed(port, name, observer))
 
 
 class _Observed:
-    """Passes everything on. What it looked up once is an attribute, so that a call that is not timed costs nothing."""
+    """Forwards everything to the port. A looked-up method is cached as an attribute, so untimed calls cost nothing."""
 
     def __init__(self, port: object, name: str, observer: CallObserver) -> None:
         self._port, self._name, self._observer = port, name, observer

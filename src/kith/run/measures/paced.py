@@ -1,7 +1,7 @@
-"""Something costly that anybody may ask for, as often as they like.
+"""Rate-limits something costly that any caller may request at any rate.
 
-It is made one at a time, and once for all who wait for it. After each it rests, so it takes no more than
-a twentieth of a process, whoever asks. What is answered is never older than the question.
+One is made at a time, and shared by all callers that wait for it. After each there is a pause, so making takes about a
+twentieth of a process at most (a pause is 1 s at most). An answer is never older than its request.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-_REST_FACTOR = 20  # rests this many times as long as making it took
+_REST_FACTOR = 20  # the pause, as a multiple of the time that making took
 _REST_S_MAX = 1.0
 
 
 class Paced:
-    """Makes bytes for all who ask."""
+    """Makes bytes on request, at a bounded rate."""
 
     def __init__(
         self,
@@ -24,15 +24,15 @@ class Paced:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._make, self._now_s, self._sleep = make, now_s, sleep
-        self._next: asyncio.Task[bytes] | None = None  # not begun yet: whoever asks now waits for it
+        self._next: asyncio.Task[bytes] | None = None  # one that has not begun: new callers share it
         self._one = asyncio.Lock()
-        self._rested_s = 0.0  # when the next may begin
+        self._rested_s = 0.0  # the earliest time at which the next may begin
 
     async def get(self) -> bytes:
-        """The next one, made after this was asked. Errors are those of `make`, for all who waited."""
+        """The next one, made after this call. Errors: those of `make`, for all callers that wait."""
         if self._next is None:
             self._next = asyncio.create_task(self._made())
-        return await asyncio.shield(self._next)  # who gives up takes it from nobody else
+        return await asyncio.shield(self._next)  # a cancelled caller does not cancel it for the others
 
     async def _made(self) -> bytes:
         async with self._one:

@@ -1,7 +1,7 @@
-"""A data folder moves into a cluster while it is live: what `kith move` does.
+"""Moves a live data folder into a cluster, and back: what `kith move` does.
 
-`progress` is what is noted of a move, in a file of the folder; `opening` opens both sides; `mover` is what both ways
-share, `places` where consumers go on; `comparison` compares the two at rest; `forth` copies, follows,
-switches behind a fence; `back` takes what the cluster was written since into the folder. docs/decisions/0045-moving.md
-says why so.
+`forth` copies the folder, follows its log, and switches behind a fence · `back` applies the cluster's later writes to
+the folder · `mover` (steps of both ways) · `places` (where consumers resume) · `progress` (checkpoints of a move, in a
+file of the folder) · `opening` (opens both sides) · `comparison` (compares two stores at rest).
+docs/decisions/0045-moving.md says why it is built this way.
 """

@@ -1,9 +1,7 @@
-"""The way back of a move: what the cluster was written since the switch comes into the folder, which is the store
-again.
+"""Moves a store back: applies the cluster's writes since the switch to the folder, which is then the store again.
 
-The cluster is closed first, so nobody can write until this is done. Cut short anywhere, it goes on; it is done once the
-folder takes writes. Positions of the cluster's log mean nothing there, so the folder begins a history, as after a
-restore.
+The cluster is closed first, so nobody can write until the folder is open. An interrupted run resumes where it stopped.
+Positions of the cluster's log mean nothing in the folder, so the folder begins a new history, as after a restore.
 """
 
 from __future__ import annotations
@@ -28,8 +26,9 @@ from kith.run.opening import inboxes
 
 
 async def take_back(settings: Settings, folder: Path, *, tell: Tell) -> int:
-    """Take a folder that was moved back; how many events of the cluster came. Errors: Conflict; Unavailable, after
-    which the same call goes on.
+    """Move a store back into its folder; returns the number of events applied.
+
+    Errors: Conflict; Unavailable, after which the same call resumes.
     """
     async with opening.alone(folder) as noted:
         is_left = noted is not None and _is_left(folder)
@@ -51,7 +50,7 @@ def _is_left(folder: Path) -> bool:
 
 
 def _give_up(folder: Path, noted: MoveProgress) -> None:
-    """Give up a switch that was cut short. The cluster, which was not opened, is not asked: it may be away."""
+    """Give up an interrupted switch. The cluster was not opened yet, so it is not contacted: it may be down."""
     noted.stage = "following"
     progress.write(folder, noted)
     with Environment(folder, create=False) as store:
@@ -59,7 +58,7 @@ def _give_up(folder: Path, noted: MoveProgress) -> None:
 
 
 async def _take(settings: Settings, folder: Path, noted: MoveProgress, tell: Tell) -> int:
-    """Take what the cluster was written since, and open the folder; how many events came."""
+    """Apply the cluster's writes since the switch, and open the folder; returns the number of events."""
     async with (
         _unused(folder),
         opening.open_sides(settings, folder, noted.permit, back=True) as sides,
@@ -73,13 +72,13 @@ async def _take(settings: Settings, folder: Path, noted: MoveProgress, tell: Tel
 
 
 def _name_of(folder: Path) -> str:
-    """What people are told of it; clients too, so it names no path."""
+    """Name of the folder in messages. Clients see it too, so it has no path."""
     return f"the data folder {folder.name}"
 
 
 @contextlib.asynccontextmanager
 async def _unused(folder: Path) -> AsyncIterator[None]:
-    """Keep servers out, which would go on with positions of before. Conflict where one uses it."""
+    """Lock servers out, because they would continue with old positions. Errors: Conflict where one uses the folder."""
     with alone(folder) as only:
         if not only:
             raise Conflict(f"a server uses {folder}, which takes no writes anyhow; stop it first")
@@ -87,7 +86,7 @@ async def _unused(folder: Path) -> AsyncIterator[None]:
 
 
 class _Back(Mover):
-    """A move into a folder, which is closed."""
+    """A move from the cluster into a folder that is closed to writes."""
 
     def __init__(self, sides: Sides, folder: Path, noted: MoveProgress, tell: Tell) -> None:
         super().__init__(sides.cluster, sides.there, sides.here, folder, noted, tell)
@@ -95,30 +94,30 @@ class _Back(Mover):
         self._store = sides.folder.of_folder("the way back").environment
 
     async def begin(self) -> None:
-        """Close the cluster, and follow its log from the switch on."""
+        """Close the cluster, and prepare to follow its log from the switch on."""
         await patiently(lambda: self._sides.deciding.closing.close(_name_of(self.folder)))
         if self.noted.stage == "returning":
             return
         self._store.begin_history()
-        inboxes.note_filled(self._store)  # they go on as they are
+        inboxes.note_filled(self._store)  # keep the folder's inboxes: no refill for the new history
         self.noted.at = self.noted.copied = self.noted.back
         self.noted.points = [progress.SamePlace(self.noted.back, await self.other.log.end())]
         self.noted.spread, self.noted.stage = [], "returning"
         self.note()
 
     async def bring(self) -> None:
-        """Do in the folder all that was written to the cluster."""
+        """Apply to the folder all that was written to the cluster."""
         await self.follow()
-        await self.copy("claims", "claims looked at")  # which are not in its log
+        await self.copy("claims", "claims looked at")  # claims are not in the cluster's log
         await self.bring_inboxes()
         await self.writing.notes()
         await self.bring_credentials(self._sides.cluster, self._sides.folder)
         for place in await places.places_back(self._sides.cluster, self.noted.points):
-            if place.group != fanout.NAME:  # whose timelines are of before
+            if place.group != fanout.NAME:  # the folder's timelines are stale, so fan-out restarts below
                 await self.other.log.save(place.group, place.at, {})
         await self.other.log.forget(fanout.NAME)
         self._store.put_note(fanout_state.NAME_NOTE, b"0")
         ahead_ms = ms_of(Hlc(self.noted.newest)) + 1 - wall_ms()
-        await asyncio.sleep(min(max(0, ahead_ms), SKEW_MS_MAX) / 1_000)  # no id is made again that another machine made
+        await asyncio.sleep(min(max(0, ahead_ms), SKEW_MS_MAX) / 1_000)  # never repeat an id that another machine made
         await self.let_log_go()
         await self.other.log.release(LEASE)

@@ -13,7 +13,7 @@ from kith.run.moves.mover import Tell
 
 
 async def compare_with(settings: Settings, folder: Path, tell: Tell) -> list[Compared]:
-    """What differs between the two, while neither is written to; what one is written meanwhile may be told.
+    """Compare folder and cluster by kind of row. Rows written meanwhile may be reported as different.
 
     Errors: StoreUnavailable; StoreMismatch.
     """
@@ -26,4 +26,4 @@ async def compare_with(settings: Settings, folder: Path, tell: Tell) -> list[Com
 
 
 async def _at_once() -> None:
-    """Nobody follows."""
+    """Do nothing: no side is followed."""

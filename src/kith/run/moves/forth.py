@@ -1,8 +1,8 @@
-"""A data folder moves into a cluster: copied and followed while servers use it, then switched behind a fence.
+"""Moves a data folder into a cluster: copies and follows it while servers use it, then switches behind a fence.
 
-Cut short anywhere, it goes on where it was. Until the switch begins the folder is the store, and all that was written
-to the cluster is of no account. The switch, in this order: the folder takes no writes any more; the last of its log,
-notes, credentials and places of consumers come over; that this is done is noted; the cluster takes writes.
+An interrupted move resumes where it stopped. Until the switch begins, the folder is the store, and the copy in the
+cluster does not count. The switch has these steps: close the folder to writes; bring over the rest of its log, notes,
+credentials and consumers' positions; note that this is done; open the cluster to writes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ from kith.run.moves.progress import MoveProgress, Stage
 from kith.run.opening import wiring
 
 NUMBERS_RESTING = 64
-"""Numbers of processes (`leases.numbers`) that the cluster does not give for two minutes, as those of the folder had
-them."""
+"""Node numbers (`leases.numbers`) that the cluster does not assign for two minutes, because the folder's processes had
+them.
+"""
 NUMBERS_LOOKED_AT = 16
+"""Node numbers of the cluster that are checked for running servers."""
 _STILL_S, _LOOKED_S = 30.0, 1.0
 
 
 class Moved:
-    """What a run of `move` did. `closed_s`: how long nobody could write; None where it did not switch."""
+    """What a run of `move` did. `closed_s`: seconds without writes during the switch; None if it did not switch."""
 
     def __init__(self) -> None:
         self.compared: list[Compared] = []
@@ -53,9 +55,10 @@ class Moved:
 
 
 async def move(settings: Settings, folder: Path, *, switch: bool, audited: bool, tell: Tell) -> Moved:
-    """Copy a folder, follow it until it is a moment behind, compare both (`audited`), and `switch` if nothing differs.
+    """Copy a folder, follow it until the cluster is a moment behind, compare both if `audited`, and then `switch`.
 
-    Errors: Conflict, which says what to do; Unavailable, after which the same call goes on.
+    It does not switch if anything differs. Errors: Conflict, which says what to do; Unavailable, after which the same
+    call resumes.
     """
     async with opening.alone(folder) as found:
         noted = found or MoveProgress(to=opening.name_of(settings))
@@ -87,7 +90,7 @@ async def _move(
 
 
 def _graphs_of(folder: Path) -> list[str]:
-    """The graphs of a folder, by their numbers. Conflict where it takes no writes itself."""
+    """Names of the folder's graphs, ordered by their numbers. Errors: Conflict where the folder takes no writes."""
     with Environment(folder, create=False) as store:
         if store_role.has_moved(store):
             raise Conflict(f"{folder} was moved, and takes no writes itself; move the store that does")
@@ -96,19 +99,19 @@ def _graphs_of(folder: Path) -> list[str]:
 
 
 class _Forth(Mover):
-    """A move from a folder."""
+    """A move from a folder into the cluster."""
 
     def __init__(self, sides: Sides, folder: Path, noted: MoveProgress, tell: Tell) -> None:
         super().__init__(sides.folder, sides.here, sides.there, folder, noted, tell)
         self._sides, self._closing = sides, sides.deciding.closing
         self._store = sides.folder.of_folder("a move").environment
-        self._changing: list[tuple[RowKind, list[Any]]] = []  # what could not be compared while it was written to
+        self._changing: list[tuple[RowKind, list[Any]]] = []  # rows that changed while they were compared
 
     async def begin(self) -> None:
-        """Close the cluster, which holds nothing yet or what was copied before, and keep the log from here on."""
+        """Close the cluster, check that it is empty or holds this move's copy, and lease the folder's log."""
         noted, cluster = self.noted, self._sides.cluster
         if store_role.has_moved(self._store) and noted.stage != "switching":
-            self._store.reopen()  # a switch that was given up was cut short just before it did
+            self._store.reopen()  # giving up a switch was interrupted just before this step
         permit = await self._closing.permit()
         if noted.at == NOWHERE:
             log = await cluster.log.behind(NOWHERE)
@@ -116,7 +119,7 @@ class _Forth(Mover):
                 raise Conflict(f"another store is being moved to {noted.to}, or was moved away; name another keyspace")
             if log.events or log.lost:
                 raise Conflict(f"{noted.to} holds a store already; name another keyspace: KITH_CASSANDRA_KEYSPACE")
-            self.note()  # the permit, before the cluster knows it
+            self.note()  # store the permit before the cluster knows it
             await patiently(self._closing.close)
             if await any_held(cluster.leases, NUMBERS_LOOKED_AT):
                 raise Conflict(f"a server runs on {noted.to}, or did until lately; stop it, and try again in 3 minutes")
@@ -133,7 +136,7 @@ class _Forth(Mover):
         await self.keep_log()
 
     async def _declare(self) -> None:
-        """Give the graphs of the folder their numbers in the cluster, too."""
+        """Give the folder's graphs the same numbers in the cluster."""
         mine = self._store.graph_numbers()
         theirs = await patiently(lambda: self.other.edges.declare(sorted(mine, key=mine.__getitem__)))
         if any(theirs[name] != number for name, number in mine.items()):
@@ -144,7 +147,7 @@ class _Forth(Mover):
             await super().keep_log()
 
     async def catch_up(self) -> None:
-        """Copy what is not copied, then follow until the cluster is a moment behind."""
+        """Copy what is left to copy, then follow until the cluster is a moment behind."""
         while True:
             await self._copy()
             try:
@@ -166,9 +169,9 @@ class _Forth(Mover):
         self._give_up("copying")
 
     def _give_up(self, stage: Stage) -> None:
-        """Let the folder take writes again, if it does not; the switch is to be asked for again."""
+        """Reopen the folder to writes, if it is closed. To switch, the command must be run again."""
         self.noted.stage = stage
-        self.note()  # first: cut short before the folder is open, the next run opens it, and switches nothing
+        self.note()  # first: if this run stops before the folder is open, the next run opens it and does not switch
         if store_role.has_moved(self._store):
             self._store.reopen()
 
@@ -190,19 +193,19 @@ class _Forth(Mover):
         self.note()
 
     async def audit(self, moved: Moved) -> None:
-        """Compare both sides, and the lists and counts of the cluster with its rows."""
+        """Compare both sides, and audit the cluster's lists and counts against its rows."""
         for kind in kinds(wall_ms, moving=True):
             found = await compare(kind, self.one, self.other, self.follow, partial(self.tell, f"{kind.name} compared"))
             moved.compared.append(found)
             self._changing.append((kind, found.changing))
         for name, number in sorted(self._store.graph_numbers().items()):
             if not (await self.one.edges.degrees(number, None, 1)).nodes:
-                continue  # a scan of one graph in Cassandra passes the rows of all
+                continue  # no edges; in Cassandra, a scan of one graph reads the rows of all graphs
             listed = partial(self.tell, f"edges of {name} audited")
             moved.audits.append(await audit(self._sides.cluster.store, name, number, looks_s=(0,), progress=listed))
 
     async def switch(self) -> float:
-        """Switch; for how many seconds neither side took writes."""
+        """Switch; returns the seconds during which neither side took writes."""
         noted = self.noted
         if not store_role.has_moved(self._store):
             await self._wait_for_consumers()
@@ -228,7 +231,7 @@ class _Forth(Mover):
         return time.monotonic() - began_s
 
     async def _check_changing(self) -> None:
-        """Compare what could not be compared before. Conflict, with the folder open again, where it differs."""
+        """Compare the rows that were changing before. Errors: Conflict where they differ; the folder is open again."""
         for kind, keys in self._changing:
             if found := await differing(kind, self.one, self.other, keys):
                 self._give_up("following")
@@ -238,12 +241,12 @@ class _Forth(Mover):
                 )
 
     async def open(self) -> None:
-        """Let the cluster take writes."""
+        """Open the cluster to writes."""
         if await self._closing.permit() == self.noted.permit:
             await patiently(self._closing.open)
 
     async def _wait_for_consumers(self) -> None:
-        """Follow until every consumer has come to where the copy ended: from there on the two logs tell the same."""
+        """Follow until every consumer has reached the end of the copy; from there on, the two logs hold the same."""
         least, until_s = None, time.monotonic() + _STILL_S
         while late := await places.late(self._sides.folder, self.noted.points):
             behind = max(late.values())

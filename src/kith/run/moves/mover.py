@@ -1,4 +1,4 @@
-"""What both ways of a move have in common: steps that are noted, repeated while an engine is away, and shown."""
+"""What both ways of a move share: steps with checkpoints, retried while an engine is down, with progress shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kith.run.moves.progress import MoveProgress
 from kith.run.opening.stores import Deciding, OpenStores
 
 GIVEN_UP_S = 600.0
-"""How long an engine may be away before a move stops; the same command goes on."""
+"""Seconds that an engine may be down before a move stops; the same command resumes it."""
 LEASE = "move"
 _RETRY_S, _RETRY_S_MAX = 0.5, 5.0
 _DIVIDED_EVERY_S = 60.0
@@ -35,7 +35,7 @@ _log = structlog.get_logger("kith.move")
 
 
 class Tell(Protocol):
-    """Shows how far a move is."""
+    """Shows the progress of a move."""
 
     def __call__(self, what: str, number: int, /) -> None:
         """`number` of `what` are done by now."""
@@ -43,9 +43,9 @@ class Tell(Protocol):
 
 
 class Mover:
-    """Moves `source`, as far as `noted` says, which is kept in `folder`.
+    """Moves the store `source`; `noted` is the progress, kept in `folder`.
 
-    `one`, `other`: what is read and written of the two. `followed`: events done by this process.
+    `one`, `other`: the side that is read, and the side that is written. `followed`: events applied by this process.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class Mover:
         self.followed = 0
 
     def note(self) -> None:
-        """Note how far it is."""
+        """Checkpoint the progress."""
         progress.write(self.folder, self.noted)
 
     async def keep_log(self) -> None:
-        """Keep what follows in the log of the source."""
+        """Renew the lease of the source's log, from the current position."""
         await self._keeping.keep(LogPosition(self.noted.at))
 
     async def let_log_go(self) -> None:
-        """Keep it no longer."""
+        """Release the lease of the source's log."""
         await self._keeping.release()
 
     async def follow(self) -> None:
-        """Do all that the log of the source holds by now. Errors: as of `LogReplay.step`."""
+        """Apply all events that the source's log holds by now. Errors: those of `LogReplay.step`."""
         noted = self.noted
         replay = LogReplay(self.one, self.other, self.writing, LogPosition(noted.at))
         replay.spread = set(noted.spread)
@@ -92,26 +92,26 @@ class Mover:
                 return
 
     def _has_copied(self) -> bool:
-        """Whether all that the copy may have seen is done: from there on the two logs tell the same."""
+        """Whether all events that the copy may have seen are applied; from there on, the two logs hold the same."""
         at, copied = LogPosition(self.noted.at), LogPosition(self.noted.copied)
         return copied != NOWHERE and self.source.log.covers(at, copied)
 
     async def copy(self, table: str, what: str, *, wanted: Callable[[Any], bool] = lambda _: True) -> None:
-        """Copy a table whole, without noting how far that is."""
+        """Copy a whole table, without checkpoints."""
         copying, rows = Copying(self.one, self.writing, table, wanted=wanted), 0
         while not copying.is_done:
             rows += await patiently(copying.step)
             self.tell(what, rows)
 
     async def bring_inboxes(self) -> None:
-        """Write the rows of those mentions again that were told to followers since rows were copied."""
+        """Copy again the inbox rows of mentions that were spread to followers since the rows were copied."""
         walking = await walks.Walks(self.source.store).of(Tier)
         mentions = {*self.noted.spread, *(walk.notice for walk in walking)}
         if mentions:
             await self.copy("inboxes", "rows of inboxes looked at", wanted=lambda row: row.notice in mentions)
 
     async def bring_credentials(self, source: OpenStores, target: OpenStores) -> None:
-        """Let the server keys of the source in, and sign with its secrets."""
+        """Copy the server keys and signing secrets of the source to the target."""
         known = set(await target.credentials.server_keys())
         for key in await source.credentials.server_keys():
             if key not in known:
@@ -123,7 +123,7 @@ class Mover:
 
 
 async def patiently(do: Callable[[], Awaitable[T]]) -> T:
-    """Do what may be done again, however often it takes; after GIVEN_UP_S it fails."""
+    """Retry an idempotent action while it raises Unavailable; after GIVEN_UP_S, raise its error."""
     until_s, pause_s = time.monotonic() + GIVEN_UP_S, _RETRY_S
     while True:
         try:
@@ -138,7 +138,7 @@ async def patiently(do: Callable[[], Awaitable[T]]) -> T:
 
 @contextlib.asynccontextmanager
 async def sharing_decisions(deciding: Deciding) -> AsyncIterator[None]:
-    """Take part in deciding what is written to the cluster, so that nobody else need do it; and divide long lists."""
+    """Decide the cluster's writes in this process, so that no worker need run; and split long lists."""
 
     async def divide() -> None:
         while True:

@@ -25,7 +25,7 @@ from kith.run.opening.stores import Deciding, OpenStores
 
 
 class Sides(NamedTuple):
-    """Both, open; and what moves work on."""
+    """Both sides, open. `here`, `there`: folder and cluster as the sides that a move reads and writes."""
 
     folder: OpenStores
     cluster: OpenStores
@@ -34,7 +34,7 @@ class Sides(NamedTuple):
 
     @property
     def deciding(self) -> Deciding:
-        """What decides writes to the cluster."""
+        """Decides writes to the cluster."""
         if self.cluster.deciding is None:
             raise StoreMismatch("these settings name no cluster")
         return self.cluster.deciding
@@ -46,15 +46,15 @@ def folder_settings(settings: Settings, folder: Path) -> Settings:
 
 
 def name_of(settings: Settings) -> str:
-    """What people are told of the cluster; clients too, so it names no address."""
+    """Name of the cluster in messages. Clients see it too, so it has no address."""
     return f"keyspace {settings.cassandra_keyspace} of the cluster"
 
 
 @contextlib.asynccontextmanager
 async def alone(folder: Path) -> AsyncIterator[MoveProgress | None]:
-    """Be the only process that moves this folder; yields what is noted of its move. Conflict where another does.
+    """Hold the lease of moving this folder; yields the noted progress of its move.
 
-    StoreMismatch where there is no such folder.
+    Errors: Conflict where another process moves it; StoreMismatch where there is no such folder.
     """
     with contextlib.closing(_leases(folder)) as leases:
         async with Leases(leases).alone("move"):
@@ -63,10 +63,9 @@ async def alone(folder: Path) -> AsyncIterator[MoveProgress | None]:
 
 @contextlib.asynccontextmanager
 async def open_sides(settings: Settings, folder: Path, permit: int = 0, *, back: bool = False) -> AsyncIterator[Sides]:
-    """Open both; what comes to the cluster from here has this permit. `back`: the folder is written to, which is
-    closed.
+    """Open both sides. `permit`: lets this process write to the closed cluster. `back`: write to the closed folder.
 
-    Errors: StoreUnavailable; StoreMismatch where there is no such folder, or other settings than those of the cluster.
+    Errors: StoreUnavailable; StoreMismatch where there is no such folder, or the settings do not match the cluster.
     """
     files = _files(settings, folder)
     async with contextlib.AsyncExitStack() as stack:
@@ -75,7 +74,7 @@ async def open_sides(settings: Settings, folder: Path, permit: int = 0, *, back:
                 folder_settings(settings, folder), "move", create=False, on_fatal=lambda: None, follows=back
             )
         )
-        own = stack.enter_context(tempfile.TemporaryDirectory(prefix="kith-move-"))  # the cluster's metrics, of no use
+        own = stack.enter_context(tempfile.TemporaryDirectory(prefix="kith-move-"))  # for metrics that nobody reads
         there = await stack.enter_async_context(
             wiring.cluster_of(settings).open_stores(msgspec.structs.replace(settings, data=own), "move", permit)
         )
@@ -93,7 +92,7 @@ def _side(stores: OpenStores, blobs: BlobStore | None) -> StoreSide:
 
 
 def _files(settings: Settings, folder: Path) -> tuple[BlobStore | None, BlobStore | None]:
-    """The files of both sides; none where the folder has none of its own, or the cluster is to use the same."""
+    """The media files of both sides; None where the folder has no files, or the cluster will use the same folder."""
     own, other = media_folder(folder_settings(settings, folder)), media_folder(settings)
     if not own.is_dir() or (not settings.media_url and own.resolve() == other.resolve()):
         return None, None

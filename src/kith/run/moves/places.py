@@ -1,4 +1,4 @@
-"""Where consumers go on after a move: behind what they have done, as far as the two logs stand for each other."""
+"""Computes where consumers resume in the other log after a move: at or before the event that they have reached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kith.webhooks.webhooks import webhooks_of
 
 
 class GroupPlace(NamedTuple):
-    """Where a group goes on, and what it failed at until then."""
+    """The position at which a group resumes, and its failures until then."""
 
     group: str
     at: LogPosition
@@ -23,13 +23,13 @@ class GroupPlace(NamedTuple):
 
 
 async def groups_of(stores: OpenStores) -> list[str]:
-    """The groups that keep a place in the log."""
+    """The groups that store a position in the log."""
     groups = [name for name, one in CONSUMERS.items() if one.has_place]
     return groups + [group_of(webhook.id) for webhook in await webhooks_of(stores.store)]
 
 
 async def late(stores: OpenStores, points: Sequence[SamePlace]) -> dict[str, int]:
-    """The groups that have not come to the first point, each with how many events it is behind."""
+    """The groups that have not reached the first point, each with its lag in events."""
     found = {}
     for group in await groups_of(stores):
         progress = await stores.log.progress(group)
@@ -39,11 +39,11 @@ async def late(stores: OpenStores, points: Sequence[SamePlace]) -> dict[str, int
 
 
 async def places(stores: OpenStores, points: Sequence[SamePlace]) -> list[GroupPlace]:
-    """Where each group goes on in the other log: at the last point that it has come to; one without a place, at the
-    last.
+    """Where each group resumes in the other log: at the last point that it has reached, or at the last of all points if
+    it has no position yet.
 
-    What lies between the point and its place it is given again. What it failed at comes along. All have come to the
-    first point (see `late`).
+    Events between that point and the group's position are delivered again. Its failures are carried over. Every group
+    must have reached the first point (see `late`).
     """
     found = []
     for group in await groups_of(stores):
@@ -55,9 +55,10 @@ async def places(stores: OpenStores, points: Sequence[SamePlace]) -> list[GroupP
 
 
 async def places_back(stores: OpenStores, points: Sequence[SamePlace]) -> list[GroupPlace]:
-    """The same on the way back, where what a group failed at lies behind the point.
+    """Where each group resumes in the folder's log after moving back: before every event that it failed at.
 
-    One that has not come to the first point is left out: it goes on where it was before the switch, and lacks nothing.
+    A group that has not reached the first point is left out: it resumes where it was before the switch, and misses
+    nothing.
     """
     found = []
     for group in await groups_of(stores):

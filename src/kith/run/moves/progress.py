@@ -1,4 +1,4 @@
-"""How far a move is: a file of the folder that is moved, written anew after each step.
+"""Checkpoints of a move: a file in the folder that is moved, rewritten after each step.
 
 <folder>/moving.json    see `MoveProgress`
 """
@@ -23,19 +23,19 @@ Stage = Literal["copying", "following", "switching", "moved", "returning"]
 
 
 class SamePlace(msgspec.Struct, frozen=True, array_like=True):
-    """What the log of the source told up to `source` is in the log of the target up to `target`."""
+    """Two matching log positions: events of the source's log up to `source` are in the target's log up to `target`."""
 
     source: bytes
     target: bytes
 
 
 class MoveProgress(msgspec.Struct, kw_only=True):
-    """A move. `permit`: by which it writes to the cluster while that is closed. `to`: the cluster, as people call it.
+    """The state of a move. `to`: the cluster's name in messages. `permit`: allows writes to the closed cluster.
 
-    `back`: from where on the cluster's log is taken back. `newest`: the greatest version of an event that was done.
-    `table`, `after`: where copying goes on. `at`: up to where the log of the source is done. `points`: places of the
-    two logs that stand for each other, from the end of the copy on. `spread`: mentions that were told to followers
-    meanwhile.
+    `table`, `after`: where copying resumes. `at`: position up to which the source's log is applied. `copied`: end of
+    the source's log when copying ended. `points`: matching positions of the two logs, from the end of the copy on.
+    `spread`: mentions that were spread to followers during the move. `back`: position in the cluster's log from which
+    moving back applies it. `newest`: the greatest version of an applied event.
     """
 
     to: str
@@ -51,16 +51,16 @@ class MoveProgress(msgspec.Struct, kw_only=True):
     newest: int = 0
 
     def reached(self, target: LogPosition) -> None:
-        """Note that the log of the target stands for `at` where it ends now."""
+        """Note that the end of the target's log matches the source's position `at`."""
         if self.points and self.points[-1].source == self.at:
             self.points.pop()
         self.points.append(SamePlace(self.at, target))
         if len(self.points) > POINTS_MAX:
-            del self.points[1 : POINTS_MAX // 2 : 2]  # the first is where the copy ended
+            del self.points[1 : POINTS_MAX // 2 : 2]  # thin out, but keep the first, where the copy ended
 
 
 def read(folder: Path) -> MoveProgress | None:
-    """The move of a folder; None where there is none."""
+    """The progress of a folder's move; None where there is no move."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=MoveProgress)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def read(folder: Path) -> MoveProgress | None:
 
 
 def write(folder: Path, progress: MoveProgress | None) -> None:
-    """Note it for good, or (None) that there is no move any more."""
+    """Store the progress durably, or (None) delete it."""
     file = folder / FILE
     with translated("note how far the move is", folder):
         if progress is None:

@@ -1,4 +1,4 @@
-"""The layers in front of checks (`kith.checks`), where `checks_snapshots` says where snapshots of the filter lie."""
+"""Opens the layers in front of checks (`kith.checks`). The setting `checks_snapshots` turns them on."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kith.run.opening.stores import LayerUpkeep, OpenStores
 
 FILTERED = (FOLLOWS, BLOCKS)
 CACHED = (FOLLOWS,)
-"""Not blocks: after a master of Redis fails over, a set may be older than it should until its time is over."""
+"""Graphs with cached sets. Not blocks: after a Redis master fails over, a cached set may be stale until it expires."""
 
 _MEASURED_S = 5.0
 
 
 @contextlib.asynccontextmanager
 async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSets) -> AsyncIterator[OpenStores]:
-    """The stores of an API process, with layers in front of its checks. Each layer answers once it is loaded."""
+    """The stores of an API process, with layers in front of its checks. A layer answers once it is loaded."""
     if not settings.checks_snapshots:
         yield stores
         return
@@ -44,7 +44,7 @@ async def layered_stores(settings: Settings, stores: OpenStores, sets: CachedSet
 
 
 async def _told(filtered: FollowedFilter, stores: OpenStores) -> None:
-    """Tell the metrics how large the filter is."""
+    """Report the size of the filter to the metrics."""
     while True:
         if (newest := filtered.newest) is not None:
             stores.metrics.filtering(newest.edges, len(newest.blocks), newest.false_positives)
@@ -52,7 +52,7 @@ async def _told(filtered: FollowedFilter, stores: OpenStores) -> None:
 
 
 def keeping(settings: Settings, stores: OpenStores, sets: CachedSets) -> LayerUpkeep | None:
-    """What keeps the layers up to date; None where there are none."""
+    """The upkeep of the layers; None where there are no layers."""
     if not settings.checks_snapshots:
         return None
     cached = [stores.graph.graphs.number(name) for name in CACHED]

@@ -1,7 +1,7 @@
-"""The stores of distributed engines: Cassandra, Kafka and Redis Cluster, which many machines share.
+"""Opens the stores of distributed engines: Cassandra, Kafka and Redis Cluster, which many machines share.
 
-Clients of the three are an extra, so only this file imports them, and nothing imports it before it is needed. The data
-folder holds what a machine has for itself: its metrics, and the samples of what was served.
+The clients of these engines are an optional extra. So only this file imports them, and it is imported only when needed.
+The data folder holds what belongs to one machine: its metrics, and its log of served pages.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ from kith.run.opening.stores import Deciding, OpenStores
 from kith.run.serving.processes import end_with_parent
 
 _WORKERS_REST_S = 0.05
-"""Of workers that follow the log, after each read; readers of streams are told by API processes, which never rest."""
+"""Pause of a worker after each read of the log. API processes do not pause, because they feed streams."""
 _DECLARED_S = 3.0
-"""How often it is looked for graphs that other machines declared."""
+"""Seconds between two polls for graphs that other machines declared."""
 _OF_CLOSED = (APPLY, "chore", "move")
-"""Processes that have something to do while these engines take no writes."""
+"""Kinds of process that may run while these engines are closed to writes."""
 _READ_ON = ("api", "flockdb", "chore", "move")
-"""Processes that have something to do while this machine's clock is wrong; workers end."""
+"""Kinds of process that keep reading while this machine's clock is wrong; workers exit."""
 
 
 class _Engines(NamedTuple):
-    """What a process has open of the three. `edges` decides nothing; it asks owners."""
+    """What a process has open of the three engines. `edges` decides no write; it sends each to its owner."""
 
     session: Session
     rows: CassandraRows
@@ -88,11 +88,10 @@ class _Engines(NamedTuple):
 async def open_stores(
     settings: Settings, process: str, permit: int = 0, on_fatal: Callable[[], None] = lambda: None
 ) -> AsyncIterator[OpenStores]:
-    """Connect to the engines. See `wiring.open_stores`. `permit`: of a move, whose writes are taken where others are
-    not.
+    """Connect to the engines. See `wiring.open_stores`. `permit`: of a move, which may write while they are closed.
 
-    StoreUnavailable where one does not answer; StoreMismatch where this machine's clock is wrong, or a store is moved
-    into these engines or away.
+    Errors: StoreUnavailable where an engine does not answer; StoreMismatch where this machine's clock is wrong, or
+    while a store moves into or out of these engines.
     """
     async with _connected(settings, permit, process, on_fatal) as engines:
         if process not in _OF_CLOSED:
@@ -127,9 +126,9 @@ async def credentials(settings: Settings) -> AsyncIterator[CredentialStore]:
 
 
 def prepare(settings: Settings) -> None:
-    """Make tables, topics and places in the log where there are none.
+    """Create missing tables and topics, and the consumers' positions in the log.
 
-    In a process of its own: those that are forked from this one must not have the threads of drivers.
+    Runs in its own process: this one forks later, and must not have drivers' threads then.
     """
     _check(settings)
     if settings.backup_to:
@@ -159,7 +158,7 @@ def _prepare(settings: Settings, parent: int) -> None:
 
 
 async def make(settings: Settings, graphs: Iterable[str]) -> None:
-    """Make what is missing, with these graphs first: so they have the numbers that they have where they come from."""
+    """Create missing tables, and declare these graphs first, in order, so they keep the numbers of their old store."""
     _check(settings)
     session = await _session(settings)
     try:
@@ -212,7 +211,7 @@ async def _connected(
 
 
 async def _keep_known(graphs: dict[str, int], engines: _Engines) -> None:
-    """Add the graphs that other machines declare."""
+    """Keep adding the graphs that other machines declare."""
     metadata = Metadata(engines.session)
     while True:
         await asyncio.sleep(_DECLARED_S)

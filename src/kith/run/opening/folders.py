@@ -1,6 +1,6 @@
-"""A data folder: where things lie in it, how its store is opened, and how a server holds it.
+"""A data folder: its paths, how its store is opened, and how servers lock it.
 
-What is inside the store is the engine's; see `engines/embedded`.
+The store's own layout is in `engines/embedded`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from kith.run.config import Settings
 
 
 def media_folder(settings: Settings) -> Path:
-    """Where the files of pictures and videos are, unless in a bucket."""
+    """Folder of the files of pictures and videos, unless they are in a bucket."""
     return Path(settings.data) / "media"
 
 
 def metrics_folder(settings: Settings) -> Path:
-    """Where each process leaves its counts, so that any of them can answer `/metrics` for all."""
+    """Folder where each process writes its counts, so any process can answer `/metrics` for all."""
     return Path(settings.data) / "metrics"
 
 
 def timelines_folder(settings: Settings) -> Path:
-    """Where the fan-out worker keeps timelines."""
+    """Folder where the fan-out worker keeps timelines."""
     return Path(settings.timelines_folder or Path(settings.data) / "timelines")
 
 
 def open_environment(settings: Settings, *, create: bool = True, follows: bool = False) -> Environment:
     """Open the store of the data folder, with the graphs of the settings declared. `follows`: see `Environment`.
 
-    StoreMismatch where the settings name distributed engines: what was asked for is done on a folder only.
+    Errors: StoreMismatch where the settings name distributed engines, because the caller needs a data folder.
     """
     if settings.engine == "cluster":
         raise StoreMismatch("this works on a data folder, and `engine = cluster` has none; see docs/cluster.md")
@@ -51,13 +51,13 @@ def open_environment(settings: Settings, *, create: bool = True, follows: bool =
 
 
 def refuse_unfinished(environment: Environment) -> None:
-    """StoreMismatch if a bulk load of this folder or a rebuild was cut short, or is under way: half would be there."""
+    """Raise StoreMismatch if a bulk load or rebuild of this folder is unfinished, because the store is incomplete."""
     for says in (*bulk.unfinished(environment), *rebuild.unfinished(environment)):
         raise StoreMismatch(says)
 
 
 def refuse_closed(environment: Environment) -> None:
-    """StoreMismatch if this folder is a standby's, or another machine was made the primary in its place."""
+    """Raise StoreMismatch if this folder is a standby's, was moved, or another machine was promoted in its place."""
     why = store_role.why_closed(environment)
     if why is not None and why.why == "standby":
         raise StoreMismatch(
@@ -78,7 +78,8 @@ def refuse_closed(environment: Environment) -> None:
 
 @contextlib.contextmanager
 def serving(settings: Settings) -> Iterator[None]:
-    """Hold the data folder as a server. Several may, if they agree on these settings; the first resets the counts."""
+    """Lock the data folder as a server. Several servers may share it if these settings agree; the first resets counts.
+    """
     agreed = {
         "durability": settings.durability,
         "store_bytes_max": settings.store_bytes_max,

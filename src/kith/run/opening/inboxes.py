@@ -1,9 +1,9 @@
-"""Inboxes belong to a store: if they were filled for another one, or are lost, they are filled again from its notices.
+"""Refills inboxes from a store's notices, when they are lost or were filled for another history of the store.
 
-    inboxes/filled   the name of the history of the store that they were filled for (text)
+    inboxes/filled   the name of the store's history for which they were filled (text)
 
-A restore and a promotion begin a history, so both end here, as does a folder whose `inboxes/` was lost. Rows of notices
-that the store does not have are left out by every reader, and go with their week.
+A restore and a promotion each begin a new history, so both lead to a refill. So does a folder that lost `inboxes/`.
+Readers skip rows whose notice is not in the store; such rows expire with their week.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ FOLDER, FILLED = "inboxes", "filled"
 
 
 async def fill(environment: Environment, refilling: Refilling) -> int | None:
-    """Write all rows that are missing; how many, or None where these are the inboxes of this store.
+    """Write all missing rows; how many, or None where the inboxes already belong to this history of the store.
 
-    Cut short, it is done again. Rows of recipients come first, as followers of mentions may have to wait for room.
-    Errors: StoreFull, StoreUnavailable.
+    An interrupted fill is repeated from the start. Direct recipients' rows come first, because rows for followers of
+    mentions may have to wait for room. Errors: StoreFull, StoreUnavailable.
     """
     file, name = environment.folder / FOLDER / FILLED, str(environment.history().name)
     if file.exists() and file.read_text() == name:
@@ -39,7 +39,7 @@ async def fill(environment: Environment, refilling: Refilling) -> int | None:
 
 
 async def _of_all(environment: Environment, do: Callable[[Sequence[Record]], Awaitable[int]]) -> int:
-    """Do something with all notices, PART at a time; the sum of the answers."""
+    """Call `do` with all notices, PART at a time; the sum of its answers."""
     records, found = every_record(environment, RecordKind.NOTICE), 0
     while some := await asyncio.to_thread(list, islice(records, PART)):
         found += await do(some)
@@ -47,7 +47,7 @@ async def _of_all(environment: Environment, do: Callable[[Sequence[Record]], Awa
 
 
 def note_filled(environment: Environment) -> None:
-    """Note that these inboxes are those of the store as it is now."""
+    """Note that these inboxes belong to the store's current history."""
     folder, name = environment.folder / FOLDER, str(environment.history().name)
     file = folder / FILLED
     with translated("say that inboxes are filled", folder):

@@ -1,4 +1,4 @@
-"""The stores of one machine: a data folder of the embedded engine."""
+"""Opens the stores of one machine: a data folder of the embedded engine."""
 
 from __future__ import annotations
 
@@ -52,8 +52,10 @@ async def open_stores(
     follows: bool = False,
     committer: Committer | None = None,
 ) -> AsyncIterator[OpenStores]:
-    """Open a data folder, and drain its commit queue at the end. See `wiring.open_stores`. `follows`: one that is
-    closed, to write to it nevertheless. `committer`: a process that writes for this one, not opened yet.
+    """Open a data folder, and drain its commit queue at the end. See `wiring.open_stores`.
+
+    `follows`: open a folder that is closed to writes, and write to it. `committer`: a process that commits for this
+    one, not opened yet.
     """
     with _environment(settings, create=create, follows=follows) as environment:
         metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: gauges(settings, stores), process)
@@ -66,7 +68,7 @@ async def open_stores(
         try:
             stores = _stores(settings, folder, Leases(leases), inboxes, activity, metrics)
             if create and not environment.is_closed():
-                with contextlib.suppress(NotConfirmed):  # there is no standby yet, and this asks for none
+                with contextlib.suppress(NotConfirmed):  # no standby yet, and these writes need none
                     await begin(stores.log, [name for name, one in CONSUMERS.items() if one.has_place])
             if committer is not None:
                 await committer.open(environment.graph_numbers().values(), metrics, on_fatal, settings.hang_timeout_s)
@@ -82,7 +84,7 @@ async def open_stores(
 
 
 def commit_for(settings: Settings, process: str, asked: AskedJobs) -> None:
-    """Do what another process asks for, until it ends. `process`: the kind of that one."""
+    """Commit what another process asks for, until that process ends. `process`: its kind."""
     with _environment(settings, create=False, follows=False) as environment:
         commits = _queue(settings, environment, process, asked, partial(os._exit, os.EX_IOERR), source=asked)
         commit_all(commits, asked)
@@ -151,14 +153,15 @@ def _environment(settings: Settings, *, create: bool, follows: bool) -> Iterator
 
 
 def _confirmations(settings: Settings, environment: Environment, process: str) -> Confirmations | None:
-    """Where writes wait for a standby. Workers acknowledge nothing to anybody, so theirs do not."""
+    """Where writes wait for a standby; None where they do not. Workers acknowledge nothing, so their writes never wait.
+    """
     if settings.standby_mode != "one" or {*process.split("+")} <= {*CONSUMERS, BACKUPS}:
         return None
     return Confirmations(environment.folder, environment.history().name, settings.standby_timeout_ms / 1000)
 
 
 def keep(settings: Settings) -> LogBounds:
-    """How long the log keeps events."""
+    """Bounds of the log: events, bytes and age that it keeps."""
     hour_ms = 3_600_000
     return LogBounds(
         settings.log_events_max,

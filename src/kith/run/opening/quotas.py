@@ -1,4 +1,4 @@
-"""Where requests are counted: in a file that the processes of a machine share, or in a Redis Cluster."""
+"""Opens the counts of quotas: a file that the processes of a machine share, or a Redis Cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kith.run.config import Settings
 
 @contextlib.asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[QuotaStore]:
-    """The counts of all that serve the same community."""
+    """The counts, shared by all processes that serve one community."""
     if settings.engine == "cluster":
         from kith.engines.redis.connecting import connect  # noqa: PLC0415 - an extra
         from kith.engines.redis.quota_store import RedisQuotas  # noqa: PLC0415

@@ -1,6 +1,6 @@
-"""The stores of a process, on whatever engines: every service is made of these.
+"""The open stores of a process, on either kind of engine; services are built on them.
 
-`wiring.open_stores` opens them. What only a data folder can do (backups, standbys, bulk loads) asks for its `folder`.
+`wiring.open_stores` opens them. Features that need a data folder (backups, standbys, bulk loads) use `of_folder`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ class Folder(NamedTuple):
 
 
 class Closing(Protocol):
-    """Closes distributed engines to all writes but those of this process, while a store moves."""
+    """Closes distributed engines to all writes except those of a move, which has a permit."""
 
     async def close(self, moved_to: str = "") -> None:
-        """Refuse writes from now on; what is written meanwhile is refused, or done when this returns. `moved_to`: where
-        the store is; "": it comes. May be repeated."""
+        """Refuse writes from now on. When this returns, a concurrent write is either done or refused.
+
+        `moved_to`: where the store went; "" where it moves into these engines. Idempotent.
+        """
         ...
 
     async def open(self) -> None:
@@ -52,15 +54,15 @@ class Closing(Protocol):
         ...
 
     async def permit(self) -> int:
-        """By which permit writes are taken in spite of that; 0: they are open."""
+        """The permit that allows writes while closed; 0: the engines are open."""
         ...
 
 
 class Deciding(NamedTuple):
-    """What decides the writes of distributed engines, in the worker `apply` (see `log.commands`).
+    """Decides the writes of distributed engines, in the worker `apply` (see `log.commands`).
 
-    `own`: a context in which this process takes part; it yields a check of whether it does by now. `waiting`: the
-    commands not decided yet. `end_expired`, `divide_long`: periodic work, for any one process.
+    `own`: a context in which this process owns partitions; yields a check of whether it is ready. `waiting`: commands
+    that are not decided yet. `end_expired`, `divide_long`: periodic work for any one process.
     """
 
     own: Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]
@@ -71,9 +73,9 @@ class Deciding(NamedTuple):
 
 
 class LayerUpkeep(NamedTuple):
-    """What keeps the layers in front of checks up to date, in the worker `checks` (see `kith.checks`).
+    """Keeps the layers in front of checks up to date, in the worker `checks` (see `kith.checks`).
 
-    `lag`: how far cached sets are behind the log, where that is known.
+    `lag`: how far cached sets lag behind the log; None where that is not known.
     """
 
     sets: CachedSets
@@ -87,7 +89,7 @@ class OpenStores(NamedTuple):
 
     store: EdgeStore
     checked: EdgeStore
-    """Answers whether an edge is there: `store`, or layers in front of it that may be a moment behind."""
+    """Answers whether an edge exists: `store`, or the layers in front of it, which may lag a moment."""
     records: RecordStore
     log: LogStore
     graph: Graph
@@ -100,18 +102,18 @@ class OpenStores(NamedTuple):
     contents: Contents
     metrics: Metrics
     folder: Folder | None
-    """None where the stores are those of distributed engines."""
+    """None on distributed engines."""
     deciding: Deciding | None = None
-    """Of distributed engines; None over a folder, whose writes are decided where they are asked."""
+    """On distributed engines; None over a folder, where the process that commits a write decides it."""
     keeping: LayerUpkeep | None = None
-    """Of distributed engines with layers in front of checks."""
+    """On distributed engines with layers in front of checks."""
     refusing: Callable[[], str] = lambda: ""
-    """Why distributed engines take no writes of this process now; "": they do, as far as is known."""
+    """Why distributed engines refuse writes of this process now; "" where no reason is known."""
     check_clock: Callable[[], None] = lambda: None
-    """StoreUnavailable where this machine's clock may not date anything now."""
+    """Raises StoreUnavailable while this machine's clock is too far off to timestamp anything."""
 
     def of_folder(self, what: str) -> Folder:
-        """The data folder, for `what` only a folder can do. Errors: StoreMismatch on distributed engines."""
+        """The data folder. `what` needs it, for the message. Errors: StoreMismatch on distributed engines."""
         if self.folder is None:
             raise StoreMismatch(f"{what} is for a data folder; distributed engines have their own tools for it")
         return self.folder

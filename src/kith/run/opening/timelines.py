@@ -1,4 +1,4 @@
-"""Where home timelines are: in this machine's memory, or in a Redis Cluster (`redis`)."""
+"""Opens home timelines: in a folder of this machine, or in a Redis Cluster (setting `redis`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kith.run.opening.folders import timelines_folder
 
 @contextlib.asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[TimelineStore]:
-    """Timelines for the worker, which writes them."""
+    """Timelines for the fan-out worker, which writes them."""
     if settings.redis:
         async with _in_redis(settings) as timelines:
             yield timelines
@@ -26,7 +26,7 @@ async def open_store(settings: Settings) -> AsyncIterator[TimelineStore]:
 
 @contextlib.asynccontextmanager
 async def open_existing(settings: Settings) -> AsyncIterator[TimelineStore | None]:
-    """Timelines for writing, as they lie there, whatever the settings say of their number; None if there are none."""
+    """Existing timelines, for writing, with the number of slots that they were made with; None if there are none."""
     slots = None if settings.redis else slots_of(timelines_folder(settings))
     if settings.redis:
         async with _in_redis(settings) as timelines:
@@ -40,7 +40,7 @@ async def open_existing(settings: Settings) -> AsyncIterator[TimelineStore | Non
 
 @contextlib.asynccontextmanager
 async def open_reader(settings: Settings) -> AsyncIterator[TimelineReader]:
-    """Timelines for those who read them."""
+    """Timelines for processes that only read them."""
     if settings.redis:
         async with _in_redis(settings) as timelines:
             yield timelines

@@ -1,6 +1,6 @@
-"""Wires engines to services: what every process needs over open stores.
+"""Opens the stores that the settings name, and wires what every process needs over them.
 
-On top of it `services` and `api` wire an API process, `consumers` the workers.
+`services` and `api` build an API process on it, `consumers` the workers.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ async def open_stores(
     on_fatal: Callable[[], None] = lambda: None,
     committer: Committer | None = None,
 ) -> AsyncIterator[OpenStores]:
-    """Open the stores of a process, and end what is under way at the end. `process`: its kind, for the metrics.
+    """Open the stores of a process; at the end, finish pending writes and close them.
 
-    `on_fatal` is called when this process cannot go on with its stores, and another can. StoreMismatch where an import
-    was cut short. `committer`: on one machine, a process that writes for this one.
+    `process`: its kind, for the metrics. `on_fatal` is called when this process cannot continue with its stores, but a
+    new process could. `committer`: on one machine, a process that commits for this one.
+    Errors: StoreMismatch where a bulk load or rebuild is unfinished.
     """
     if settings.engine == "cluster":
         async with cluster_of(settings).open_stores(settings, process, on_fatal=on_fatal) as stores:
@@ -48,7 +49,7 @@ async def open_stores(
 
 
 def cluster_of(settings: Settings) -> ModuleType:
-    """The module that knows distributed engines. BadRequest where their clients are not installed."""
+    """The module of distributed engines. Errors: BadRequest where their clients are not installed."""
     try:
         from kith.run.opening import cluster  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -60,7 +61,7 @@ def cluster_of(settings: Settings) -> ModuleType:
 
 @contextlib.asynccontextmanager
 async def credentials(settings: Settings, *, create: bool = True) -> AsyncIterator[CredentialStore]:
-    """Keys and secrets alone, for a command."""
+    """Keys and secrets without the other stores, for a command."""
     if settings.engine == "cluster":
         async with cluster_of(settings).credentials(settings) as store:
             yield store
@@ -71,17 +72,17 @@ async def credentials(settings: Settings, *, create: bool = True) -> AsyncIterat
 
 @contextlib.asynccontextmanager
 async def open_graph(settings: Settings, *, create: bool = True) -> AsyncIterator[Graph]:
-    """The graph alone, for a command."""
+    """The graph without the other stores, for a command."""
     async with open_stores(settings, "chore", create=create) as stores:
         yield stores.graph
 
 
 def relations(settings: Settings, graph: Graph, settling: Settling) -> Relations:
-    """The rules of people, over open stores. `settling`: what their follows mean for boards."""
+    """The rules of relations between users, over open stores. `settling`: applies follows to board follows."""
     limits = RelationLimits(settings.follows_max, settings.batch_max)
     return Relations(graph, Privacy(graph), limits, dependents=settling)
 
 
 def suggestions(settings: Settings, stores: OpenStores) -> Suggestions:
-    """People to follow, over open stores."""
+    """Suggestions of whom to follow, over open stores."""
     return Suggestions(stores.graph, stores.suggestions, keep_ms=settings.suggestions_minutes * 60_000)

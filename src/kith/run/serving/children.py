@@ -1,6 +1,7 @@
-"""The processes that `kith serve` starts: begun before its first thread, replaced when they die, ended together.
+"""Starts the processes of `kith serve`, replaces those that die, and ends all of them together.
 
-The first of each is a fork, which has imported everything already; its successors are started anew, beside our threads.
+The first process of each kind is forked before the supervisor has a thread, so it has all imports already. Its
+replacements are spawned as new programs, because the supervisor has threads by then.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ from kith.run.serving import processes, server, worker
 API = "api-process"
 """The command of an API process."""
 _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
-"""Pause before a process is started again. It doubles while a worker exits by itself, as where another one runs. If API
-processes keep dying, the supervisor gives up.
+"""Pause before a process is restarted: the shortest and the longest. It doubles while a worker exits on its own, for
+example because another worker holds its group. If API processes keep dying, the supervisor gives up.
 """
 _TERMINATED_S, _KILLED_S = 0.2, 5.0
-"""How long an end is waited for after SIGTERM, which is repeated, and after SIGKILL."""
-_changing = threading.Lock()  # which processes there are to wait for
+"""Seconds to wait for a process to end: between repeated SIGTERMs, and after SIGKILL."""
+_changing = threading.Lock()  # guards the set of process ids that have a waiting thread
 _log = structlog.get_logger("kith")
 
 
 class Child(NamedTuple):
-    """A process to keep. `command`: what `kith` is called with; `forks`: whether the first is a fork;
-    `must_not_restart`: given the status of `os.waitpid`, says whether no other is to be started.
+    """A process to keep running. `command`: the arguments of `kith`. `forks`: the first process is forked.
+
+    `must_not_restart`: given the exit status of `os.waitpid`, whether the process is not to be replaced.
     """
 
     command: tuple[str, ...]
@@ -50,8 +52,9 @@ class Child(NamedTuple):
 
 @contextlib.contextmanager
 def kept(children: Sequence[Child], listening: socket.socket, end_within_s: float) -> Iterator[None]:
-    """Keep these processes running. `listening`: what API processes accept from. In the end SIGTERM ends them, and
-    SIGKILL those that are left after `end_within_s`.
+    """Keep these processes running. At the end, send SIGTERM; after `end_within_s`, SIGKILL those that are left.
+
+    `listening`: the socket that API processes accept from.
     """
     stopping, running = threading.Event(), list[_Kept]()
     try:
@@ -65,18 +68,18 @@ def kept(children: Sequence[Child], listening: socket.socket, end_within_s: floa
 
 
 class _Kept:
-    """One process, and the thread that starts another when it dies."""
+    """One process, and the thread that replaces it when it dies."""
 
     def __init__(
         self, child: Child, pid: int, listening: socket.socket, stopping: threading.Event, ours: set[int]
     ) -> None:
-        """`ours`: the processes that are kept, of which each has a thread that waits for it."""
+        """`ours`: ids of all kept processes; each has a thread that waits for it."""
         self._child, self._pid, self._listening, self._stopping, self._ours = child, pid, listening, stopping, ours
         self._thread = threading.Thread(target=self._keep, name="kith-supervisor", daemon=True)
         self._thread.start()
 
     def alive(self) -> bool:
-        """Whether there is a process, or will be another one."""
+        """Whether the process runs, or will be replaced."""
         return self._thread.is_alive()
 
     def send(self, number: signal.Signals) -> None:
@@ -85,7 +88,7 @@ class _Kept:
             os.kill(self._pid, number)
 
     def wait(self, seconds: float) -> None:
-        """Wait for its end, so long at most."""
+        """Wait for its end, at most so many seconds."""
         self._thread.join(seconds)
 
     def _keep(self) -> None:
@@ -102,7 +105,7 @@ class _Kept:
             self._pid, started = again, time.monotonic()
 
     def _spawn_again(self, pause_s: float) -> int | None:
-        """Start another process after a pause, as soon as the system lets one start; None where all stop."""
+        """Start the replacement after a pause, retrying while the system refuses; None where all processes stop."""
         while not self._stopping.wait(pause_s):
             try:
                 with _changing:
@@ -122,16 +125,17 @@ class _Kept:
 
 
 def _wait_for_orphans(ours: set[int]) -> None:
-    """Wait for what a process that died left to this one, where it is process 1 of a container: its dead committer."""
+    """Reap orphans, such as the committer of a dead API process; they come to us where we are process 1 of a container.
+    """
     with contextlib.suppress(ChildProcessError):
         while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid not in ours:
             os.waitpid(dead.si_pid, 0)
 
 
 def _end(running: Sequence[_Kept], within_s: float) -> None:
-    """End processes by SIGTERM; those that are still there after `within_s`, by SIGKILL.
+    """Send SIGTERM to processes; after `within_s`, SIGKILL to those that are left.
 
-    SIGTERM is repeated: a process that is just being forked may miss it.
+    SIGTERM is repeated, because a process that is just being forked may miss it.
     """
     deadline = time.monotonic() + within_s
     while (left := [one for one in running if one.alive()]) and time.monotonic() < deadline:
@@ -146,7 +150,7 @@ def _end(running: Sequence[_Kept], within_s: float) -> None:
 
 
 def _start(child: Child, listening: socket.socket) -> int:
-    """Start a process while this one has no thread; its id."""
+    """Start a process before this one has a thread; returns its id."""
     if not child.forks:
         return _spawn(child, listening)
     sys.stdout.flush()
@@ -155,10 +159,10 @@ def _start(child: Child, listening: socket.socket) -> int:
 
 
 def _be(child: Child, listening: socket.socket) -> NoReturn:
-    """What a fork does; its exit status is that of the command.
+    """Run the child in a forked process, and exit with its status.
 
-    SIGTERM ends it until it sets a handler of its own. SIGINT is ignored: a terminal sends it to all processes, and the
-    supervisor handles it.
+    SIGTERM ends the process until it sets its own handler. SIGINT is ignored: a terminal sends it to all processes, and
+    the supervisor handles it.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -182,9 +186,9 @@ def _be(child: Child, listening: socket.socket) -> NoReturn:
 
 
 def _spawn(child: Child, listening: socket.socket) -> int:
-    """Start a process beside our threads; its id. An API process inherits what it accepts from."""
+    """Start a process while this one has threads; returns its id. An API process inherits the listening socket."""
     handle = listening.fileno()
-    kept_open = [(os.POSIX_SPAWN_DUP2, handle, handle)] if child.is_api else []  # onto itself: it is not closed then
+    kept_open = [(os.POSIX_SPAWN_DUP2, handle, handle)] if child.is_api else []  # dup2 onto itself clears close-on-exec
     return os.posix_spawn(
         sys.executable,
         processes.command_line(*child.command),

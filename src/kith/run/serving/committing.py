@@ -1,4 +1,4 @@
-"""The committer of an API process: another process that does its writes. See `engines.embedded.committer`."""
+"""Starts the committer of an API process: another process that commits its writes. See `engines.embedded.committer`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kith.run.serving import processes
 
 
 def start(settings: Settings, listening: socket.socket) -> Committer:
-    """Fork it, before this process has a thread or opens its store."""
+    """Fork the committer. Call it before this process has a thread or opens its store."""
 
     def commit(asked: AskedJobs) -> None:
         listening.close()
-        for number in (signal.SIGTERM, signal.SIGINT):  # it ends with the process that it writes for
+        for number in (signal.SIGTERM, signal.SIGINT):  # it ends when its API process does
             signal.signal(number, signal.SIG_IGN)
         processes.name_process("committer")
         logs.configure(settings.log_level)

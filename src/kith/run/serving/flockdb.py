@@ -25,7 +25,7 @@ from kith.run.serving import processes
 async def serve(
     settings: Settings, host: str, port: int, on_listening: Callable[[int, int], None], *, retry_dead: bool
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `on_listening`: told of the port, and how many dead jobs were put back.
+    """Serve until SIGTERM or SIGINT. `on_listening` is called with the port and the number of dead jobs put back.
 
     Errors: BadRequest for graphs that cannot be served; Unavailable where nothing can listen there.
     """
@@ -54,7 +54,7 @@ async def serve(
 
 
 def _named(settings: Settings) -> dict[int, str]:
-    """The graphs that clients may use, by the ids that they call them. BadRequest."""
+    """The graphs that clients may use, by their ids in FlockDB. Errors: BadRequest."""
     if not settings.flockdb_graphs:
         raise BadRequest(
             "name the graphs of your clients in the setting `flockdb_graphs`, such as `1=follows,2=blocks`"

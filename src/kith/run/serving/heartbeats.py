@@ -1,8 +1,7 @@
-"""Whether the processes of `kith serve` still run: each says so every second, and one that falls silent is killed.
+"""Heartbeats of the processes of `kith serve`: each beats every second, and the supervisor kills one that hangs.
 
-The supervisor then starts another. Silence is counted in looks of the supervisor, a second apart; so time in which all
-processes are stopped, or the machine is slow for all of them, counts little. A process that never said anything is
-still starting.
+The supervisor then starts another. It counts missed beats at its own polls, a second apart. So time in which all
+processes are stopped, or the whole machine is slow, counts little. A process that never beat is still starting.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Iterator
 import structlog
 
 PIPE_VARIABLE = "KITH_SERVE_HEARTBEAT"
-"""The descriptor of the pipe into which processes of a supervisor write."""
+"""Holds the descriptor of the pipe into which a supervisor's processes write their beats."""
 EVERY_S = 1.0
 _PID = struct.Struct("=i")
 _READ_BYTES = 1 << 16
@@ -25,16 +24,16 @@ _log = structlog.get_logger("kith")
 
 
 def beat() -> None:
-    """Tell the supervisor, which must be our parent, that this process runs."""
+    """Send a heartbeat to the supervisor, which must be our parent."""
     pipe = os.environ.get(PIPE_VARIABLE)
     if pipe:
-        with contextlib.suppress(OSError):  # it looks at nothing any more
+        with contextlib.suppress(OSError):  # the supervisor reads no more
             os.write(int(pipe), _PID.pack(os.getpid()))
 
 
 @contextlib.contextmanager
 def open_pipe() -> Iterator[int]:
-    """Open the pipe on which processes started from here on say that they run; yields its reading end."""
+    """Open the pipe for the beats of processes started from here on; yields its reading end."""
     reading, writing = os.pipe()
     for end in (reading, writing):
         os.set_blocking(end, False)
@@ -50,7 +49,7 @@ def open_pipe() -> Iterator[int]:
 
 @contextlib.contextmanager
 def watched(reading: int, silent_s: int) -> Iterator[None]:
-    """Kill each of our processes that was heard before, and then not for `silent_s`. Runs a thread."""
+    """Run a thread that kills each of our processes whose beats stopped for `silent_s`."""
     stopping = threading.Event()
     watch = threading.Thread(target=_watch, args=(reading, silent_s, stopping), name="kith-watch", daemon=True)
     watch.start()
@@ -73,7 +72,7 @@ def _watch(reading: int, silent_s: int, stopping: threading.Event) -> None:
 
 
 def _heard(reading: int) -> list[int]:
-    """The processes that wrote since the last look."""
+    """Ids of the processes that beat since the last poll."""
     try:
         return [pid for (pid,) in _PID.iter_unpack(os.read(reading, _READ_BYTES))]
     except BlockingIOError:
@@ -81,7 +80,7 @@ def _heard(reading: int) -> list[int]:
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether this is a process of ours that runs; its number may be another's by now."""
+    """Whether this is a running child of ours; the id may have been reused by another process."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     except ChildProcessError:

@@ -1,7 +1,7 @@
-"""Probes of a worker: GET /healthz and /readyz, and its /metrics, on a port of their own.
+"""Answers probes of a worker: GET /healthz, /readyz and /metrics, on their own port.
 
-An API process answers these itself. Here it is a few lines, as a worker has no other requests: one that cannot be
-answered within PATIENCE_S is let go.
+An API process answers these at its door. A worker has no other requests, so a minimal HTTP server does. A request that
+is not answered within PATIENCE_S is dropped.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _AWAY, _PROMETHEUS = "503 Service Unavailable", "text/plain; version=0.0.4; char
 async def answered(
     host: str, port: int, is_ready: Callable[[], bool], metrics: Callable[[], Awaitable[bytes]]
 ) -> AsyncIterator[None]:
-    """Answer probes while the context is open. Unavailable where another program has the port.
+    """Answer probes while the context is open. Errors: Unavailable where another program uses the port.
 
-    `metrics`: what this process counted, for Prometheus.
+    `metrics`: renders the counts for Prometheus.
     """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

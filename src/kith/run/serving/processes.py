@@ -1,6 +1,6 @@
-"""What the processes that `kith serve` starts have in common: the API processes (`server`) and the workers (`worker`).
+"""What the processes of `kith serve` share: the API processes (`server`) and the workers (`worker`).
 
-`supervisor` is the other side: the process that starts, watches and replaces these.
+`supervisor` is the other side: the process that starts, watches and replaces them.
 """
 
 from __future__ import annotations
@@ -22,29 +22,32 @@ from kith.run.config import Settings, load
 from kith.run.serving import heartbeats
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
-"""How `kith serve` hands its settings to the processes it starts."""
+"""Passes the settings of `kith serve` to the processes it starts, as JSON."""
 SOURCES_VARIABLE = "KITH_SERVE_SOURCES"
-"""How it tells them where each of these settings came from."""
+"""Passes the source of each of these settings, as JSON."""
 SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
-"""The supervisor's process id, for the processes that must not outlive it."""
+"""Passes the supervisor's process id to processes that must not outlive it."""
 SOCKET_VARIABLE = "KITH_SERVE_SOCKET"
-"""The descriptor of the socket from which an API process that it starts accepts connections."""
+"""Passes the descriptor of the listening socket to an API process."""
 PROMOTED, START_OVER = 3, 4
-"""How the follower of a standby ends: this is none any more; the primary's log does not reach back to its store."""
+"""Exit statuses of a standby's follower: this machine is no standby any more; the primary's log no longer reaches back
+to the standby's last event.
+"""
 _LAST_ANSWERS_S = 0.3
 _PARENT_CHECK_S = 1.0
 _COLLECTED_AFTER = (500, 4, 25_000)
-"""Python's garbage collector begins after so many new objects (it takes some ms at most); after so many of these
-collections it looks at those that survived too; after so many of those, at all. Python's own: 700, 10, 10."""
+"""Thresholds of Python's garbage collector: new objects before a young collection (which takes some ms at most), young
+collections before a middle one, middle ones before a full one. Python's default: 700, 10, 10.
+"""
 _COMM_MAX = 15
 """Characters of the name of a process."""
 _log = structlog.get_logger("kith")
 
 
 async def stay_with_supervisor() -> None:
-    """Beat to the supervisor while this loop runs, and stop this process when the supervisor has died.
+    """Send heartbeats while this loop runs, and stop this process when the supervisor has died.
 
-    So nobody serves a folder unsupervised.
+    So no process serves a folder unsupervised.
     """
     supervisor = os.environ.get(SUPERVISOR_VARIABLE)
     while supervisor is not None:
@@ -56,7 +59,7 @@ async def stay_with_supervisor() -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Send SIGTERM to this process soon after its parent has died, as a thread sees that looks each second."""
+    """Start a thread that checks each second whether the parent has died, and then sends SIGTERM to this process."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -67,22 +70,21 @@ def end_with_parent(parent: int) -> None:
 
 
 def command_line(*words: str) -> list[str]:
-    """This program once more, with these words. What lies in the current folder is never imported (`-P`)."""
+    """The command line of this program with these arguments. `-P`: never import modules from the current folder."""
     return [sys.executable, "-P", "-m", "kith", *words]
 
 
 def name_process(kind: str) -> None:
-    """Have Linux list this process by what it does (`ps -o comm`), as forks have one command line."""
+    """Set the name of this process for `ps -o comm`, because forks share one command line. Linux only."""
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(f"kith-{kind}"[:_COMM_MAX])
 
 
 def spare_collections() -> None:
-    """Have Python collect garbage in short steps, and never look at what this process was built of.
+    """Make garbage collections short, and exclude the objects that exist now. Call it once everything is open.
 
-    Nothing is answered during a collection, and each object that it looks at takes up to 1 us (decision 43). So the
-    young are collected often, a few hundred at a time, and all objects very rarely: requests leave no garbage in
-    cycles. Call it once all is open.
+    No request is answered during a collection, and each object in it takes up to 1 us (decision 43). So young objects
+    are collected often, a few hundred at a time, and all objects very rarely: requests leave no garbage in cycles.
     """
     gc.collect()
     gc.freeze()
@@ -90,18 +92,18 @@ def spare_collections() -> None:
 
 
 def replace_process() -> None:
-    """End this process once its answers are out; its supervisor starts another, which opens the store afresh."""
+    """End this process after a moment for its last answers. The supervisor starts another, which reopens the store."""
     _log.error("this process cannot go on with its store, and is replaced")
     threading.Timer(_LAST_ANSWERS_S, os._exit, (os.EX_IOERR,)).start()
 
 
 def settings_of_process(data: str | None = None) -> Settings:
-    """The settings that `kith serve` handed down, or else those of this folder."""
+    """The settings that `kith serve` passed on, or else those of the current folder."""
     raw = os.environ.get(SETTINGS_VARIABLE)
     return msgspec.json.decode(raw, type=Settings) if raw else load({"data": data})
 
 
 def sources_of_process() -> dict[str, str]:
-    """Where the settings came from that `kith serve` handed down; nothing for those left at their defaults."""
+    """Sources of the settings that `kith serve` passed on, by name; settings at their defaults are missing."""
     raw = os.environ.get(SOURCES_VARIABLE)
     return msgspec.json.decode(raw, type=dict[str, str]) if raw else {}

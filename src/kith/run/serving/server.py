@@ -1,4 +1,4 @@
-"""An API process. `supervisor` starts, watches and replaces it."""
+"""Runs an API process. `supervisor` starts, watches and replaces it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from kith.run.config import Settings
 from kith.run.serving import committing, processes
 
 REQUESTS_MAX = 4_096
-"""Connections of an API process beside those of its streams."""
+"""Connections of an API process besides those of its streams."""
 _DRAINED_SHARE = 0.8
-"""Of `drain_timeout_s`, how long answers may take that have begun; the rest is for what the store has to finish."""
+"""Share of `drain_timeout_s` in which requests in flight must finish; the rest is for draining the store."""
 
 
 def run(settings: Settings, listening: socket.socket) -> None:
-    """Answer what comes over a socket that listens, until SIGTERM; then finish what has begun."""
+    """Answer requests on a listening socket until SIGTERM; then finish requests in flight."""
     processes.name_process("api")
     store = Path(settings.data) / STORE_FILE
-    if settings.engine != "cluster" and not store.exists():  # the supervisor made it, so it was deleted since
+    if settings.engine != "cluster" and not store.exists():  # deleted since: the supervisor had made it
         raise StoreUnavailable(lost_says(str(store)))
     committer = None if settings.engine == "cluster" else committing.start(settings, listening)
     uvloop.run(_serve(settings, listening, committer))

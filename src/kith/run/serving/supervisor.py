@@ -1,7 +1,6 @@
 """The process of `kith serve` itself: prepares the folder, listens, and keeps the API processes and workers running.
 
-`server` and `worker` are what runs inside those, `children` starts and replaces them. One data folder has one worker
-for each registered consumer.
+`server` and `worker` run inside those processes; `children` starts and replaces them.
 """
 
 from __future__ import annotations
@@ -36,16 +35,17 @@ from kith.run.serving.server import REQUESTS_MAX
 _DEATHS_MAX, _DEATHS_S = 10, 60.0
 """Give up when this many API processes died within this many seconds."""
 _LOOKS_UP_S = 0.5
-"""How late a signal may be handled."""
+"""Seconds after which a signal is handled at the latest."""
 _DESCRIPTORS = 512
-"""File descriptors of an API process beside those of connections."""
+"""File descriptors that an API process needs besides those of connections."""
 _log = structlog.get_logger("kith")
 
 
 def prepare(settings: Settings, *, sources: Mapping[str, str] = MappingProxyType({}), standby: bool = False) -> None:
     """Check the folder, the place of backups, and the keys for push services, before any process starts.
 
-    StoreMismatch where the folder takes no writes, unless as a standby's. On distributed engines make what is missing.
+    On distributed engines, create missing tables and topics instead of checking the folder. `standby`: the folder may
+    be a standby's. Errors: StoreMismatch where the folder is unfinished, or takes no writes and is not a standby's.
     """
     check_push_keys(settings, sources)
     if settings.engine == "cluster":
@@ -58,13 +58,13 @@ def prepare(settings: Settings, *, sources: Mapping[str, str] = MappingProxyType
         if not standby:
             peers.ask(settings, environment)
             folders.refuse_closed(environment)
-            environment.secret(SECRET)  # so that its standbys know it, and can be backed up
+            environment.secret(SECRET)  # made now, so standbys get it, and can be backed up
 
 
 def _first_key(settings: Settings) -> str | None:
-    """Make a server key where there is none, and return it, this once.
+    """Make a server key where there is none, and return it: it is shown only this once.
 
-    Not on distributed engines, where several machines start at once: there `kith token --server` makes it.
+    Not on distributed engines, where several machines may start at once. There `kith token --server` makes it.
     """
     if settings.engine == "cluster":
         return None
@@ -84,14 +84,12 @@ def run(
     standby: bool = False,
     alone: bool = False,
 ) -> int | None:
-    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops. Unavailable if API
-    processes keep dying.
+    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops.
 
-    `alone`: without workers, which run elsewhere.
-
-    `on_listening` is called when the folder and the port are ours, with the server key if the first start made one.
-    `sources`: where each setting came from, for the console. A standby also ends when its follower says why (see
-    `following`), which is answered.
+    Returns the exit status of a standby's follower where that ended the standby (see `following`), else None.
+    `on_listening` is called when the folder and the port are ours, with the server key if this first start made one.
+    `sources`: where each setting came from, for the console. `alone`: without workers, which run elsewhere.
+    Errors: Unavailable if API processes keep dying.
     """
     os.environ[processes.SOURCES_VARIABLE] = msgspec.json.encode(dict(sources)).decode()
     os.environ[processes.SUPERVISOR_VARIABLE] = str(os.getpid())
@@ -116,8 +114,9 @@ def run(
 
 
 def children_of(settings: Settings, end: End, *, standby: bool = False, alone: bool = False) -> list[Child]:
-    """The API processes, and beside them the registered consumers and what makes backups; of a standby the process that
-    follows; of an API that is alone nothing.
+    """The processes to run: the API processes, and beside them the workers of registered consumers and of backups.
+
+    A standby runs its follower instead of workers. An API that is `alone` runs nothing beside.
     """
     serving = [Child((children.API,), must_not_restart=end.give_up_if_dying)] * settings.api_processes
     if standby:
@@ -129,7 +128,7 @@ def children_of(settings: Settings, end: End, *, standby: bool = False, alone: b
 
 
 class End:
-    """What ends a supervisor: a signal, what the follower of a standby says, or API processes that only die."""
+    """Decides when the supervisor ends: on a signal, when a standby's follower ends, or if API processes keep dying."""
 
     def __init__(self) -> None:
         self._why = queue.SimpleQueue[int | KithError | None]()  # a signal handler may interrupt its `put`
@@ -137,7 +136,7 @@ class End:
 
     @contextlib.contextmanager
     def by_signals(self) -> Iterator[None]:
-        """SIGTERM ends it, and SIGINT, unless that is ignored, as by what a shell runs in the background."""
+        """End on SIGTERM and SIGINT, unless the signal is ignored, as a shell does for background processes."""
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         for number, handler in before.items():
             if handler != signal.SIG_IGN:
@@ -149,14 +148,15 @@ class End:
                 signal.signal(number, handler)
 
     def stop_if_follower_ended(self, status: int) -> bool:
-        """The follower of a standby ended with this status: whether this is none any more, or must start over."""
+        """Whether the follower's exit status ends the standby: it was promoted, or must start over."""
         ends_all = os.WIFEXITED(status) and os.WEXITSTATUS(status) in (processes.PROMOTED, processes.START_OVER)
         if ends_all:
             self._why.put(os.WEXITSTATUS(status))
         return ends_all
 
     def give_up_if_dying(self, status: int) -> bool:
-        """An API process ended: whether too many did lately. Half a service that looks alive is worse than none."""
+        """Note that an API process ended; whether too many died lately. A half-dead service is worse than a dead one.
+        """
         now_s = time.monotonic()
         self._deaths.append(now_s)
         if len(self._deaths) < _DEATHS_MAX or now_s - self._deaths[0] > _DEATHS_S:
@@ -167,10 +167,10 @@ class End:
         return True
 
     def wait(self) -> int | None:
-        """Until it is to end; what the follower ended with, if it did. Unavailable if API processes keep dying.
+        """Wait for a reason to end; returns the follower's exit status, if that ended the standby.
 
-        It looks up again and again: a signal that reaches another thread of this process, or comes just before this
-        one sleeps, does not wake it, and is handled by no other.
+        Wakes up every _LOOKS_UP_S. Python runs signal handlers in this thread only, and a signal that reaches another
+        thread, or comes just before this one sleeps, does not wake it. Errors: Unavailable if API processes keep dying.
         """
         while True:
             with contextlib.suppress(queue.Empty):
@@ -182,9 +182,9 @@ class End:
 
 
 def raise_descriptors(settings: Settings) -> None:
-    """Let every process open as many files as the system allows, and warn if that is too few for its connections."""
+    """Raise the limit of open files as far as the system allows, and warn if it is too low for all connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # some systems name a limit that they do not grant
+    with contextlib.suppress(ValueError, OSError):  # some systems report a limit that they do not grant
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     needed = settings.streams_max + REQUESTS_MAX + _DESCRIPTORS
     if most != resource.RLIM_INFINITY and most < needed:
@@ -196,11 +196,11 @@ def raise_descriptors(settings: Settings) -> None:
 
 
 def check_port(settings: Settings) -> None:
-    """Unavailable if another program listens on the port."""
+    """Raise Unavailable if another program listens on the port."""
     listen_on(settings.host, settings.port).close()
 
 
 def base_url(settings: Settings) -> str:
-    """Where a server with these settings is reached from this machine."""
+    """The URL at which this machine reaches a server with these settings."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"

@@ -1,4 +1,4 @@
-"""A worker process: registered consumers over the event log, and their tasks, or what makes backups.
+"""Runs a worker process: registered consumers over the event log with their tasks, or scheduled backups.
 
 `supervisor` starts, watches and replaces it.
 """
@@ -30,9 +30,9 @@ _log = structlog.get_logger("kith")
 
 
 def run(names: Sequence[str], settings: Settings, probe_port: int | None = None) -> None:
-    """Run these workers in this process. BadRequest if there are none such, or they cannot share it.
+    """Run these workers in this process. Errors: BadRequest for an unknown name, or names that cannot share a process.
 
-    `probe_port`: where it is told whether they live and are ready, and what they counted.
+    `probe_port`: the port on which probes of liveness, readiness and metrics are answered.
     """
     for name in names:
         if name not in NAMES:
@@ -49,7 +49,7 @@ def run(names: Sequence[str], settings: Settings, probe_port: int | None = None)
 
 
 async def work(names: Sequence[str], settings: Settings, probe_port: int | None = None) -> None:
-    """Run registered consumers until SIGTERM or SIGINT; then they save how far they are. If one fails, all end."""
+    """Run registered consumers until SIGTERM or SIGINT; then they save their positions. If one fails, all end."""
     logs.configure(settings.log_level)
     async with contextlib.AsyncExitStack() as stack:
         stores = await stack.enter_async_context(
@@ -85,7 +85,7 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
             ),
         ]
         following = [asyncio.create_task(worker.follower.run()) for worker in workers]
-        await asyncio.sleep(0)  # from here on the supervisor knows when this process hangs
+        await asyncio.sleep(0)  # send the first heartbeat: from here on the supervisor notices a hang
         _log.info("follows the log", groups=list(names))
         await asyncio.wait(following, return_when=asyncio.FIRST_EXCEPTION)
         end()
@@ -98,10 +98,10 @@ async def work(names: Sequence[str], settings: Settings, probe_port: int | None 
 async def _every(
     task: Task, do: Callable[[], Coroutine[Any, Any, None]], leases: Leases, check_clock: Callable[[], None]
 ) -> None:
-    """Do it now, and again after so many seconds, unless another worker is at it. A failure waits for the next time."""
+    """Run a task now, then every `every_s` seconds, unless another worker holds its lease. The next run retries."""
     while True:
         try:
-            check_clock()  # what is old is told by it
+            check_clock()  # tasks judge age by this machine's clock
             async with leases.hold(f"task/{task.name}") as held:
                 if held is not None:
                     await held.while_ours(do())
